@@ -1,0 +1,40 @@
+"""BERT for TensorFlow and Keras: raw text to a trained model to a proven artifact.
+
+The public names are handed on lazily: `import bert_keras` loads no TensorFlow.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_PUBLIC_NAMES = {
+    "BertConfig": "bert_keras.config",
+    "InputError": "bert_keras.errors",
+    "BertTokenizer": "bert_keras.pipelines.tokenizer",
+    "BertEncoder": "bert_keras.modeling",
+    "BertPretrainer": "bert_keras.modeling",
+    "BertMaskedLM": "bert_keras.modeling",
+    "BertClassifier": "bert_keras.modeling",
+    "BertTokenClassifier": "bert_keras.modeling",
+    "BertQuestionAnswerer": "bert_keras.modeling",
+    "BertEmbedder": "bert_keras.modeling",
+    "ElectraPretrainer": "bert_keras.modeling",
+    "load": "bert_keras.checkpoints",
+    "save": "bert_keras.checkpoints",
+    "convert": "bert_keras.checkpoints",
+}
+_PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
+
+__all__ = [*_PUBLIC_NAMES, *_PUBLIC_MODULES, "__version__"]
+
+
+def __getattr__(name: str):
+    if name in _PUBLIC_NAMES:
+        return getattr(importlib.import_module(_PUBLIC_NAMES[name]), name)
+    if name in _PUBLIC_MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'bert_keras' has no attribute {name!r}; its names are {', '.join(__all__)}")
+
+
+def __dir__():
+    return sorted(__all__)

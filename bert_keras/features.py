@@ -1,0 +1,79 @@
+"""The table of features: the one contract between the pipelines and the models.
+
+Shape letters, everywhere in this project:
+
+    B batch   S sequence length   M masked slots   N heads   H head width
+    D hidden width   V vocabulary size   C classes
+
+`pipelines` writes these features, `modeling` reads them, and neither imports the other.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from bert_keras.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One named tensor: its dtype, its shape in letters, what it means, and its name at the border."""
+
+    name: str
+    dtype: str
+    shape: str
+    meaning: str
+    border_name: str | None = None
+
+
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        Feature("token_ids", "int32", "BS", "WordPiece ids", "input_ids"),
+        Feature("segment_ids", "int32", "BS", "0 = sentence A and padding, 1 = sentence B", "token_type_ids"),
+        Feature("padding_mask", "int32", "BS", "1 = real token, 0 = padding", "attention_mask"),
+        Feature("pack_ids", "int32", "BS", "which packed example a token belongs to, from 1; 0 = padding"),
+        Feature("mask_positions", "int32", "BM", "positions of the masked slots; 0 in unused slots"),
+        Feature("mask_ids", "int32", "BM", "the original ids at the masked slots; 0 in unused slots", "labels"),
+        Feature("mask_weights", "float32", "BM", "1.0 = a slot that counts, 0.0 = unused slot"),
+        Feature(
+            "next_sentence_labels",
+            "int32",
+            "B",
+            "0 = B follows A, 1 = B was drawn from another document",
+            "next_sentence_label",
+        ),
+    )
+}
+
+ENCODER_INPUTS = ("token_ids", "padding_mask")
+ENCODER_OPTIONAL_INPUTS = ("segment_ids", "pack_ids")
+
+
+def check_features(
+    given: Mapping[str, object],
+    *,
+    required: Collection[str],
+    optional: Collection[str] = (),
+    taker: str,
+) -> None:
+    """Checks the names of a batch against what its taker reads.
+
+    Raises:
+        InputError: a name is missing or extra; the message says which, and what is taken.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"{taker} was given a {type(given).__name__}; expected a dict of features with the keys "
+            f"{sorted(required)} (and, if wanted, {sorted(optional)})"
+        )
+    missing = sorted(set(required) - set(given))
+    extra = sorted(set(given) - set(required) - set(optional))
+    if missing:
+        raise InputError(
+            f"{taker} misses the features {missing}: the batch has {sorted(given)}; add them in the pipeline"
+        )
+    if extra:
+        raise InputError(
+            f"{taker} was given the extra features {extra}: it reads {sorted(required)} and, if present, "
+            f"{sorted(optional)}; drop the others in the pipeline"
+        )
