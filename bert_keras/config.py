@@ -21,9 +21,15 @@ PRESETS: dict[str, dict[str, int]] = {
 }
 
 _COUNTS = (
-    "vocabulary_size num_layers num_heads hidden_dim intermediate_dim max_sequence_length "
-    "type_vocabulary_size embedding_dim"
-).split()
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "max_sequence_length",
+    "type_vocabulary_size",
+    "embedding_dim",
+)
 _RATES = ("hidden_dropout_rate", "attention_dropout_rate")
 
 

@@ -1,1 +1,19 @@
-"""..."""
+"""Keras layers, the encoder and every head. `keras.ops` only: the same code runs on TensorFlow and on JAX."""
+
+from bert_keras.modeling.classification import BertClassifier, BertTokenClassifier
+from bert_keras.modeling.electra import ElectraPretrainer
+from bert_keras.modeling.embedder import BertEmbedder
+from bert_keras.modeling.encoder import BertEncoder
+from bert_keras.modeling.masked_lm import BertMaskedLM, BertPretrainer
+from bert_keras.modeling.question_answering import BertQuestionAnswerer
+
+__all__ = [
+    "BertClassifier",
+    "BertEmbedder",
+    "BertEncoder",
+    "BertMaskedLM",
+    "BertPretrainer",
+    "BertQuestionAnswerer",
+    "BertTokenClassifier",
+    "ElectraPretrainer",
+]

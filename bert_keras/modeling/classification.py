@@ -1,0 +1,144 @@
+"""Fine-tuning heads over classes: `BertClassifier` (texts and pairs) and `BertTokenClassifier` (tagging)."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.encoder import BertEncoder
+from bert_keras.modeling.heads import HeadModel, check_labels, handed_on, output_layer
+from bert_keras.modeling.layers import dense, gelu
+
+PROBLEMS = ("single_label", "multi_label", "regression")
+IGNORED_LABEL = -100  # a token that does not count: padding, special tokens, later pieces of a word
+
+
+class _ClassModel(HeadModel):
+    """A head with `num_classes` outputs, their names, and a dropout before them."""
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int,
+        *,
+        labels: Sequence[str] | None = None,
+        dropout_rate: float | None = None,
+        **kwargs,
+    ):
+        super().__init__(encoder, **kwargs)
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+            raise InputError(f"num_classes is {num_classes!r}, expected a whole number from 1")
+        self.num_classes = num_classes
+        self.labels = check_labels(labels, num_classes)
+        self.dropout_rate = dropout_rate
+        rate = encoder.config.hidden_dropout_rate if dropout_rate is None else dropout_rate
+        self.dropout = keras.layers.Dropout(rate, name="head_dropout")
+        self.classifier = output_layer(encoder.config, num_classes, "classifier")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "labels": list(self.labels) if self.labels else None,
+            "dropout_rate": self.dropout_rate,
+        }
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertClassifier(_ClassModel):
+    """Classes, tags or scores of a text or a pair of texts (Devlin et al. 2018, 4.1).
+
+    Reads `pooled_output`. On an encoder without a pooler it reads [CLS] through ELECTRA's
+    head instead: dropout, dense, GELU (Clark et al. 2020).
+
+    Args:
+        encoder: a `BertEncoder`.
+        num_classes: C, the number of classes, tags or scores.
+        problem: "single_label" (softmax), "multi_label" (a sigmoid each) or "regression".
+        labels: names of the classes, stored with the checkpoint.
+        dropout_rate: dropout before the classes; default: the encoder's `hidden_dropout_rate`.
+
+    Returns: `logits` (B, C), float32.
+    Labels for `fit`: int (B,); float (B, C) of 0 and 1 for "multi_label"; float (B,) or (B, C) for "regression".
+
+    Raises:
+        InputError: an argument is out of its range.
+    """
+
+    def __init__(self, encoder, num_classes, *, problem="single_label", labels=None, dropout_rate=None, **kwargs):
+        if problem not in PROBLEMS:
+            raise InputError(f"problem is {problem!r}, expected one of {', '.join(PROBLEMS)}")
+        super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
+        self.problem = problem
+        self.cls_dense = None
+        if encoder.pooler is None:
+            self.cls_dense = dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
+            self.cls_dense.build((None, encoder.config.hidden_dim))
+        self.build()
+
+    def call(self, inputs, training=None, **returns):
+        encoded = self.encode(inputs, training, **returns)
+        if self.cls_dense is None:
+            pooled = encoded["pooled_output"]
+        else:
+            pooled = gelu(self.cls_dense(self.dropout(encoded["sequence_output"][:, 0, :], training=training)))
+        return {"logits": self.classifier(self.dropout(pooled, training=training)), **handed_on(encoded)}
+
+    def default_loss(self):
+        if self.problem == "single_label":
+            return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        if self.problem == "multi_label":
+            return keras.losses.BinaryCrossentropy(from_logits=True)
+        return keras.losses.MeanSquaredError()
+
+    def default_metrics(self):
+        if self.problem == "single_label":
+            return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        if self.problem == "multi_label":
+            return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]  # logit 0 = probability one half
+        return [keras.metrics.RootMeanSquaredError(name="rmse")]
+
+    def get_config(self):
+        return {**super().get_config(), "problem": self.problem}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertTokenClassifier(_ClassModel):
+    """A class for each token: named entities, parts of speech (Devlin et al. 2018, 5.3).
+
+    Args:
+        encoder: a `BertEncoder`; its pooler is not read.
+        num_classes: C, the number of tags.
+        labels: names of the tags, stored with the checkpoint.
+        dropout_rate: dropout before the tags; default: the encoder's `hidden_dropout_rate`.
+
+    Returns: `logits` (B, S, C), float32.
+    Labels for `fit`: int (B, S); -100 marks a token that does not count.
+    """
+
+    def __init__(self, encoder, num_classes, *, labels=None, dropout_rate=None, **kwargs):
+        super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
+        self.build()
+
+    def call(self, inputs, training=None, **returns):
+        encoded = self.encode(inputs, training, **returns)
+        rows = self.dropout(encoded["sequence_output"], training=training)
+        return {"logits": self.classifier(rows), **handed_on(encoded)}
+
+    def default_loss(self):
+        return {
+            "logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+        }
+
+    def default_metrics(self):
+        return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
+
+    def match_labels(self, x, y, outputs, sample_weight):
+        """Turns the ignored label into weight 0, so that loss and accuracy count the same tokens."""
+        counted = ops.not_equal(y, IGNORED_LABEL)
+        weights = ops.cast(counted, "float32")
+        if sample_weight is not None:
+            sample_weight = ops.cast(sample_weight, "float32")
+            weights = weights * (sample_weight if len(sample_weight.shape) == 2 else sample_weight[:, None])
+        return {"logits": ops.where(counted, y, 0)}, outputs, {"logits": weights}

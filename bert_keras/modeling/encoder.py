@@ -1,0 +1,128 @@
+"""`BertEncoder`: token ids to one vector a token and one a text."""
+
+import keras
+from keras import ops
+
+from bert_keras.config import BertConfig
+from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
+from bert_keras.modeling.checkpoint_door import CheckpointDoor
+from bert_keras.modeling.layers import (
+    BertEmbeddings,
+    TransformerBlock,
+    check_length,
+    dense,
+    packed_layout,
+    padding_bias,
+)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertEncoder(CheckpointDoor, keras.Model):
+    """The bidirectional transformer encoder of Devlin et al. (2018), post-norm, with the tanh pooler.
+
+    Its weights exist as soon as it is constructed.
+
+    Args:
+        config: the shape of the encoder.
+        pooler: whether to end in the pooler, a tanh layer over the first token ([CLS]). The
+            masked-LM, tagging and question-answering models of BERT have none, nor has ELECTRA.
+        embeddings: an embeddings layer to share with another encoder (ELECTRA's generator).
+
+    Call arguments:
+        inputs: a dict of int tensors (B, S): `token_ids`; `padding_mask`, 1 = real token,
+            0 = padding; `segment_ids`, all 0 when absent; `pack_ids`, which of several
+            examples in one row a token belongs to (from 1; 0 = padding): each example
+            then sees itself alone and its positions restart at 0.
+        training: whether dropout is on.
+        return_hidden_states: also return `hidden_states`, a tuple of `num_layers` + 1
+            tensors (B, S, D), the first one out of the embeddings.
+        return_attention_scores: also return `attention_scores`, a tuple of `num_layers`
+            float32 tensors (B, N, S, S), softmaxed: row = who looks, column = at whom.
+
+    Returns:
+        A dict: `sequence_output` (B, S, D), `pooled_output` (B, D) if there is a pooler,
+        and what was asked for.
+
+    Raises:
+        InputError: a feature is missing or extra, or the batch is longer than the positions.
+
+    Example:
+        >>> encoder = BertEncoder(BertConfig.from_preset("tiny", vocabulary_size=100))
+        >>> ids = np.array([[2, 17, 30, 3]])
+        >>> encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})["pooled_output"].shape
+        TensorShape([1, 128])
+    """
+
+    def __init__(self, config: BertConfig, *, pooler: bool = True, embeddings=None, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.embeddings = embeddings or BertEmbeddings(config, name="embeddings", dtype=self.dtype_policy)
+        narrow = config.embedding_dim != config.hidden_dim
+        self.embedding_projection = (
+            dense(config, config.hidden_dim, "embedding_projection", dtype=self.dtype_policy) if narrow else None
+        )
+        self.blocks = [
+            TransformerBlock(config, name=f"block_{i}", dtype=self.dtype_policy) for i in range(config.num_layers)
+        ]
+        self.pooler = dense(config, config.hidden_dim, "pooler", dtype=self.dtype_policy) if pooler else None
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        if not self.embeddings.built:
+            self.embeddings.build()
+        if self.embedding_projection is not None:
+            self.embedding_projection.build((None, self.config.embedding_dim))
+        for block in self.blocks:
+            block.build()
+        if self.pooler is not None:
+            self.pooler.build((None, self.config.hidden_dim))
+
+    def call(self, inputs, training=None, return_hidden_states=False, return_attention_scores=False):
+        check_features(inputs, required=ENCODER_INPUTS, optional=ENCODER_OPTIONAL_INPUTS, taker=self.name)
+        token_ids = ops.cast(inputs["token_ids"], "int32")
+        batch, length = ops.shape(token_ids)
+        check_length(length, self.config.max_sequence_length)
+        positions, attention_bias = self._layout(inputs, length)
+
+        x = self.embeddings(token_ids, self._segment_ids(inputs), positions, training=training)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
+        hidden_states, attention_scores = [x], []
+        for block in self.blocks:
+            x, scores = block(x, attention_bias, training=training)
+            hidden_states.append(x)
+            attention_scores.append(scores)
+
+        unflatten = (batch, length, self.config.hidden_dim)
+        outputs = {"sequence_output": ops.reshape(x, unflatten)}
+        if self.pooler is not None:
+            outputs["pooled_output"] = ops.tanh(self.pooler(outputs["sequence_output"][:, 0, :]))
+        if return_hidden_states:
+            outputs["hidden_states"] = tuple(ops.reshape(state, unflatten) for state in hidden_states)
+        if return_attention_scores:
+            outputs["attention_scores"] = tuple(attention_scores)
+        return outputs
+
+    def _layout(self, inputs, length):
+        """Returns the position of each token and who may see whom, as a bias on the attention scores."""
+        if inputs.get("pack_ids") is not None:
+            return packed_layout(ops.cast(inputs["pack_ids"], "int32"), inputs["padding_mask"])
+        return ops.arange(length), padding_bias(inputs["padding_mask"])
+
+    def _segment_ids(self, inputs):
+        if inputs.get("segment_ids") is None:
+            return ops.zeros_like(ops.cast(inputs["token_ids"], "int32"))
+        return ops.cast(inputs["segment_ids"], "int32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "pooler": self.pooler is not None,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(BertConfig.from_dict(config.pop("config")), **config)

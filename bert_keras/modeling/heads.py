@@ -1,0 +1,130 @@
+"""What every model with a head shares: an encoder, default losses, and the way labels meet outputs."""
+
+import keras
+from keras import ops
+
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
+from bert_keras.modeling.checkpoint_door import CheckpointDoor
+from bert_keras.modeling.encoder import BertEncoder
+from bert_keras.modeling.layers import dense
+
+_EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
+
+
+class HeadModel(CheckpointDoor, keras.Model):
+    """A model made of a `BertEncoder` and a head. It takes and gives dicts.
+
+    `compile(optimizer)` alone chooses the loss and the metrics of the head; any Keras loss
+    and metrics may be given instead, as for any Keras model.
+
+    Every head also takes `return_hidden_states` and `return_attention_scores` when called,
+    and then hands on what the encoder gives.
+    """
+
+    extra_inputs: tuple[str, ...] = ()
+
+    def __init__(self, encoder: BertEncoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder = encoder
+
+    def build(self, input_shape=None):
+        """Nothing is left to build: every layer of a head is built where it is made."""
+
+    def compile(self, optimizer="rmsprop", loss="auto", *, loss_weights=None, metrics="auto", **kwargs):
+        """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head."""
+        if isinstance(loss, str) and loss == "auto":
+            loss, loss_weights = self.default_loss(), loss_weights or self.default_loss_weights()
+        if isinstance(metrics, str) and metrics == "auto":
+            kwargs.setdefault("weighted_metrics", self.default_metrics())
+            metrics = None
+        super().compile(optimizer, loss, loss_weights=loss_weights, metrics=metrics, **kwargs)
+
+    def compile_from_config(self, config):
+        """Compiles a loaded `.keras` model as it was; Keras asks for this where `compile` is overridden."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def default_loss(self):
+        """Returns the loss, or a dict of losses by output name."""
+        raise InputError(f"{type(self).__name__} has no loss of its own: name one in compile(loss=...)")
+
+    def default_loss_weights(self):
+        """Returns the weights of the losses by output name, or None for equal ones."""
+        return None
+
+    def default_metrics(self):
+        """Returns fresh metrics, as a list or a dict by output name."""
+        return []
+
+    def match_labels(self, x, y, outputs, sample_weight):
+        """Returns (labels, outputs, weights) with the same keys, as Keras losses want them."""
+        del x
+        return y, outputs, sample_weight
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        y, y_pred, sample_weight = self._matched(x, y, y_pred, sample_weight)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        y, y_pred, sample_weight = self._matched(x, y, y_pred, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _matched(self, x, y, y_pred, sample_weight):
+        outputs = {name: value for name, value in y_pred.items() if name not in _EXTRA_OUTPUTS}
+        return self.match_labels(x, y, outputs, sample_weight)
+
+    def encode(self, inputs, training=None, **returns):
+        """Checks the features, runs the encoder on those that are its own, and returns its outputs."""
+        optional = (*ENCODER_OPTIONAL_INPUTS, *self.extra_inputs)
+        check_features(inputs, required=ENCODER_INPUTS, optional=optional, taker=self.name)
+        own = {name: value for name, value in inputs.items() if name not in self.extra_inputs}
+        return self.encoder(own, training=training, **returns)
+
+    def get_config(self):
+        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        encoder = keras.saving.deserialize_keras_object(config.pop("encoder"), custom_objects=custom_objects)
+        return cls(encoder, **config)
+
+
+def output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
+    """A built dense layer (D -> units) that computes logits in float32 under every policy."""
+    layer = dense(config, units, name, dtype="float32")
+    layer.build((None, config.hidden_dim))
+    return layer
+
+
+def handed_on(encoded: dict) -> dict:
+    """Returns what the caller asked the encoder for, to be added to a head's outputs."""
+    return {name: encoded[name] for name in _EXTRA_OUTPUTS if name in encoded}
+
+
+def gather_rows(sequence, positions):
+    """Picks rows of (B, S, D) at `positions` (B, M) and returns them flat, (B*M, D)."""
+    batch, length, width = ops.shape(sequence)
+    starts = ops.reshape(ops.arange(batch, dtype="int32") * length, (batch, 1))
+    flat = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
+    return ops.take(ops.reshape(sequence, (-1, width)), flat, axis=0)
+
+
+def check_pooler(encoder: BertEncoder, taker: str) -> None:
+    """Raises `InputError` if the encoder has no pooler."""
+    if encoder.pooler is None:
+        raise InputError(f"{taker} reads pooled_output, but its encoder has no pooler: build BertEncoder(pooler=True)")
+
+
+def check_labels(labels, num_classes: int) -> tuple[str, ...] | None:
+    """Checks class names against their number; None stays None."""
+    if labels is None:
+        return None
+    labels = tuple(str(label) for label in labels)
+    if len(labels) != num_classes or len(set(labels)) != num_classes:
+        raise InputError(
+            f"{len(labels)} labels ({len(set(labels))} different ones) were given for {num_classes} classes: "
+            "give each class one name of its own"
+        )
+    return labels

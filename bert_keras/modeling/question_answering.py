@@ -1,0 +1,48 @@
+"""`BertQuestionAnswerer`: where the answer starts and ends."""
+
+import keras
+
+from bert_keras.modeling.encoder import BertEncoder
+from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertQuestionAnswerer(HeadModel):
+    """Scores each token as the start and as the end of the answer (Devlin et al. 2018, 4.2).
+
+    Args:
+        encoder: a `BertEncoder`; its pooler is not read.
+
+    Returns: `start_logits` and `end_logits`, each (B, S), float32. Padding is scored too:
+    the caller looks only at the pieces of the context.
+    Labels for `fit`: a dict of int (B,) `start_positions` and `end_positions`. The loss is the mean of both.
+    """
+
+    def __init__(self, encoder: BertEncoder, **kwargs):
+        super().__init__(encoder, **kwargs)
+        self.span = output_layer(encoder.config, 2, "span")
+        self.build()
+
+    def call(self, inputs, training=None, **returns):
+        encoded = self.encode(inputs, training, **returns)
+        logits = self.span(encoded["sequence_output"])  # (B, S, 2)
+        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1], **handed_on(encoded)}
+
+    def default_loss(self):
+        return {
+            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=name)
+            for name in ("start_logits", "end_logits")
+        }
+
+    def default_loss_weights(self):
+        return {"start_logits": 0.5, "end_logits": 0.5}
+
+    def default_metrics(self):
+        return {
+            name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in ("start_logits", "end_logits")
+        }
+
+    def match_labels(self, x, y, outputs, sample_weight):
+        labels = {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}
+        weights = None if sample_weight is None else dict.fromkeys(labels, sample_weight)
+        return labels, outputs, weights
