@@ -1,7 +1,7 @@
-"""The one exception that means "you gave us something we cannot use".
+"""The exceptions that the command line turns into exit statuses.
 
-It lives in the bottom row of the direction rule, so that every other folder can
-raise it and the command line can catch it, whichever name a module was imported under.
+They live in the bottom row of the direction rule, so that every other folder can
+raise them and the command line can catch them, whichever name a module was imported under.
 """
 
 
@@ -18,6 +18,9 @@ class MissingExtraError(InputError):
 
     def __init__(self, feature: str, package: str, extra: str):
         super().__init__(
-            f"{feature} needs the package '{package}', which is not installed: "
-            f"run  pip install 'bert-keras[{extra}]'"
+            f"{feature} needs the package '{package}', which is not installed: run  pip install 'bert-keras[{extra}]'"
         )
+
+
+class VerdictError(RuntimeError):
+    """An artifact does not compute what its checkpoint computes, so it was not published: exit status 1."""

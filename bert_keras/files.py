@@ -12,10 +12,11 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bert_keras.errors import InputError
 
+CHECKSUMS = "SHA256SUMS"
 _HASH_BLOCK_BYTES = 1 << 20
 
 
@@ -95,6 +96,30 @@ def read_json(path: str | os.PathLike) -> dict:
     return value
 
 
+def write_checksums(folder: pathlib.Path, names: Iterable[str]) -> None:
+    """Records the SHA-256 of files of a folder in its `SHA256SUMS`, in the format of `sha256sum -c`."""
+    lines = [f"{file_digest(folder / name)['sha256']}  {name}\n" for name in names]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def check_checksums(folder: pathlib.Path) -> None:
+    """Checks every file that the folder's `SHA256SUMS` lists; a folder without one passes.
+
+    Raises:
+        InputError: a file is missing or was changed, or the list itself is not in its format.
+    """
+    path = folder / CHECKSUMS
+    if not path.exists():
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+        digest, separator, name = line.partition("  ")
+        if not line:
+            continue
+        if not separator or len(digest) != 64:
+            raise InputError(f"{path}:{number} is not a line of a SHA-256 list: restore the file, or delete it")
+        check_digest(folder / name, {"sha256": digest})
+
+
 def file_digest(path: str | os.PathLike) -> dict[str, object]:
     """Returns `{"sha256": hex, "bytes": size}` of a file, to be recorded and checked again on load."""
     digest = hashlib.sha256()
@@ -110,7 +135,7 @@ def check_digest(path: str | os.PathLike, expected: dict[str, object]) -> None:
     if not path.is_file():
         raise InputError(f"{path} is missing, though the folder's record lists it: copy the folder again, whole")
     actual_bytes = path.stat().st_size
-    if actual_bytes != expected["bytes"]:
+    if actual_bytes != expected.get("bytes", actual_bytes):
         raise InputError(
             f"{path} has {actual_bytes:,} bytes where {expected['bytes']:,} were recorded: "
             "it was cut short or changed, so copy it again from its source"
@@ -118,7 +143,8 @@ def check_digest(path: str | os.PathLike, expected: dict[str, object]) -> None:
     if file_digest(path)["sha256"] != expected["sha256"]:
         raise InputError(
             f"{path} does not match the SHA-256 recorded for it: "
-            "it was damaged or changed after it was written, so copy it again from its source"
+            "it was damaged or changed after it was written, so copy it again from its source "
+            f"(or remove it from {CHECKSUMS}, if you changed it on purpose)"
         )
 
 

@@ -107,9 +107,9 @@ class ElectraPretrainer(HeadModel):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        if config["generator_config"] is not None:
-            config["generator_config"] = BertConfig.from_dict(config["generator_config"])
-        return super().from_config(config, custom_objects)
+        generator = config["generator_config"]
+        generator = None if generator is None else BertConfig.from_dict(generator)
+        return super().from_config({**config, "generator_config": generator}, custom_objects)
 
 
 def put_at(rows, positions, values):

@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
-from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
-from bert_keras.modeling.checkpoint_door import CheckpointDoor
+from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import (
     BertEmbeddings,
     TransformerBlock,
@@ -17,7 +16,7 @@ from bert_keras.modeling.layers import (
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertEncoder(CheckpointDoor, keras.Model):
+class BertEncoder(BertModel):
     """The bidirectional transformer encoder of Devlin et al. (2018), post-norm, with the tanh pooler.
 
     Its weights exist as soon as it is constructed.
@@ -80,7 +79,6 @@ class BertEncoder(CheckpointDoor, keras.Model):
             self.pooler.build((None, self.config.hidden_dim))
 
     def call(self, inputs, training=None, return_hidden_states=False, return_attention_scores=False):
-        check_features(inputs, required=ENCODER_INPUTS, optional=ENCODER_OPTIONAL_INPUTS, taker=self.name)
         token_ids = ops.cast(inputs["token_ids"], "int32")
         batch, length = ops.shape(token_ids)
         check_length(length, self.config.max_sequence_length)
@@ -125,4 +123,4 @@ class BertEncoder(CheckpointDoor, keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(BertConfig.from_dict(config.pop("config")), **config)
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})

@@ -5,15 +5,14 @@ from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
-from bert_keras.modeling.checkpoint_door import CheckpointDoor
+from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.layers import dense
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
 
 
-class HeadModel(CheckpointDoor, keras.Model):
+class HeadModel(BertModel):
     """A model made of a `BertEncoder` and a head. It takes and gives dicts.
 
     `compile(optimizer)` alone chooses the loss and the metrics of the head; any Keras loss
@@ -23,14 +22,9 @@ class HeadModel(CheckpointDoor, keras.Model):
     and then hands on what the encoder gives.
     """
 
-    extra_inputs: tuple[str, ...] = ()
-
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(**kwargs)
         self.encoder = encoder
-
-    def build(self, input_shape=None):
-        """Nothing is left to build: every layer of a head is built where it is made."""
 
     def compile(self, optimizer="rmsprop", loss="auto", *, loss_weights=None, metrics="auto", **kwargs):
         """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head."""
@@ -76,9 +70,7 @@ class HeadModel(CheckpointDoor, keras.Model):
         return self.match_labels(x, y, outputs, sample_weight)
 
     def encode(self, inputs, training=None, **returns):
-        """Checks the features, runs the encoder on those that are its own, and returns its outputs."""
-        optional = (*ENCODER_OPTIONAL_INPUTS, *self.extra_inputs)
-        check_features(inputs, required=ENCODER_INPUTS, optional=optional, taker=self.name)
+        """Runs the encoder on the features that are its own and returns its outputs."""
         own = {name: value for name, value in inputs.items() if name not in self.extra_inputs}
         return self.encoder(own, training=training, **returns)
 
@@ -87,8 +79,8 @@ class HeadModel(CheckpointDoor, keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        encoder = keras.saving.deserialize_keras_object(config.pop("encoder"), custom_objects=custom_objects)
-        return cls(encoder, **config)
+        encoder = keras.saving.deserialize_keras_object(config["encoder"], custom_objects=custom_objects)
+        return cls(**{**config, "encoder": encoder})
 
 
 def output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:

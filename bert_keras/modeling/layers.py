@@ -57,7 +57,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        return cls(BertConfig.from_dict(config.pop("config")), **config)
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:

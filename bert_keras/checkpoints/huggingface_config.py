@@ -1,0 +1,209 @@
+"""`config.json` of Hugging Face to our settings and back.
+
+Reading is strict where a key changes the function that the model computes; keys that only
+describe how somebody trained or stored it pass.
+"""
+
+import re
+
+from bert_keras import modeling
+from bert_keras.checkpoints.checkpoint import encoder_of, family_of
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+
+FORMAT = 1  # of our own part of config.json
+
+_FIELDS = {  # ours: Hugging Face's
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "type_vocabulary_size": "type_vocab_size",
+    "embedding_dim": "embedding_size",
+    "hidden_dropout_rate": "hidden_dropout_prob",
+    "attention_dropout_rate": "attention_probs_dropout_prob",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "initializer_range": "initializer_range",
+}
+_OPTIONAL_FIELDS = {  # defaults of Hugging Face's BertConfig, for the keys that its files may leave out
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+    "initializer_range": 0.02,
+}
+_ACTS = {  # theirs to ours
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+_ACTS_OUT = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
+
+# keys that change what the model computes, with the only values under which this one computes the same
+_FUNCTION_KEYS = {
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "is_encoder_decoder": (False, None),
+    "tie_word_embeddings": (True, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+    "auto_map": (None,),
+}
+_ARCHITECTURES = {  # theirs to our class; None: the bare encoder
+    "Model": "BertEncoder",
+    "ForMaskedLM": "BertMaskedLM",
+    "ForPreTraining": "BertPretrainer",
+    "ForSequenceClassification": "BertClassifier",
+    "ForTokenClassification": "BertTokenClassifier",
+    "ForQuestionAnswering": "BertQuestionAnswerer",
+}
+_ENDINGS = {ours: theirs for theirs, ours in _ARCHITECTURES.items()} | {"BertEmbedder": "Model"}
+_PROBLEMS = {
+    "single_label": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+_OUR_KEYS = ("format", "model", "position_type", "settings")
+_OUR_SETTINGS = ("pooling", "normalize", "head_act", "dropout_rate")
+
+
+def read_config(values: dict, source: str) -> BertConfig:
+    """Takes `config.json` (or Google's `bert_config.json`) to a `BertConfig`.
+
+    Raises:
+        InputError: a key is missing, or asks for a function that this model does not compute.
+    """
+    _refuse_other_functions(values, source)
+    values = {**_OPTIONAL_FIELDS, **values}
+    fields = {ours: values[theirs] for ours, theirs in _FIELDS.items() if theirs in values}
+    fields["hidden_act"] = _ACTS[values.get("hidden_act", "gelu")]
+    fields["position_type"] = _our_part(values, source).get("position_type", "learned")
+    required = [theirs for ours, theirs in _FIELDS.items() if ours not in fields and ours != "embedding_dim"]
+    if required:
+        raise InputError(f"{source} lacks {', '.join(required)}: it is not the config of a BERT, or it was cut")
+    try:
+        return BertConfig.from_dict(fields)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def read_model(values: dict, source: str) -> tuple[str, str, dict]:
+    """Returns our model class, Hugging Face's family, and the settings of the head that `config.json` names."""
+    family = values.get("model_type", "bert")
+    architecture = (values.get("architectures") or [None])[0]
+    ours = _our_part(values, source)
+    if "model" in ours and architecture == architecture_of(ours["model"], family):
+        model, own = ours["model"], ours.get("settings", {})
+    else:  # a foreign folder, or one of ours that another tool turned into something else
+        model, own = _model_of(architecture, family, source), {}
+    return model, family, {**_head_settings(values, model, family), **own}
+
+
+def write_config(model) -> dict:
+    """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
+    config, family, name = encoder_of(model).config, family_of(model), type(model).__name__
+    values = {"architectures": [architecture_of(name, family)], "model_type": family}
+    values |= {theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}
+    values["hidden_act"] = _ACTS_OUT[config.hidden_act]
+    values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
+    if family == "bert":
+        del values["embedding_size"]
+    values |= _write_head(model)
+    settings = {key: value for key in _OUR_SETTINGS if (value := getattr(model, key, None)) is not None}
+    values["bert_keras"] = {
+        "format": FORMAT,
+        "model": name,
+        "position_type": config.position_type,
+        "settings": settings,
+    }
+    return values
+
+
+def architecture_of(model: str, family: str) -> str:
+    """Returns the class name by which transformers knows a model of ours."""
+    if model == "ElectraPretrainer":
+        return "ElectraForPreTraining"
+    if model == "BertPretrainer" and family == "electra":
+        return "ElectraForMaskedLM"  # there is no ELECTRA with a next-sentence head; the rest of it opens as this
+    return family.capitalize() + _ENDINGS.get(model, "Model")
+
+
+def _refuse_other_functions(values: dict, source: str) -> None:
+    if values.get("model_type", "bert") not in ("bert", "electra"):
+        raise InputError(
+            f"{source} is of a {values['model_type']!r} model; expected 'bert' or 'electra': load another one"
+        )
+    for key, allowed in _FUNCTION_KEYS.items():
+        if values.get(key) not in allowed:
+            raise InputError(
+                f"{source} sets {key} to {values[key]!r}, which changes what the model computes; "
+                f"expected {allowed[0]!r} or no such key: this toolkit has no such model"
+            )
+    if values.get("hidden_act", "gelu") not in _ACTS:
+        raise InputError(f"{source} sets hidden_act to {values['hidden_act']!r}; expected one of {', '.join(_ACTS)}")
+
+
+def _our_part(values: dict, source: str) -> dict:
+    ours = values.get("bert_keras", {})
+    unknown = sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(ours.get("settings", {})) - set(_OUR_SETTINGS))
+    if unknown:
+        raise InputError(
+            f"{source} has {', '.join(unknown)} under 'bert_keras', which this version does not know: "
+            "correct the name, or load the folder with the version that wrote it"
+        )
+    if ours and ours.get("format") != FORMAT:
+        raise InputError(
+            f"{source} is of format {ours.get('format')!r}; this version reads {FORMAT}: update bert-keras"
+        )
+    return ours
+
+
+def _model_of(architecture: str | None, family: str, source: str) -> str:
+    prefix = family.capitalize()
+    ending = architecture.removeprefix(prefix) if architecture else "Model"
+    if family == "electra" and ending == "ForPreTraining":
+        return "ElectraPretrainer"
+    if ending not in _ARCHITECTURES or (architecture and not architecture.startswith(prefix)):
+        known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
+        raise InputError(f"{source} names the architecture {architecture}; expected one of {known}")
+    return _ARCHITECTURES[ending]
+
+
+def _head_settings(values: dict, model: str, family: str) -> dict:
+    if model == "BertMaskedLM" and family == "electra":
+        return {"head_act": "gelu"}  # transformers' ELECTRA has it so, whatever hidden_act says
+    if model not in ("BertClassifier", "BertTokenClassifier"):
+        return {}
+    names = values.get("id2label") or {}
+    labels = [names[key] for key in sorted(names, key=int)]
+    num_classes = len(labels) or values.get("num_labels", 2)
+    settings = {"num_classes": num_classes, "dropout_rate": values.get("classifier_dropout")}
+    settings["labels"] = (
+        labels if labels and not all(re.fullmatch(r"LABEL_\d+", str(name)) for name in labels) else None
+    )
+    if model == "BertClassifier":
+        ours = {theirs: ours for ours, theirs in _PROBLEMS.items()}
+        by_size = "regression" if num_classes == 1 else "single_label"
+        settings["problem"] = ours.get(values.get("problem_type"), by_size)
+    return settings
+
+
+def _write_head(model) -> dict:
+    if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
+        return {}
+    labels = model.labels or [f"LABEL_{i}" for i in range(model.num_classes)]
+    values = {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+        "classifier_dropout": model.dropout_rate,
+    }
+    if isinstance(model, modeling.BertClassifier):
+        values["problem_type"] = _PROBLEMS[model.problem]
+    return values

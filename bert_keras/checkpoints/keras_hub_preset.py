@@ -1,0 +1,157 @@
+"""KerasHub preset folders, read and written through KerasHub itself.
+
+KerasHub's BERT has one shape: GELU by tanh, epsilon 1e-12, learned positions, one dropout rate,
+embeddings as wide as the encoder. A model that computes anything else is refused, not bent.
+Its classifier travels; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does not.
+"""
+
+import functools
+import logging
+import os
+import pathlib
+
+import numpy as np
+
+from bert_keras import modeling
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, encoder_of, variables_of
+from bert_keras.checkpoints.names import weight_names
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+from bert_keras.files import check_writable_target, publish_folder, read_json
+from bert_keras.pipelines.tokenizer import BertTokenizer
+
+logger = logging.getLogger(__name__)
+
+_FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
+_SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
+
+
+def is_preset(folder: pathlib.Path) -> bool:
+    """Tells a KerasHub preset folder from others by its config."""
+    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
+        return False
+    return str(read_json(folder / "config.json").get("registered_name", "")).startswith("keras_hub>")
+
+
+def read_preset(folder: str | os.PathLike) -> Checkpoint:
+    """Reads a `BertBackbone` or `BertTextClassifier` preset.
+
+    Raises:
+        InputError: the preset is of another model, or damaged.
+    """
+    import keras_hub
+
+    folder = pathlib.Path(folder)
+    backbone_class = read_json(folder / "config.json").get("class_name")
+    if backbone_class != "BertBackbone":
+        raise InputError(f"{folder} is a preset of {backbone_class}; expected BertBackbone")
+    task = read_json(folder / "task.json")["class_name"] if (folder / "task.json").exists() else None
+    reader = keras_hub.models.BertTextClassifier if task == "BertTextClassifier" else keras_hub.models.BertBackbone
+    try:
+        preset = reader.from_preset(str(folder))
+    except (ValueError, OSError, KeyError) as error:
+        raise InputError(f"{folder} cannot be read by KerasHub ({str(error).splitlines()[0]}): copy it again") from None
+    if task not in (None, "BertTextClassifier"):
+        logger.warning(
+            "%s: the head of KerasHub's %s is another function than BERT's; the encoder is read", folder, task
+        )
+
+    classifier = isinstance(preset, keras_hub.models.BertTextClassifier)
+    backbone = preset.backbone if classifier else preset
+    config = BertConfig(
+        **{name: getattr(backbone, name) for name in _SAME_NAMES},
+        **_FIXED,
+        type_vocabulary_size=backbone.num_segments,
+        hidden_dropout_rate=backbone.dropout,
+        attention_dropout_rate=backbone.dropout,
+    )
+    settings = {"num_classes": preset.num_classes, "dropout_rate": preset.dropout} if classifier else {}
+    model = "BertClassifier" if classifier else "BertEncoder"
+    names = weight_names(model, config, pooler=True)
+    theirs = {variable.path: variable for variable in preset.variables}
+    weights = {
+        name.ours: StoredWeight(name.keras_hub, functools.partial(_flat, theirs[name.keras_hub], name.ours, config))
+        for name in names
+        if name.keras_hub in theirs
+    }
+    return Checkpoint(str(folder), model, config, settings, weights, {name.ours: name.keras_hub for name in names})
+
+
+def write_preset(model, tokenizer, out: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Writes a model as a KerasHub preset: a classifier with its head, any other model its encoder.
+
+    Raises:
+        InputError: KerasHub's BERT does not compute this model's function; the message says where they differ.
+    """
+    import keras_hub
+
+    config = encoder_of(model).config
+    check_writable_target(out, overwrite=overwrite)
+    _check_same_function(model, config)
+    backbone = keras_hub.models.BertBackbone(
+        **{name: getattr(config, name) for name in _SAME_NAMES},
+        num_segments=config.type_vocabulary_size,
+        dropout=config.hidden_dropout_rate,
+    )
+    preset = _with_head(model, backbone, tokenizer)
+    theirs = {variable.path: variable for variable in preset.variables}
+    ours = variables_of(model)
+    for name in weight_names(type(model).__name__, config, pooler=True):
+        if name.keras_hub in theirs:
+            variable = theirs[name.keras_hub]
+            variable.assign(np.reshape(np.asarray(ours[name.ours]), variable.shape))
+    with publish_folder(out, overwrite=overwrite) as staging:
+        preset.save_to_preset(str(staging))
+        if tokenizer is not None and preset is backbone:
+            _hub_tokenizer(tokenizer).save_to_preset(str(staging))
+
+
+def read_preset_tokenizer(folder: pathlib.Path) -> BertTokenizer | None:
+    """Returns the tokenizer of a preset folder, or None if it has none."""
+    vocabulary = folder / "assets/tokenizer/vocabulary.txt"
+    if not vocabulary.exists():
+        return None
+    settings = read_json(folder / "tokenizer.json").get("config", {})
+    return BertTokenizer.from_vocabulary(vocabulary, lowercase=settings.get("lowercase", False))
+
+
+def _flat(variable, name: str, config: BertConfig) -> np.ndarray:
+    """Takes KerasHub's attention layouts, (D, N, H), (N, H, D) and (N, H), to ours."""
+    value = np.asarray(variable)
+    if value.ndim == 3:
+        return value.reshape(config.hidden_dim, config.hidden_dim)
+    return value.reshape(-1) if name.endswith(".bias") else value
+
+
+def _check_same_function(model, config: BertConfig) -> None:
+    for field, fixed in _FIXED.items():
+        if getattr(config, field) != fixed:
+            raise InputError(
+                f"the model's {field} is {getattr(config, field)!r}, KerasHub's BERT has {fixed!r} and no other: "
+                "it would compute something else, so nothing was written"
+            )
+    if config.embedding_dim != config.hidden_dim or encoder_of(model).pooler is None:
+        raise InputError("KerasHub's BERT has a pooler and embeddings as wide as the encoder, this model has not")
+
+
+def _with_head(model, backbone, tokenizer):
+    """Returns KerasHub's classifier over the backbone for a classifier of ours, else the backbone alone."""
+    import keras_hub
+
+    if isinstance(model, modeling.BertClassifier):
+        rate = backbone.dropout if model.dropout_rate is None else model.dropout_rate
+        preprocessor = None
+        if tokenizer is not None:
+            preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+                _hub_tokenizer(tokenizer), sequence_length=backbone.max_sequence_length
+            )
+        return keras_hub.models.BertTextClassifier(backbone, model.num_classes, preprocessor=preprocessor, dropout=rate)
+    if not isinstance(model, modeling.BertEncoder):
+        logger.warning("KerasHub has no head equal to that of %s: its encoder alone is written", type(model).__name__)
+    return backbone
+
+
+def _hub_tokenizer(tokenizer: BertTokenizer):
+    import keras_hub
+
+    return keras_hub.models.BertTokenizer(vocabulary=list(tokenizer.vocabulary), lowercase=tokenizer.lowercase)

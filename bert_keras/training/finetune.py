@@ -1,0 +1,82 @@
+"""Fine-tuning a classifier on labelled texts, through `model.fit`."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+import keras
+
+from bert_keras.checkpoints.load import load_tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling import BertClassifier
+from bert_keras.pipelines.batches import classification_batches
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.training.optimizers import adamw
+from bert_keras.training.pretrain import check_finite
+
+
+def finetune_classifier(
+    checkpoint: str | os.PathLike,
+    train: tuple[Sequence[str], Sequence[str]],
+    dev: tuple[Sequence[str], Sequence[str]],
+    *,
+    num_epochs: int = 3,
+    batch_size: int = 32,
+    learning_rate: float = 3e-5,
+    max_sequence_length: int = 128,
+    seed: int = 0,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> tuple[BertClassifier, BertTokenizer, dict[str, float]]:
+    """Trains a `BertClassifier` on a checkpoint and scores it on held-out texts.
+
+    Args:
+        checkpoint: any folder that `load` reads, with a vocabulary.
+        train: texts and their label names.
+        dev: held-out texts and their label names, each of them a label of `train`.
+        num_epochs: passes over the training texts.
+        batch_size: texts a step.
+        learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models.
+        max_sequence_length: longer texts are cut, in pieces.
+        seed: draws the new head, the dropout and the order of the texts.
+        callbacks: handed to `model.fit`.
+
+    Returns:
+        The model with its `labels`, the tokenizer, and the scores: `accuracy`, `loss` and
+        `majority_accuracy`, what always answering the commonest label of `train` would score on `dev`.
+
+    Raises:
+        InputError: no vocabulary, a single label, or a label in `dev` that `train` does not have.
+    """
+    labels = sorted(set(train[1]))
+    _check_labels(labels, dev[1])
+    tokenizer = load_tokenizer(checkpoint)
+    if tokenizer is None:
+        raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
+    keras.utils.set_random_seed(seed)
+    model = BertClassifier.from_checkpoint(checkpoint, num_classes=len(labels), labels=labels)
+    length = min(max_sequence_length, model.encoder.config.max_sequence_length)
+
+    def batches(texts, names, shuffle):
+        ids = [labels.index(name) for name in names]
+        return classification_batches(
+            texts, ids, tokenizer, batch_size=batch_size, max_sequence_length=length, seed=seed, shuffle=shuffle
+        )
+
+    steps_an_epoch = -(-len(train[0]) // batch_size)
+    model.compile(adamw(learning_rate, steps_an_epoch * num_epochs))
+    history = model.fit(batches(*train, True), epochs=num_epochs, callbacks=list(callbacks), verbose=0)
+    check_finite(history.history["loss"][-1])
+    scores = model.evaluate(batches(*dev, False), verbose=0, return_dict=True)
+    return model, tokenizer, {**scores, "majority_accuracy": _majority_accuracy(train[1], dev[1])}
+
+
+def _check_labels(labels: Sequence[str], dev_labels: Sequence[str]) -> None:
+    if len(labels) < 2:
+        raise InputError(f"the training file has only the label {labels}; expected two or more to tell apart")
+    if unknown := sorted(set(dev_labels) - set(labels)):
+        raise InputError(f"the dev file has the labels {unknown}, the training file has {labels}: correct either file")
+
+
+def _majority_accuracy(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
+    majority = Counter(train_labels).most_common(1)[0][0]
+    return dev_labels.count(majority) / len(dev_labels)

@@ -1,0 +1,56 @@
+"""A checkpoint folder to a folder of artifacts, each proven equal before it is published."""
+
+import logging
+import os
+from collections.abc import Sequence
+
+from bert_keras.export.saved_model import write_saved_model
+from bert_keras.export.verdict import check_saved_model
+
+from bert_keras.checkpoints.load import load, load_tokenizer
+from bert_keras.errors import InputError, VerdictError
+from bert_keras.files import check_writable_target, publish_folder, write_json
+
+logger = logging.getLogger(__name__)
+
+FORMATS = ("saved_model",)
+
+
+def export_checkpoint(
+    checkpoint: str | os.PathLike,
+    out: str | os.PathLike,
+    formats: Sequence[str] = FORMATS,
+    *,
+    overwrite: bool = False,
+) -> dict:
+    """Writes artifacts of a checkpoint, with `parity.json`, the proof that they compute the same.
+
+    Args:
+        checkpoint: any folder that `bert_keras.load` reads, with a vocabulary.
+        out: the folder to write: `saved_model/1/` and `parity.json`.
+        formats: which artifacts.
+        overwrite: replace a folder that is not empty.
+
+    Returns:
+        What `parity.json` holds: for each artifact the largest difference by output name.
+
+    Raises:
+        InputError: an unknown format, or the checkpoint cannot be read.
+        VerdictError: an artifact, reloaded in a fresh process, differs from the checkpoint; nothing is published.
+    """
+    if unknown := sorted(set(formats) - set(FORMATS)):
+        raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
+    check_writable_target(out, overwrite=overwrite)
+    model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
+    if tokenizer is None:
+        raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
+    with publish_folder(out, overwrite=overwrite) as staging:
+        folder = staging / "saved_model" / "1"
+        write_saved_model(model, tokenizer, folder)
+        verdict = check_saved_model(model, tokenizer, folder)
+        if not verdict["passed"]:
+            raise VerdictError(f"the SavedModel differs from {checkpoint} and was not published: {verdict['outputs']}")
+        parity = {"checkpoint": str(checkpoint), "artifacts": {"saved_model": verdict}}
+        write_json(staging / "parity.json", parity)
+    logger.info("wrote %s", out)
+    return parity
