@@ -1,0 +1,48 @@
+"""Lines of a UTF-8 text file, read strictly: what cannot be text is named by file and line."""
+
+import codecs
+import os
+import pathlib
+from collections.abc import Iterator
+
+from bert_keras.errors import InputError
+
+
+def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
+    r"""Yields the lines of a text file, each with its line end as it stands in the file.
+
+    Only "\n" ends a line: other characters that Unicode calls line ends (U+0085, U+2028)
+    are text, and occur as entries of real vocabularies. A byte order mark at the start is dropped.
+
+    Raises:
+        InputError: the file is missing, is a folder, is not UTF-8 or holds NUL bytes.
+    """
+    path = check_text_file(path)
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield _decoded(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line, path, number)
+
+
+def check_text_file(path: str | os.PathLike) -> pathlib.Path:
+    """Returns `path` if it is a file; raises `InputError` otherwise."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; expected a UTF-8 text file: name a file in it")
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; expected a UTF-8 text file there: check the name")
+    return path
+
+
+def _decoded(line: bytes, path: pathlib.Path, number: int) -> str:
+    if b"\0" in line:
+        raise InputError(
+            f"{path}, line {number}: there is a NUL byte; expected text in UTF-8: "
+            "this is a binary file or UTF-16, so name another file or save it as UTF-8"
+        )
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8: "
+            f"save the file as UTF-8, for example with  iconv -f latin1 -t utf-8 {path.name}"
+        ) from None

@@ -1,0 +1,34 @@
+"""A tiny tokenizer, text that ships with Python, and the published vocabularies where they are at hand."""
+
+import pathlib
+
+import pytest
+
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+
+SHARED_DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
+TINY_PIECES = (*SPECIAL_TOKENS, "un", "##aff", "##able", "play", "##ing", "the", "a", "b", "c", "d", ",", ".", "##s")
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer():
+    """18 pieces; [PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4."""
+    return BertTokenizer(TINY_PIECES)
+
+
+@pytest.fixture(scope="session")
+def python_text():
+    """All documents of the embedded corpus (4 s to read)."""
+    from bert_keras.pipelines.corpus import python_documents
+
+    return list(python_documents())
+
+
+@pytest.fixture(scope="session")
+def published_vocabularies():
+    """The folder of Google's own `vocab.txt` files."""
+    folder = SHARED_DATA / "vocab"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not on this machine")
+    return folder
