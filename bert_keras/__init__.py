@@ -11,6 +11,7 @@ _PUBLIC_NAMES = {
     "BertConfig": "bert_keras.config",
     "InputError": "bert_keras.errors",
     "BertTokenizer": "bert_keras.pipelines.tokenizer",
+    "pack": "bert_keras.pipelines.packing",
     "BertEncoder": "bert_keras.checkpoints",
     "BertPretrainer": "bert_keras.checkpoints",
     "BertMaskedLM": "bert_keras.checkpoints",

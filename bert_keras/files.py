@@ -117,7 +117,10 @@ def check_checksums(folder: pathlib.Path) -> None:
             continue
         if not separator or len(digest) != 64:
             raise InputError(f"{path}:{number} is not a line of a SHA-256 list: restore the file, or delete it")
-        check_digest(folder / name, {"sha256": digest})
+        try:
+            check_digest(folder / name, {"sha256": digest})
+        except InputError as error:
+            raise InputError(f"{error} (if you changed it on purpose, delete {CHECKSUMS})") from None
 
 
 def file_digest(path: str | os.PathLike) -> dict[str, object]:
@@ -143,8 +146,7 @@ def check_digest(path: str | os.PathLike, expected: dict[str, object]) -> None:
     if file_digest(path)["sha256"] != expected["sha256"]:
         raise InputError(
             f"{path} does not match the SHA-256 recorded for it: "
-            "it was damaged or changed after it was written, so copy it again from its source "
-            f"(or remove it from {CHECKSUMS}, if you changed it on purpose)"
+            "it was damaged or changed after it was written, so copy it again from its source"
         )
 
 

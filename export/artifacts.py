@@ -4,11 +4,10 @@ import logging
 import os
 from collections.abc import Sequence
 
-from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.verdict import check_saved_model
-
 from bert_keras.checkpoints.load import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
+from bert_keras.export.saved_model import write_saved_model
+from bert_keras.export.verdict import check_saved_model
 from bert_keras.files import check_writable_target, publish_folder, write_json
 
 logger = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import numpy as np
+
 from bert_keras.export import plain_runtime
 
 Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs by name

@@ -4,11 +4,11 @@ import os
 
 import keras
 import tensorflow as tf
-from bert_keras.pipelines.packing import pack
-from bert_keras.pipelines.tokenizer import BertTokenizer
 
 from bert_keras.checkpoints import BertClassifier, BertEmbedder, BertEncoder
 from bert_keras.features import FEATURES
+from bert_keras.pipelines.packing import pack
+from bert_keras.pipelines.tokenizer import BertTokenizer
 
 TEXT_MODELS = (BertClassifier, BertEmbedder, BertEncoder)
 _IDS = ("token_ids", "padding_mask", "segment_ids")
@@ -34,7 +34,7 @@ class ServedModel(tf.Module):
         super().__init__(name="bert_keras")
         self._weights = [variable.value for variable in model.variables]  # a root must own what its functions read
         self._call = lambda features: named_outputs(model, model(features, training=False))
-        self._pack = lambda text: pack(tokenizer, text, max_sequence_length=_encoder_config(model).max_sequence_length)
+        self._pack = lambda text: pack(tokenizer, text, max_sequence_length=text_length(model, tokenizer))
 
     def text_function(self):
         """Returns the function from `text` (B,) to the model's answers."""
@@ -72,5 +72,7 @@ def named_outputs(model: keras.Model, outputs: dict[str, tf.Tensor]) -> dict[str
     }
 
 
-def _encoder_config(model):
-    return getattr(model, "encoder", model).config
+def text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:
+    """Returns where texts are cut: at the model's last position, or sooner if the tokenizer says so."""
+    limit = getattr(model, "encoder", model).config.max_sequence_length
+    return min(limit, tokenizer.max_sequence_length or limit)

@@ -4,12 +4,12 @@ import os
 
 import numpy as np
 import tensorflow as tf
+
 from bert_keras.export.fresh_process import Request, ask_saved_model
-from bert_keras.export.saved_model import TEXT_MODELS, named_outputs
+from bert_keras.export.saved_model import TEXT_MODELS, named_outputs, text_length
+from bert_keras.features import FEATURES
 from bert_keras.pipelines.packing import pack
 from bert_keras.pipelines.tokenizer import BertTokenizer
-
-from bert_keras.features import FEATURES
 
 TOLERANCE = 1e-4  # of a float output; the same kernels gave 2e-6 at most on a tiny and a MiniLM model
 
@@ -75,8 +75,7 @@ def _expected(model, tokenizer: BertTokenizer, request: Request) -> dict[str, np
             name: inputs[feature.border_name] for name, feature in FEATURES.items() if feature.border_name in inputs
         }
     else:
-        length = getattr(model, "encoder", model).config.max_sequence_length
-        features = pack(tokenizer, inputs["text"], max_sequence_length=length)
+        features = pack(tokenizer, inputs["text"], max_sequence_length=text_length(model, tokenizer))
     outputs = named_outputs(model, model(features, training=False))
     return {name: _plain(value) for name, value in outputs.items()}
 

@@ -64,7 +64,7 @@ def finetune_classifier(
 
     steps_an_epoch = -(-len(train[0]) // batch_size)
     model.compile(adamw(learning_rate, steps_an_epoch * num_epochs))
-    history = model.fit(batches(*train, True), epochs=num_epochs, callbacks=list(callbacks), verbose=0)
+    history = model.fit(batches(*train, True), epochs=num_epochs, callbacks=list(callbacks), shuffle=False, verbose=0)
     check_finite(history.history["loss"][-1])
     scores = model.evaluate(batches(*dev, False), verbose=0, return_dict=True)
     return model, tokenizer, {**scores, "majority_accuracy": _majority_accuracy(train[1], dev[1])}

@@ -40,7 +40,9 @@ def pretrain(
     keras.utils.set_random_seed(seed)
     model = BertPretrainer(BertEncoder(config, name="encoder"))
     model.compile(adamw(learning_rate, num_steps))
-    history = model.fit(batches, epochs=1, steps_per_epoch=num_steps, callbacks=list(callbacks), verbose=0)
+    history = model.fit(
+        batches, epochs=1, steps_per_epoch=num_steps, callbacks=list(callbacks), shuffle=False, verbose=0
+    )
     metrics = {name: float(values[-1]) for name, values in history.history.items()}
     check_finite(metrics["loss"])
     return model, metrics

@@ -1,0 +1,38 @@
+"""Convert a BERT folder of any format into another format."""
+
+import argparse
+import pathlib
+
+from bert_keras.cli.checks import add_overwrite, check_all, check_exists
+from bert_keras.cli.quiet import load_tensorflow
+from bert_keras.cli.report import print_result, print_settings
+from bert_keras.files import check_writable_target
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", type=pathlib.Path, metavar="IN", help="a Hugging Face, Google TF1, KerasHub or bert-keras folder"
+    )
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write")
+    parser.add_argument(
+        "--to",
+        choices=["huggingface", "keras_hub"],
+        default="huggingface",
+        help="the format; huggingface is bert-keras's own as well (default %(default)s)",
+    )
+    add_overwrite(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    check_all(
+        lambda: check_exists(arguments.source, "a BERT folder"),
+        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+    )
+    print_settings("convert", {"in": arguments.source, "out": arguments.out, "to": arguments.to})
+    load_tensorflow()
+    from bert_keras.checkpoints import convert
+
+    model = convert(arguments.source, arguments.out, arguments.to, overwrite=arguments.overwrite)
+    name, num_parameters = type(model).__name__, model.count_params()
+    result = {"out": str(arguments.out), "model": name, "num_parameters": num_parameters}
+    print_result(f"wrote {arguments.out}: {name}, {num_parameters:,} parameters", result, as_json=arguments.json)

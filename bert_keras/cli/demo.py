@@ -1,0 +1,91 @@
+"""Walk the whole road on text that ships with Python, in minutes."""
+
+import argparse
+import pathlib
+import sys
+import time
+
+from bert_keras.cli.checks import add_overwrite
+from bert_keras.cli.report import print_result
+from bert_keras.files import check_writable_target
+
+_DEV_EVERY = 5  # each fifth passage is held out
+_NUM_QUESTIONS = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "out", type=pathlib.Path, metavar="OUT", nargs="?", default=pathlib.Path("demo"), help="folder (default demo)"
+    )
+    parser.add_argument("--quick", action="store_true", help="a few steps of each training, to see that it all runs")
+    add_overwrite(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    check_writable_target(arguments.out, overwrite=arguments.overwrite)
+    started = time.monotonic()
+    out = arguments.out
+    dev = write_task(out, num_train=200 if arguments.quick else None)
+    for command in commands(out, quick=arguments.quick):
+        print(f"\n$ bert-keras {' '.join(command)}", file=sys.stderr, flush=True)
+        _run_verb(command + ["--overwrite"] * arguments.overwrite)
+    print("\nA fresh process, TensorFlow and tensorflow-text only, answers:", file=sys.stderr, flush=True)
+    answers = ask(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
+    for answer in answers:
+        verdict = f"{answer['label']} ({answer['probability']:.0%}), in truth {answer['truth']}"
+        print(f"  {answer['text'][:70]:<70}  -> {verdict}", file=sys.stderr)
+    minutes = (time.monotonic() - started) / 60
+    result = {"out": str(out), "minutes": minutes, "answers": answers}
+    print_result(f"wrote {out}: everything above, in {minutes:.1f} minutes", result, as_json=arguments.json)
+
+
+def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, str]]:
+    """Writes `train.csv` and `dev.csv` of the embedded task and returns the held-out rows."""
+    from bert_keras.pipelines.corpus import labelled_passages
+    from bert_keras.pipelines.tasks import write_labelled_csv
+
+    passages = labelled_passages()
+    dev = passages[::_DEV_EVERY]
+    train = [passage for index, passage in enumerate(passages) if index % _DEV_EVERY]
+    (out / "task").mkdir(parents=True, exist_ok=True)
+    write_labelled_csv(out / "task/train.csv", train[:: max(len(train) // num_train, 1)] if num_train else train)
+    write_labelled_csv(out / "task/dev.csv", dev)
+    return dev
+
+
+def commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
+    """Returns the verbs of the road with their arguments, as a user would type them."""
+    steps, epochs = ("20", "1") if quick else ("600", "4")
+    training = ["--epochs", epochs, "--learning-rate", "5e-4", "--max-sequence-length", "64"]
+    paths = {name: str(out / name) for name in ("vocab.txt", "records", "pretrained", "classifier", "artifacts")}
+    task = ["--train", str(out / "task/train.csv"), "--dev", str(out / "task/dev.csv")]
+    return [
+        ["learn-vocab", paths["vocab.txt"], "--size", "8000"],
+        ["make-records", paths["vocab.txt"], paths["records"], "--max-sequence-length", "64"],
+        ["pretrain", paths["records"], paths["pretrained"], "--preset", "tiny", "--steps", steps],
+        ["finetune", paths["pretrained"], paths["classifier"], *task, *training],
+        ["export", paths["classifier"], paths["artifacts"], "--to", "saved_model"],
+    ]
+
+
+def ask(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
+    """Asks the exported SavedModel about texts, in a process that does not import this package."""
+    import numpy as np
+
+    from bert_keras.export.fresh_process import ask_saved_model
+
+    texts = np.array([text for text, _ in questions])
+    [outputs] = ask_saved_model(artifacts / "saved_model/1", [("serving_default", {"text": texts})])
+    return [
+        {"text": text, "truth": truth, "label": str(label), "probability": float(probabilities.max())}
+        for (text, truth), label, probabilities in zip(
+            questions, outputs["label"], outputs["probabilities"], strict=True
+        )
+    ]
+
+
+def _run_verb(command: list[str]) -> None:
+    from bert_keras.cli.main import parser
+
+    arguments = parser().parse_args(command)
+    arguments.run(arguments)

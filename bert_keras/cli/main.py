@@ -1,0 +1,60 @@
+"""`bert-keras VERB ...`: finds the verb, runs it, and turns errors into one sentence and an exit status."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from bert_keras import __version__
+from bert_keras.errors import InputError, VerdictError
+
+VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "export", "convert")
+
+_DONE, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status: 0 done, 1 a verdict failed, 2 bad input, 130 interrupted."""
+    arguments = parser().parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except InputError as error:
+        return _say(arguments.verb, error, _BAD_INPUT)
+    except OSError as error:  # a full disk, a folder that may not be written
+        return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", _BAD_INPUT)
+    except VerdictError as error:
+        return _say(arguments.verb, error, _FAILED)
+    except KeyboardInterrupt:
+        return _say(arguments.verb, "interrupted; nothing was written", _INTERRUPTED)
+    return _DONE
+
+
+def _say(verb: str, message: object, status: int) -> int:
+    print(f"bert-keras {verb}: {message}", file=sys.stderr)
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bert-keras",
+        description="BERT from raw text to a served answer. Each verb reads a folder and writes the next one's.",
+    )
+    parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for verb in VERBS:
+        module = importlib.import_module(f"bert_keras.cli.{verb.replace('-', '_')}")
+        summary = module.__doc__.split("\n")[0]
+        verb_parser = verbs.add_parser(
+            verb,
+            help=summary[0].lower() + summary[1:].rstrip("."),
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(verb_parser)
+        verb_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+        verb_parser.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What every verb prints: its settings before, its progress during, what it wrote after.
+
+Settings and progress go to standard error; the result to standard output, as a line or as JSON.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+_LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
+
+
+def print_settings(verb: str, settings: Mapping[str, object]) -> None:
+    """Prints the resolved settings and derived numbers of a verb, one a line."""
+    width = max(map(len, settings))
+    print(f"bert-keras {verb}", file=sys.stderr)
+    for name, value in settings.items():
+        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+        print(f"  {name:<{width}}  {shown}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) -> None:
+    """Prints what was done: a sentence for people, or the whole result for machines."""
+    print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
+
+
+class ProgressBar:
+    """A bar with rate and time left on a terminal, ten lines in a log. Use it in a `with` block.
+
+    Args:
+        what: a word or two for the work.
+        unit: what is counted, in the plural.
+    """
+
+    def __init__(self, what: str, unit: str):
+        self._what, self._unit = what, unit
+        self._console = Console(stderr=True)
+        self._bar = None
+        self._first: tuple[float, int] | None = None  # when, and with how much done, the counting began
+        self._printed = 0
+
+    def __enter__(self):
+        if self._console.is_terminal:
+            columns = (
+                TextColumn("  {task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self._console)
+            self._task = self._bar.add_task(self._what, total=None, note="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_):
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, done: int, total: int, note: str = "") -> None:
+        """Shows that `done` of `total` are done; `note` says what else is worth watching."""
+        now = time.monotonic()
+        if self._first is None:  # the first step compiles, and would spoil the rate
+            self._first = (now, done)
+        since, done_before = self._first
+        rate = (done - done_before) / max(now - since, 1e-9)
+        note = f"{rate:,.1f} {self._unit}/s  {note}" if done > done_before else note
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, note=note)
+        elif done * _LINES_A_BAR // total > self._printed:
+            self._printed = done * _LINES_A_BAR // total
+            left = f"{(total - done) / rate:,.0f} s left" if rate else ""
+            print(f"  {self._what} {done:,}/{total:,}  {note}  {left}", file=sys.stderr, flush=True)
