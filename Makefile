@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# They need Python 3.10-3.13 and make. PYTHON=python3.12 chooses another interpreter.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow lint clean
+
+demo: $(VENV)/installed
+	$(BIN)/bert-keras demo demo --overwrite
+
+test: $(VENV)/installed-for-tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/installed-for-tests
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/python setup.cfg pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+# torch's plain name would bring gigabytes of GPU packages; the pinned release in the extra is the CPU build where there is one
+$(VENV)/installed-for-tests: $(VENV)/bin/python setup.cfg pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) build dist demo *.egg-info .pytest_cache .ruff_cache
