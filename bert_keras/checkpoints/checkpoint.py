@@ -13,6 +13,7 @@ from bert_keras.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
 _PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same function in every class that has them
 
 
@@ -80,9 +81,7 @@ def variables_of(model) -> dict:
 def build_model(checkpoint: Checkpoint):
     """Builds the model that the checkpoint names; every one of its weights must be there."""
     model_class = getattr(modeling, checkpoint.model)
-    pooler = checkpoint.has_pooler and checkpoint.model != "ElectraPretrainer"
-    if checkpoint.model in ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer"):
-        pooler = False  # these never read it
+    pooler = checkpoint.has_pooler and checkpoint.model not in POOLERLESS
     if checkpoint.model == "BertPretrainer" or (checkpoint.model, checkpoint.family) == ("BertClassifier", "bert"):
         pooler = True  # these cannot do without; a missing one is told when it is assigned
     model = _construct(model_class, checkpoint, pooler, checkpoint.settings)
@@ -156,7 +155,7 @@ def _settings_to_keep(model_class, checkpoint: Checkpoint, head: dict) -> dict:
         return {}
     settings = dict(checkpoint.settings)
     if head.get("num_classes", settings.get("num_classes")) != settings.get("num_classes"):
-        settings.pop("labels", None)  # the names of other classes
+        settings = {"dropout_rate": settings["dropout_rate"]}  # labels and problem were those of other classes
     return settings
 
 

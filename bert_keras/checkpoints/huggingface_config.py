@@ -71,7 +71,7 @@ _PROBLEMS = {
     "regression": "regression",
 }
 _OUR_KEYS = ("format", "model", "position_type", "settings")
-_OUR_SETTINGS = ("pooling", "normalize", "head_act", "dropout_rate")
+_OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
 
 def read_config(values: dict, source: str) -> BertConfig:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from safetensors.numpy import save_file
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, encoder_of, family_of, variables_of
+from bert_keras.checkpoints.checkpoint import POOLERLESS, Checkpoint, StoredWeight, encoder_of, family_of, variables_of
 from bert_keras.checkpoints.embedder_modules import read_modules, write_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, write_config
 from bert_keras.checkpoints.model_card import model_card
@@ -116,13 +116,13 @@ def _write_model(model, folder: pathlib.Path) -> None:
 def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:
     """Yields Hugging Face's tensor names and layouts."""
     encoder, family, name = encoder_of(model), family_of(model), type(model).__name__
-    names = weight_names(name, encoder.config, pooler=encoder.pooler is not None, family=family)
-    for weight, variable in zip(names, variables_of(model).values(), strict=True):
-        value = np.asarray(variable, "float32")
-        yield (
-            _prefix(weight, name, family) + weight.huggingface,
-            np.ascontiguousarray(value.T if weight.is_kernel else value),
-        )
+    pooler = encoder.pooler is not None and name not in POOLERLESS
+    variables = variables_of(model)
+    names = weight_names(name, encoder.config, pooler=pooler, family=family)
+    for weight in names:
+        value = np.asarray(variables[weight.ours], "float32")
+        value = np.ascontiguousarray(value.T) if weight.is_kernel else value
+        yield _prefix(weight, name, family) + weight.huggingface, value
     if encoder.config.position_type == "sinusoidal":  # written out, so that transformers computes the same
         table = sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
         yield _prefix(names[0], name, family) + _POSITIONS, table

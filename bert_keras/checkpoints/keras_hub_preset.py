@@ -1,8 +1,8 @@
 """KerasHub preset folders, read and written through KerasHub itself.
 
-KerasHub's BERT has one shape: GELU by tanh, epsilon 1e-12, learned positions, one dropout rate,
-embeddings as wide as the encoder. A model that computes anything else is refused, not bent.
-Its classifier travels; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does not.
+KerasHub's BERT has one shape: GELU by tanh, epsilon 1e-12, learned positions, embeddings as wide as
+the encoder. A model that computes anything else is refused, not bent. Its classifier and embedder
+travel; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does not.
 """
 
 import functools
@@ -24,40 +24,26 @@ logger = logging.getLogger(__name__)
 
 _FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
 _SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
+_TASKS = {"BertTextClassifier": "BertClassifier", "BertTextEmbedder": "BertEmbedder"}  # theirs to ours
 
 
 def is_preset(folder: pathlib.Path) -> bool:
     """Tells a KerasHub preset folder from others by its config."""
     if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
         return False
-    return str(read_json(folder / "config.json").get("registered_name", "")).startswith("keras_hub>")
+    registered_name = str(read_json(folder / "config.json").get("registered_name"))
+    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
 
 
 def read_preset(folder: str | os.PathLike) -> Checkpoint:
-    """Reads a `BertBackbone` or `BertTextClassifier` preset.
+    """Reads a preset of `BertBackbone`, `BertTextClassifier` or `BertTextEmbedder`.
 
     Raises:
         InputError: the preset is of another model, or damaged.
     """
-    import keras_hub
-
     folder = pathlib.Path(folder)
-    backbone_class = read_json(folder / "config.json").get("class_name")
-    if backbone_class != "BertBackbone":
-        raise InputError(f"{folder} is a preset of {backbone_class}; expected BertBackbone")
-    task = read_json(folder / "task.json")["class_name"] if (folder / "task.json").exists() else None
-    reader = keras_hub.models.BertTextClassifier if task == "BertTextClassifier" else keras_hub.models.BertBackbone
-    try:
-        preset = reader.from_preset(str(folder))
-    except (ValueError, OSError, KeyError) as error:
-        raise InputError(f"{folder} cannot be read by KerasHub ({str(error).splitlines()[0]}): copy it again") from None
-    if task not in (None, "BertTextClassifier"):
-        logger.warning(
-            "%s: the head of KerasHub's %s is another function than BERT's; the encoder is read", folder, task
-        )
-
-    classifier = isinstance(preset, keras_hub.models.BertTextClassifier)
-    backbone = preset.backbone if classifier else preset
+    preset = _open(folder)
+    backbone = getattr(preset, "backbone", preset)
     config = BertConfig(
         **{name: getattr(backbone, name) for name in _SAME_NAMES},
         **_FIXED,
@@ -65,8 +51,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         hidden_dropout_rate=backbone.dropout,
         attention_dropout_rate=backbone.dropout,
     )
-    settings = {"num_classes": preset.num_classes, "dropout_rate": preset.dropout} if classifier else {}
-    model = "BertClassifier" if classifier else "BertEncoder"
+    model = _TASKS.get(type(preset).__name__, "BertEncoder")
     names = weight_names(model, config, pooler=True)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
@@ -74,19 +59,20 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         for name in names
         if name.keras_hub in theirs
     }
-    return Checkpoint(str(folder), model, config, settings, weights, {name.ours: name.keras_hub for name in names})
+    expected_names = {name.ours: name.keras_hub for name in names}
+    return Checkpoint(str(folder), model, config, _head_settings(preset, folder), weights, expected_names)
 
 
-def write_preset(model, tokenizer, out: str | os.PathLike, *, overwrite: bool = False) -> None:
-    """Writes a model as a KerasHub preset: a classifier with its head, any other model its encoder.
+def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Writes a model as a KerasHub preset: a classifier or embedder with its head, any other model its encoder.
 
     Raises:
         InputError: KerasHub's BERT does not compute this model's function; the message says where they differ.
     """
     import keras_hub
 
-    config = encoder_of(model).config
     check_writable_target(out, overwrite=overwrite)
+    config = encoder_of(model).config
     _check_same_function(model, config)
     backbone = keras_hub.models.BertBackbone(
         **{name: getattr(config, name) for name in _SAME_NAMES},
@@ -115,6 +101,35 @@ def read_preset_tokenizer(folder: pathlib.Path) -> BertTokenizer | None:
     return BertTokenizer.from_vocabulary(vocabulary, lowercase=settings.get("lowercase", False))
 
 
+def _open(folder: pathlib.Path):
+    """Returns KerasHub's model: the task where its head is one of ours, else the backbone."""
+    import keras_hub
+
+    backbone = read_json(folder / "config.json").get("class_name")
+    if backbone != "BertBackbone":
+        raise InputError(f"{folder} is a preset of {backbone}; expected BertBackbone: load another preset")
+    task = read_json(folder / "task.json").get("class_name") if (folder / "task.json").exists() else None
+    reader = getattr(keras_hub.models, task, None) if task in _TASKS else None
+    if task is not None and reader is None:
+        logger.warning("%s: no head here equals that of KerasHub's %s; its encoder alone is read", folder, task)
+    try:
+        return (reader or keras_hub.models.BertBackbone).from_preset(str(folder))
+    except (ValueError, OSError, KeyError) as error:
+        raise InputError(f"{folder} cannot be read by KerasHub ({str(error).splitlines()[0]}): copy it again") from None
+
+
+def _head_settings(preset, folder: pathlib.Path) -> dict:
+    """Returns the settings of our head; KerasHub offers some that ours have not."""
+    settings = preset.get_config()
+    if type(preset).__name__ == "BertTextClassifier":
+        if (activation := getattr(preset.activation, "__name__", None)) != "linear":
+            raise InputError(f"{folder} ends in the activation {activation}; expected bare logits (no activation)")
+        return {"num_classes": settings["num_classes"], "dropout_rate": settings["dropout"]}
+    if type(preset).__name__ == "BertTextEmbedder":
+        return {"pooling": settings["pooling_mode"], "normalize": settings["normalize"]}
+    return {}
+
+
 def _flat(variable, name: str, config: BertConfig) -> np.ndarray:
     """Takes KerasHub's attention layouts, (D, N, H), (N, H, D) and (N, H), to ours."""
     value = np.asarray(variable)
@@ -131,24 +146,35 @@ def _check_same_function(model, config: BertConfig) -> None:
                 "it would compute something else, so nothing was written"
             )
     if config.embedding_dim != config.hidden_dim or encoder_of(model).pooler is None:
-        raise InputError("KerasHub's BERT has a pooler and embeddings as wide as the encoder, this model has not")
+        raise InputError(
+            "KerasHub's BERT has a pooler and embeddings as wide as the encoder, this model has not: "
+            "it would compute something else, so nothing was written"
+        )
+    if config.attention_dropout_rate != config.hidden_dropout_rate:
+        logger.warning("KerasHub has one dropout rate: attention's %s is lost", config.attention_dropout_rate)
 
 
-def _with_head(model, backbone, tokenizer):
-    """Returns KerasHub's classifier over the backbone for a classifier of ours, else the backbone alone."""
+def _with_head(model, backbone, tokenizer: BertTokenizer | None):
+    """Returns KerasHub's task over the backbone for a head that it has, else the backbone alone."""
     import keras_hub
 
+    theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
+    if not hasattr(keras_hub.models, theirs or ""):
+        if not isinstance(model, modeling.BertEncoder):
+            logger.warning("KerasHub has no head like that of %s: its encoder alone is written", type(model).__name__)
+        return backbone
+    settings = {"preprocessor": None}
+    if tokenizer is not None:
+        preprocessor = getattr(keras_hub.models, f"{theirs}Preprocessor")
+        settings["preprocessor"] = preprocessor(
+            _hub_tokenizer(tokenizer), sequence_length=tokenizer.max_sequence_length or backbone.max_sequence_length
+        )
     if isinstance(model, modeling.BertClassifier):
-        rate = backbone.dropout if model.dropout_rate is None else model.dropout_rate
-        preprocessor = None
-        if tokenizer is not None:
-            preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
-                _hub_tokenizer(tokenizer), sequence_length=backbone.max_sequence_length
-            )
-        return keras_hub.models.BertTextClassifier(backbone, model.num_classes, preprocessor=preprocessor, dropout=rate)
-    if not isinstance(model, modeling.BertEncoder):
-        logger.warning("KerasHub has no head equal to that of %s: its encoder alone is written", type(model).__name__)
-    return backbone
+        settings["num_classes"] = model.num_classes
+        settings["dropout"] = backbone.dropout if model.dropout_rate is None else model.dropout_rate
+    else:
+        settings |= {"pooling_mode": model.pooling, "normalize": model.normalize}
+    return getattr(keras_hub.models, theirs)(backbone, **settings)
 
 
 def _hub_tokenizer(tokenizer: BertTokenizer):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import zipfile
 
 import keras
 
@@ -101,10 +102,12 @@ def convert(source: str | os.PathLike, out: str | os.PathLike, to: str = "huggin
 def _load_keras_file(path: pathlib.Path):
     if not path.exists():
         raise InputError(f"{path} does not exist; expected a .keras file: check the path")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is not a whole .keras file: copy it again from its source")
     try:
         return keras.models.load_model(path)
-    except (ValueError, OSError, KeyError) as error:
-        raise InputError(f"{path} is not a .keras file that can be read ({str(error).splitlines()[0]})") from None
+    except (ValueError, OSError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} cannot be read by Keras ({str(error).splitlines()[0]}): copy it again") from None
 
 
 def _is_uncased(vocabulary: pathlib.Path) -> bool:

@@ -69,6 +69,11 @@ class BertClassifier(_ClassModel):
     def __init__(self, encoder, num_classes, *, problem="single_label", labels=None, dropout_rate=None, **kwargs):
         if problem not in PROBLEMS:
             raise InputError(f"problem is {problem!r}, expected one of {', '.join(PROBLEMS)}")
+        if encoder.pooler is not None and encoder.config.embedding_dim != encoder.config.hidden_dim:
+            raise InputError(
+                "BertClassifier was given an encoder with a pooler on narrow embeddings, as no published model: "
+                "build BertEncoder(pooler=False), and the classifier brings ELECTRA's head"
+            )
         super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
         self.problem = problem
         self.cls_dense = None

@@ -11,7 +11,14 @@ from bert_keras.modeling.layers import ACTIVATIONS, dense
 from bert_keras.modeling.masked_lm import BertMaskedLM, weighted_cross_entropy
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
-_SHARED_FIELDS = ("vocabulary_size", "embedding_dim", "max_sequence_length", "type_vocabulary_size", "position_type")
+_SHARED_FIELDS = (  # what sizes or computes the one embeddings layer of both
+    "vocabulary_size",
+    "embedding_dim",
+    "max_sequence_length",
+    "type_vocabulary_size",
+    "position_type",
+    "layer_norm_epsilon",
+)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -75,21 +82,24 @@ class ElectraPretrainer(HeadModel):
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
     def default_loss(self):
-        losses = {
-            "replaced_logits": keras.losses.BinaryCrossentropy(
-                from_logits=True, reduction="mean_with_sample_weight", name="replaced"
+        if self.generator is None:
+            raise InputError(
+                "ElectraPretrainer has no generator to make replaced tokens, so there is nothing to train on: "
+                "give it a generator_config"
             )
-        }
-        return losses if self.generator is None else {**losses, "mlm_logits": weighted_cross_entropy("mlm")}
+        replaced = keras.losses.BinaryCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight", name="replaced"
+        )
+        return {"replaced_logits": replaced, "mlm_logits": weighted_cross_entropy("mlm")}
 
     def default_loss_weights(self):
-        return None if self.generator is None else {"replaced_logits": DISCRIMINATOR_WEIGHT, "mlm_logits": 1.0}
+        return {"replaced_logits": DISCRIMINATOR_WEIGHT, "mlm_logits": 1.0}
 
     def default_metrics(self):
-        metrics = {"replaced_logits": [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]}
-        if self.generator is not None:
-            metrics["mlm_logits"] = [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-        return metrics
+        return {
+            "replaced_logits": [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)],
+            "mlm_logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        }
 
     def match_labels(self, x, y, outputs, sample_weight):
         """A token counts as replaced where the generator's id differs from the original one."""

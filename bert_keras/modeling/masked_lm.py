@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, check_pooler, gather_rows, handed_on, output_layer
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
@@ -41,7 +42,7 @@ class MaskedLMModel(HeadModel):
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         super().__init__(encoder, **kwargs)
-        self.head_act = head_act or encoder.config.hidden_act
+        self.head_act = checked_head_act(encoder.config, head_act)
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
         self.mlm_head.build()
 
@@ -75,8 +76,8 @@ class BertMaskedLM(MaskedLMModel):
 
     Args:
         encoder: a `BertEncoder`; its token table is the head's output matrix.
-        head_act: activation in the head; default: the encoder's. ELECTRA's generator
-            computes "gelu" here whatever its encoder computes.
+        head_act: activation in the head: the encoder's (default), or "gelu", which is the only one
+            where the embeddings are narrower than the encoder, as in ELECTRA's generator.
 
     Call: the encoder's inputs, and `mask_positions` (B, M) to pick slots.
     Returns: `mlm_logits`, float32, (B, M, V), or (B, S, V) without `mask_positions`.
@@ -136,6 +137,19 @@ class BertPretrainer(MaskedLMModel):
         labels["next_sentence_logits"] = next_sentence
         weights["next_sentence_logits"] = ops.ones(ops.shape(next_sentence), "float32")
         return labels, outputs, weights
+
+
+def checked_head_act(config: BertConfig, head_act: str | None) -> str:
+    """Returns the head's activation: the encoder's in BERT, always "gelu" in ELECTRA (narrow embeddings).
+
+    Raises:
+        InputError: another one, which no published model has and no checkpoint format could say.
+    """
+    narrow = config.embedding_dim != config.hidden_dim
+    allowed = ("gelu",) if narrow else (config.hidden_act, "gelu")
+    if head_act is not None and head_act not in allowed:
+        raise InputError(f"head_act is {head_act!r}, expected {' or '.join(map(repr, dict.fromkeys(allowed)))}")
+    return head_act or allowed[0]
 
 
 def weighted_cross_entropy(name: str) -> keras.losses.Loss:

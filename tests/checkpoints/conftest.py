@@ -1,0 +1,105 @@
+"""Twins from transformers: the same function, written by somebody else, with weights drawn anew."""
+
+import json
+
+import numpy as np
+import pytest
+
+HF_NAMES = {
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "type_vocabulary_size": "type_vocab_size",
+}
+
+
+@pytest.fixture(scope="session")
+def make_twin(sizes):
+    """A function that builds a transformers model of the tiny sizes, eager attention, weights drawn anew."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+
+    def make(class_name: str, **changes):
+        config_class = transformers.ElectraConfig if class_name.startswith("Electra") else transformers.BertConfig
+        values = {HF_NAMES[name]: value for name, value in sizes.items()}
+        config = config_class(**{**values, **changes}, attn_implementation="eager")
+        twin = getattr(transformers, class_name)(config).eval()
+        perturb_twin(twin)
+        return twin
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_twin():
+    """A function that calls a transformers model on a batch of ours and gives its outputs as numpy arrays."""
+    return _run_twin
+
+
+@pytest.fixture(scope="session")
+def open_twin():
+    """A function that opens a folder in transformers and refuses one key missing, left over or of another shape."""
+    import transformers
+
+    def open_folder(folder, class_name: str, **options):
+        twin, report = getattr(transformers, class_name).from_pretrained(
+            folder, output_loading_info=True, attn_implementation="eager", **options
+        )
+        faults = {name: sorted(map(str, keys)) for name, keys in report.items() if keys}
+        assert not faults, f"transformers opened {folder} with {faults}"
+        return twin.eval()
+
+    return open_folder
+
+
+@pytest.fixture(scope="session")
+def edit_config():
+    """A function that changes keys of a folder's `config.json`; a value of None takes the key out."""
+
+    def edit(folder, **changes):
+        path = folder / "config.json"
+        values = {**json.loads(path.read_text(encoding="utf-8")), **changes}
+        path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+
+    return edit
+
+
+@pytest.fixture(scope="session")
+def edit_tensors():
+    """A function that rewrites a folder's `model.safetensors` through a function of its dict of arrays."""
+    from safetensors.numpy import load_file, save_file
+
+    def edit(folder, change):
+        path = folder / "model.safetensors"
+        tensors = {name: np.ascontiguousarray(value) for name, value in change(load_file(path)).items()}
+        save_file(tensors, path, metadata={"format": "pt"})
+
+    return edit
+
+
+def perturb_twin(twin, seed: int = 3) -> None:
+    """Draws every parameter of a torch model anew, biases and layer norms too."""
+    import torch
+
+    rng = np.random.default_rng(seed)
+    for name, parameter in twin.named_parameters():
+        center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        parameter.data = torch.tensor(rng.normal(center, 0.25, tuple(parameter.shape)), dtype=torch.float32)
+    twin.tie_weights()
+
+
+def _run_twin(twin, batch: dict, **options) -> dict:
+    import torch
+
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
+    inputs = {border: torch.tensor(batch[name]).long() for name, border in names.items() if name in batch}
+    with torch.no_grad():
+        outputs = twin(**inputs, **options)
+    return {
+        name: tuple(part.numpy() for part in value) if isinstance(value, tuple) else value.numpy()
+        for name, value in outputs.items()
+    }

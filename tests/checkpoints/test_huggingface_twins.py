@@ -1,0 +1,410 @@
+"""Our models against transformers', both ways through a folder on disk."""
+
+import json
+import types
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+TOLERANCE = 2e-5  # measured, both ways, all classes: 5.2e-6 (logits, which reach 9); hidden states 1.7e-6
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
+PUBLISHED_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+class Twin(NamedTuple):
+    """One class of transformers, the class that reads its folders here, and their outputs by name."""
+
+    class_name: str
+    our_class: str
+    outputs: dict  # ours -> theirs
+    changes: dict = types.MappingProxyType({})
+
+
+ENCODER_OUTPUTS = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
+NARROW = {"embedding_size": 22}  # ELECTRA's narrow embeddings, projected
+SAME_WIDTH = {"embedding_size": 30}
+
+TWINS = {
+    "encoder": Twin("BertModel", "BertEncoder", ENCODER_OUTPUTS),
+    "pretrainer": Twin(
+        "BertForPreTraining",
+        "BertPretrainer",
+        {"mlm_logits": "prediction_logits", "next_sentence_logits": "seq_relationship_logits"},
+    ),
+    "masked_lm": Twin("BertForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}),
+    "single_label": Twin(
+        "BertForSequenceClassification",
+        "BertClassifier",
+        {"logits": "logits"},
+        {"num_labels": 4, "problem_type": "single_label_classification"},
+    ),
+    "multi_label": Twin(
+        "BertForSequenceClassification",
+        "BertClassifier",
+        {"logits": "logits"},
+        {"num_labels": 4, "problem_type": "multi_label_classification"},
+    ),
+    "regression": Twin(
+        "BertForSequenceClassification",
+        "BertClassifier",
+        {"logits": "logits"},
+        {"num_labels": 1, "problem_type": "regression"},
+    ),
+    "token_classifier": Twin(
+        "BertForTokenClassification", "BertTokenClassifier", {"logits": "logits"}, {"num_labels": 4}
+    ),
+    "question_answerer": Twin(
+        "BertForQuestionAnswering",
+        "BertQuestionAnswerer",
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+    ),
+    "electra_classifier": Twin(
+        "ElectraForSequenceClassification",
+        "BertClassifier",
+        {"logits": "logits"},
+        {"embedding_size": 22, "num_labels": 4, "problem_type": "single_label_classification"},
+    ),
+    "electra_token_classifier": Twin(
+        "ElectraForTokenClassification",
+        "BertTokenClassifier",
+        {"logits": "logits"},
+        {"embedding_size": 22, "num_labels": 4},
+    ),
+    "electra_question_answerer": Twin(
+        "ElectraForQuestionAnswering",
+        "BertQuestionAnswerer",
+        {"start_logits": "start_logits", "end_logits": "end_logits"},
+        {"embedding_size": 22},
+    ),
+    "electra_encoder": Twin("ElectraModel", "BertEncoder", {"sequence_output": "last_hidden_state"}, SAME_WIDTH),
+    "electra_encoder_narrow": Twin("ElectraModel", "BertEncoder", {"sequence_output": "last_hidden_state"}, NARROW),
+    "electra": Twin("ElectraForPreTraining", "ElectraPretrainer", {"replaced_logits": "logits"}, SAME_WIDTH),
+    "electra_narrow": Twin("ElectraForPreTraining", "ElectraPretrainer", {"replaced_logits": "logits"}, NARROW),
+    "electra_masked_lm": Twin("ElectraForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}, SAME_WIDTH),
+    "electra_masked_lm_narrow": Twin("ElectraForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}, NARROW),
+}
+
+# kind of model (tests/conftest.py) -> the class of transformers that opens its folder
+OURS = {
+    "encoder": TWINS["encoder"],
+    "encoder_without_pooler": Twin("BertModel", "BertEncoder", {"sequence_output": "last_hidden_state"}),
+    "pretrainer": TWINS["pretrainer"],
+    "masked_lm": TWINS["masked_lm"],
+    "classifier": TWINS["single_label"],
+    "multi_label": TWINS["multi_label"],
+    "regression": TWINS["regression"],
+    "token_classifier": TWINS["token_classifier"],
+    "question_answerer": TWINS["question_answerer"],
+    "electra": TWINS["electra"],
+}
+NARROW_OURS = {
+    "encoder_without_pooler": TWINS["electra_encoder_narrow"],
+    "electra": TWINS["electra_narrow"],
+    "masked_lm": TWINS["electra_masked_lm_narrow"],
+    "classifier_without_pooler": TWINS["electra_classifier"],
+    "token_classifier": TWINS["electra_token_classifier"],
+    "question_answerer": TWINS["electra_question_answerer"],
+}
+
+
+@pytest.fixture(params=TWINS)
+def twin_kind(request):
+    """Every class of transformers that we read, one test each."""
+    return TWINS[request.param]
+
+
+@pytest.mark.parametrize("hidden_act", ACTIVATIONS)
+def test_a_transformers_folder_computes_the_same_here(
+    twin_kind, hidden_act, make_twin, run_twin, make_batch, run, tmp_path
+):
+    twin = make_twin(twin_kind.class_name, hidden_act=hidden_act, **twin_kind.changes)
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    assert type(model).__name__ == twin_kind.our_class
+    batch = make_batch()
+    assert_equal_outputs(run(model, batch), run_twin(twin, batch), twin_kind.outputs)
+
+
+@pytest.mark.parametrize("twin_kind", ["pretrainer", "electra_masked_lm_narrow"])
+def test_every_norm_has_the_config_s_epsilon(twin_kind, make_twin, run_twin, open_twin, make_batch, run, tmp_path):
+    kind = TWINS[twin_kind]
+    twin = make_twin(kind.class_name, layer_norm_eps=0.03, **kind.changes)  # 1e-12 against 1e-5 would not show
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), kind.outputs)
+    bk.save(model, None, tmp_path / "ours")
+    back = open_twin(tmp_path / "ours", kind.class_name)
+    assert_equal_outputs(run(model, make_batch()), run_twin(back, make_batch()), kind.outputs)
+
+
+def test_every_number_of_the_config_survives_both_ways(make_twin, open_twin, tmp_path):
+    numbers = {
+        "hidden_dropout_prob": 0.31,
+        "attention_probs_dropout_prob": 0.22,
+        "classifier_dropout": 0.13,
+        "initializer_range": 0.04,
+        "layer_norm_eps": 1e-5,
+        "type_vocab_size": 3,
+        "hidden_act": "gelu_new",
+    }
+    make_twin("BertForTokenClassification", num_labels=4, **numbers).save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    config = model.encoder.config
+    assert (config.hidden_dropout_rate, config.attention_dropout_rate, model.dropout_rate) == (0.31, 0.22, 0.13)
+    assert (config.initializer_range, config.layer_norm_epsilon) == (0.04, 1e-5)
+    assert (config.type_vocabulary_size, config.hidden_act) == (3, "gelu_tanh")
+    bk.save(model, None, tmp_path / "ours")
+    back = open_twin(tmp_path / "ours", "BertForTokenClassification").config.to_dict()
+    assert {name: back[name] for name in numbers} == numbers
+
+
+@pytest.mark.parametrize("twin_kind", ["encoder", "electra_encoder", "electra_encoder_narrow"])
+def test_hidden_states_and_attention_scores_are_the_twins(twin_kind, make_twin, run_twin, make_batch, run, tmp_path):
+    twin = make_twin(TWINS[twin_kind].class_name, **TWINS[twin_kind].changes)
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    ours = run(model, make_batch(), return_hidden_states=True, return_attention_scores=True)
+    theirs = run_twin(twin, make_batch(), output_hidden_states=True, output_attentions=True)
+    assert len(ours["hidden_states"]) == len(theirs["hidden_states"]) == 4
+    assert len(ours["attention_scores"]) == len(theirs["attentions"]) == 3
+    assert_equal_outputs(ours, theirs, {"hidden_states": "hidden_states", "attention_scores": "attentions"})
+
+
+@pytest.mark.parametrize("twin_kind", ["pretrainer", "masked_lm", "electra_masked_lm_narrow"])
+def test_masked_slots_are_the_twins_logits_at_those_positions(
+    twin_kind, make_twin, run_twin, make_batch, run, tmp_path
+):
+    kind = TWINS[twin_kind]
+    twin = make_twin(kind.class_name, **kind.changes)
+    twin.save_pretrained(tmp_path / "theirs")
+    batch = make_batch("token_ids", "padding_mask", "segment_ids", "mask_positions")
+    ours = run(bk.load(tmp_path / "theirs"), batch)["mlm_logits"]
+    theirs = run_twin(twin, batch)[kind.outputs["mlm_logits"]]
+    wanted = np.take_along_axis(theirs, batch["mask_positions"][:, :, None], axis=1)
+    np.testing.assert_allclose(ours, wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("hidden_act", ACTIVATIONS.values())
+@pytest.mark.parametrize("kind", OURS)
+def test_our_folder_computes_the_same_in_transformers(
+    kind, hidden_act, make_model, make_batch, run, open_twin, run_twin, tmp_path
+):
+    model = make_model(kind, hidden_act=hidden_act)
+    bk.save(model, None, tmp_path / "ours")
+    options = {"add_pooling_layer": False} if kind == "encoder_without_pooler" else {}
+    twin = open_twin(tmp_path / "ours", OURS[kind].class_name, **options)
+    batch = make_batch()
+    assert_equal_outputs(run(model, batch), run_twin(twin, batch), OURS[kind].outputs)
+
+
+@pytest.mark.parametrize("kind", NARROW_OURS)
+def test_our_narrow_embeddings_open_as_electra(kind, make_model, make_batch, run, open_twin, run_twin, tmp_path):
+    model = make_model(kind, embedding_dim=22)
+    bk.save(model, None, tmp_path / "ours")
+    twin = open_twin(tmp_path / "ours", NARROW_OURS[kind].class_name)
+    assert twin.config.embedding_size == 22
+    batch = make_batch()
+    assert_equal_outputs(run(model, batch), run_twin(twin, batch), NARROW_OURS[kind].outputs)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
+def test_a_pooler_on_narrow_embeddings_survives_our_own_reading(kind, make_model, make_batch, run, tmp_path):
+    # transformers has no such class: its ELECTRA has no pooler, so only we can read all of it
+    model = make_model(kind, embedding_dim=22)
+    bk.save(model, None, tmp_path / "ours")
+    ours, wanted = run(bk.load(tmp_path / "ours"), make_batch()), run(model, make_batch())
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("hidden_act", "head_act", "embedding_dim"),
+    [("gelu", "relu", 30), ("relu", "relu", 22), ("gelu_tanh", "gelu_tanh", 22), ("gelu", "silu", 30)],
+)
+def test_a_masked_lm_head_that_transformers_has_not_is_refused(hidden_act, head_act, embedding_dim, sizes):
+    # transformers' BertForMaskedLM has one activation for all, its ElectraForMaskedLM "gelu" in the head
+    encoder = bk.BertEncoder(bk.BertConfig(**sizes, hidden_act=hidden_act, embedding_dim=embedding_dim), pooler=False)
+    with pytest.raises(bk.InputError, match=rf"head_act is '{head_act}', expected 'gelu'"):
+        bk.BertMaskedLM(encoder, head_act=head_act)
+
+
+def test_a_classifier_refuses_a_pooler_on_narrow_embeddings(sizes):
+    with pytest.raises(bk.InputError, match=r"pooler on narrow embeddings.*pooler=False"):
+        bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes, embedding_dim=22)), 4)
+
+
+@pytest.mark.parametrize(
+    ("hidden_act", "head_act", "embedding_dim"),
+    [("relu", "gelu", 30), ("relu", None, 30), ("relu", None, 22), ("gelu_tanh", None, 22)],
+)
+def test_a_masked_lm_head_opens_as_the_same_function(
+    hidden_act, head_act, embedding_dim, make_batch, perturb, run, open_twin, run_twin, sizes, tmp_path
+):
+    config = bk.BertConfig(**sizes, hidden_act=hidden_act, embedding_dim=embedding_dim)
+    model = bk.BertMaskedLM(bk.BertEncoder(config, pooler=False), head_act=head_act)
+    perturb(model)
+    bk.save(model, None, tmp_path / "ours")
+    architecture = json.loads((tmp_path / "ours" / "config.json").read_text())["architectures"][0]
+    twin = open_twin(tmp_path / "ours", architecture)
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), {"mlm_logits": "logits"})
+
+
+@pytest.mark.parametrize("kind", ["token_classifier", "question_answerer", "masked_lm"])
+def test_a_pooler_that_the_head_never_reads_is_not_written(kind, make_model, sizes, open_twin, tmp_path):
+    without = make_model(kind)
+    settings = {key: value for key, value in without.get_config().items() if key in ("num_classes", "labels")}
+    model = type(without)(bk.BertEncoder(bk.BertConfig(**sizes)), **settings)
+    bk.save(model, None, tmp_path / "ours")
+    open_twin(tmp_path / "ours", json.loads((tmp_path / "ours/config.json").read_text())["architectures"][0])
+
+
+def test_sinusoidal_positions_open_in_transformers(make_model, make_batch, run, open_twin, run_twin, tmp_path):
+    model = make_model("encoder", position_type="sinusoidal")
+    bk.save(model, None, tmp_path / "ours")
+    twin = open_twin(tmp_path / "ours", "BertModel")
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
+
+
+def test_positions_that_transformers_trained_are_not_thrown_away(
+    make_model, make_batch, run, open_twin, run_twin, tmp_path
+):
+    # there the sinusoids are an ordinary table, which fine-tuning changes
+    bk.save(make_model("encoder", position_type="sinusoidal"), None, tmp_path / "ours")
+    twin = open_twin(tmp_path / "ours", "BertModel")
+    twin.embeddings.position_embeddings.weight.data += 0.1
+    twin.save_pretrained(tmp_path / "theirs")
+    try:
+        model = bk.load(tmp_path / "theirs")
+    except bk.InputError as error:
+        assert "position" in str(error)  # noqa: PT017
+        return
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
+
+
+def test_the_generator_opens_in_transformers_on_its_own(make_model, make_batch, run, open_twin, run_twin, tmp_path):
+    model = make_model("electra_with_generator")
+    bk.save(model, None, tmp_path / "ours")
+    discriminator = open_twin(tmp_path / "ours", "ElectraForPreTraining")
+    generator = open_twin(tmp_path / "ours" / "generator", "ElectraForMaskedLM")
+    batch = make_batch()
+    wanted = run(model, batch)["replaced_logits"]
+    np.testing.assert_allclose(run_twin(discriminator, batch)["logits"], wanted, rtol=0, atol=TOLERANCE)
+    batch = make_batch("token_ids", "padding_mask", "segment_ids", "mask_positions")
+    wanted = run(model, batch)["mlm_logits"]
+    logits = run_twin(generator, batch)["logits"]
+    logits = np.take_along_axis(logits, batch["mask_positions"][:, :, None], axis=1)
+    np.testing.assert_allclose(logits, wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("class_name", ["BertForSequenceClassification", "BertForTokenClassification"])
+def test_label_names_survive_both_ways(class_name, make_twin, open_twin, tmp_path):
+    names = {0: "LOC", 1: "né", 2: "O"}
+    twin = make_twin(class_name, id2label=names, label2id={name: index for index, name in names.items()})
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    assert list(model.labels) == list(names.values())
+    bk.save(model, None, tmp_path / "ours")
+    config = open_twin(tmp_path / "ours", class_name).config
+    assert config.id2label == names
+    assert config.label2id == twin.config.label2id
+
+
+@pytest.mark.parametrize("kind", ["single_label", "multi_label", "regression"])
+def test_the_problem_survives_both_ways(kind, make_twin, open_twin, tmp_path):
+    twin = make_twin(TWINS[kind].class_name, **TWINS[kind].changes)
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    assert model.problem == kind
+    bk.save(model, None, tmp_path / "ours")
+    assert open_twin(tmp_path / "ours", TWINS[kind].class_name).config.problem_type == twin.config.problem_type
+
+
+@pytest.mark.parametrize(("num_labels", "problem"), [(1, "regression"), (2, "single_label"), (4, "single_label")])
+def test_an_unnamed_problem_is_read_as_transformers_reads_it(
+    num_labels, problem, make_twin, run_twin, make_batch, run, tmp_path
+):
+    # with 2 labels transformers leaves `id2label` out of config.json, so the size is only in the tensors
+    twin = make_twin("BertForSequenceClassification", num_labels=num_labels)
+    twin.save_pretrained(tmp_path / "theirs")
+    model = bk.load(tmp_path / "theirs")
+    assert model.problem == problem
+    assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), {"logits": "logits"})
+
+
+def test_files_with_the_published_names_load(make_twin, run_twin, make_batch, run, edit_tensors, edit_config, tmp_path):
+    # google-bert/bert-base-uncased: gamma and beta, a "bert." prefix, the buffer position_ids, and the
+    # pooler and next-sentence head although its config says BertForMaskedLM
+    twin = make_twin("BertForPreTraining")
+    twin.save_pretrained(tmp_path)
+    edit_config(tmp_path, architectures=["BertForMaskedLM"])
+    edit_tensors(tmp_path, published_names)
+    model = bk.load(tmp_path)
+    assert type(model).__name__ == "BertMaskedLM"
+    theirs = run_twin(twin, make_batch())
+    assert_equal_outputs(run(model, make_batch()), theirs, {"mlm_logits": "prediction_logits"})
+
+
+def published_names(tensors: dict) -> dict:
+    """The names that files of 2018-2020 hold."""
+    for new, old in PUBLISHED_NAMES.items():
+        tensors = {name.replace(new, old): value for name, value in tensors.items()}
+    tensors["bert.embeddings.position_ids"] = np.arange(17, dtype="int64")[None]
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].copy()
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].copy()
+    return tensors
+
+
+def test_an_encoder_file_may_have_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
+    twin = make_twin("BertModel")
+    twin.save_pretrained(tmp_path)
+    edit_tensors(tmp_path, lambda tensors: {f"bert.{name}": value for name, value in tensors.items()})
+    assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
+
+
+def test_a_head_s_file_may_lack_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
+    twin = make_twin("BertForTokenClassification", num_labels=4)
+    twin.save_pretrained(tmp_path)
+    edit_tensors(tmp_path, lambda tensors: {name.removeprefix("bert."): value for name, value in tensors.items()})
+    assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), {"logits": "logits"})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_files_load_as_float32(dtype, make_twin, make_batch, run_twin, run, open_twin, tmp_path):
+    import torch
+
+    make_twin("BertModel").to(getattr(torch, dtype)).save_pretrained(tmp_path)
+    twin = open_twin(tmp_path, "BertModel", dtype=torch.float32)
+    assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
+
+
+def test_weights_in_several_files_load(make_twin, make_batch, run_twin, run, tmp_path):
+    twin = make_twin("BertModel")
+    twin.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
+
+
+def test_an_output_matrix_of_its_own_is_refused(make_twin, tmp_path):
+    make_twin("BertForMaskedLM", tie_word_embeddings=False).save_pretrained(tmp_path)
+    with pytest.raises(bk.InputError, match=r"tie_word_embeddings|decoder"):
+        bk.load(tmp_path)
+
+
+def test_our_config_says_which_class_opens_it(make_model, tmp_path):
+    for kind, twin in OURS.items():
+        bk.save(make_model(kind), None, tmp_path / kind)
+        config = json.loads((tmp_path / kind / "config.json").read_text(encoding="utf-8"))
+        assert config["architectures"] == [twin.class_name], kind
+        assert config["model_type"] == ("electra" if kind == "electra" else "bert"), kind
+
+
+def assert_equal_outputs(ours: dict, theirs: dict, names: dict) -> None:
+    """Every output of `names` within the bar, by name and shape."""
+    for our_name, their_name in names.items():
+        assert np.shape(ours[our_name]) == np.shape(theirs[their_name]), our_name
+        np.testing.assert_allclose(
+            ours[our_name], theirs[their_name], rtol=0, atol=TOLERANCE, err_msg=f"{our_name} against {their_name}"
+        )

@@ -1,0 +1,231 @@
+"""What is saved is what is loaded, to the bit, by both ways of saving."""
+
+import dataclasses
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+# values other than the defaults for every argument of every model; an argument without one fails the test
+ARGUMENTS = {
+    "pooler": False,
+    "num_classes": 6,
+    "labels": ("a", "b", "c", "d", "e", "f"),
+    "dropout_rate": 0.35,
+    "pooling": "cls",
+    "normalize": False,
+    "problem": "multi_label",
+    "head_act": "gelu",
+}
+NOT_STORED = {
+    # what a model shares with another one cannot be a part of its own config: the other one restores it
+    ("BertEncoder", "embeddings"),
+}
+CLASSES = (
+    "BertEncoder",
+    "BertPretrainer",
+    "BertMaskedLM",
+    "BertClassifier",
+    "BertTokenClassifier",
+    "BertQuestionAnswerer",
+    "BertEmbedder",
+    "ElectraPretrainer",
+)
+NEEDS_POOLER = ("BertPretrainer",)
+OTHER_CONFIG = {
+    "vocabulary_size": 61,
+    "num_layers": 2,
+    "num_heads": 3,
+    "hidden_dim": 24,
+    "intermediate_dim": 31,
+    "max_sequence_length": 19,
+    "type_vocabulary_size": 3,
+    "embedding_dim": 18,
+    "hidden_act": "relu",
+    "position_type": "sinusoidal",
+    "hidden_dropout_rate": 0.25,
+    "attention_dropout_rate": 0.15,
+    "layer_norm_epsilon": 1e-7,
+    "initializer_range": 0.07,
+}
+
+
+@pytest.fixture
+def full_batch(make_batch, model_kind):
+    """Every feature that this kind of model reads."""
+    slots = model_kind in ("masked_lm", "pretrainer", "electra_with_generator")
+    return make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
+
+
+def test_a_keras_file_gives_the_same_model(model_kind, make_model, full_batch, run, tmp_path):
+    import keras
+
+    model = make_model(model_kind)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    assert_identical(run(loaded, full_batch), run(model, full_batch))
+
+
+def test_a_folder_gives_the_same_model(model_kind, make_model, full_batch, run, tmp_path):
+    model = make_model(model_kind)
+    bk.save(model, None, tmp_path / "folder")
+    loaded = bk.load(tmp_path / "folder")
+    assert type(loaded) is type(model)
+    assert_identical(run(loaded, full_batch), run(model, full_batch))
+
+
+@pytest.mark.parametrize("changes", [{"position_type": "sinusoidal"}, {"hidden_act": "relu"}, {"embedding_dim": 22}])
+def test_a_folder_keeps_what_other_formats_do_not_know(changes, make_model, make_batch, run, tmp_path):
+    model = make_model("encoder_without_pooler", **changes)
+    bk.save(model, None, tmp_path / "folder")
+    loaded = bk.load(tmp_path / "folder")
+    assert loaded.config == model.config
+    assert_identical(run(loaded, make_batch()), run(model, make_batch()))
+
+
+def test_saving_twice_writes_the_same_bytes(make_model, tmp_path):
+    model = make_model("pretrainer")
+    bk.save(model, None, tmp_path / "first")
+    bk.save(bk.load(tmp_path / "first"), None, tmp_path / "second")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
+
+
+def test_a_fresh_process_needs_only_our_import(make_model, make_batch, run, tmp_path):
+    model = make_model("pretrainer")
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "batch.npz", **make_batch())
+    script = (
+        "import sys, numpy as np, bert_keras as bk\n"
+        "model = bk.load(sys.argv[1] + '/model.keras')\n"
+        "outputs = model(dict(np.load(sys.argv[1] + '/batch.npz')), training=False)\n"
+        "np.savez(sys.argv[1] + '/outputs.npz', **{name: value.numpy() for name, value in outputs.items()})\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, cwd=pathlib.Path(bk.__file__).parents[1])
+    with np.load(tmp_path / "outputs.npz") as outputs:
+        assert_identical(dict(outputs), run(model, make_batch()))
+
+
+def test_every_weight_is_in_the_folder(model_kind, make_model, tmp_path):
+    from safetensors.numpy import load_file
+
+    model = make_model(model_kind)
+    bk.save(model, None, tmp_path / "folder")
+    files = [tmp_path / "folder" / "model.safetensors", tmp_path / "folder" / "generator" / "model.safetensors"]
+    stored = sum(value.size for path in files if path.exists() for value in load_file(path).values())
+    shared = 0
+    if model_kind == "electra_with_generator":  # the generator's folder stands alone, with the embeddings again
+        shared = sum(int(np.prod(weight.shape)) for weight in model.encoder.embeddings.weights)
+    assert stored == model.count_params() + shared
+
+
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_every_argument_survives_its_config(class_name):
+    model_class = getattr(bk, class_name)
+    arguments = non_default_arguments(model_class)
+    encoder = arguments.pop("encoder", None) or arguments.pop("config")
+    model = model_class(encoder, **arguments, name="a_name_of_its_own", dtype="mixed_bfloat16", trainable=False)
+    stored = json.loads(json.dumps(model.get_config()))
+    copy = model_class.from_config(stored)
+    assert type(copy) is model_class
+    assert copy.get_config() == model.get_config()
+    assert (copy.name, copy.dtype_policy.name, copy.trainable) == ("a_name_of_its_own", "mixed_bfloat16", False)
+    for name, value in arguments.items():
+        assert getattr_or_sub(copy, name) == value, name
+    assert (copy if class_name == "BertEncoder" else copy.encoder).config == bk.BertConfig(**OTHER_CONFIG)
+
+
+def non_default_arguments(model_class) -> dict:
+    """A value for every argument of `__init__`, each one different from its default."""
+    config = bk.BertConfig(**OTHER_CONFIG)
+    values = {
+        **ARGUMENTS,
+        "config": config,
+        "encoder": bk.BertEncoder(config, pooler=model_class.__name__ in NEEDS_POOLER),
+        "generator_config": dataclasses.replace(config, num_layers=1, hidden_dim=9, num_heads=1),
+    }
+    arguments = {}
+    for name, parameter in inspect.signature(model_class.__init__).parameters.items():
+        if name in ("self", "kwargs") or (model_class.__name__, name) in NOT_STORED:
+            continue
+        assert name in values, f"{model_class.__name__} has a new argument {name}: give this test a value for it"
+        assert values[name] != parameter.default
+        arguments[name] = values[name]
+    return arguments
+
+
+def getattr_or_sub(model, name: str):
+    """The argument as the model shows it: `pooler` is a layer or None, all else is kept as given."""
+    value = getattr(model, name)
+    return value is not None if name == "pooler" else value
+
+
+def test_other_config_differs_from_the_default_in_every_field():
+    defaults = bk.BertConfig().to_dict()
+    assert set(OTHER_CONFIG) == set(defaults)
+    assert not [name for name, value in OTHER_CONFIG.items() if value == defaults[name]]
+
+
+def test_from_config_leaves_its_argument_alone(model_kind, make_model):
+    model = make_model(model_kind)
+    config = model.get_config()
+    before = json.dumps(config)
+    type(model).from_config(config)
+    assert json.dumps(config) == before
+
+
+def test_a_new_head_keeps_the_encoder(make_model, make_batch, run, tmp_path):
+    bk.save(make_model("pretrainer"), None, tmp_path / "folder")
+    model = bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=6)
+    assert model.num_classes == 6
+    wanted = run(bk.load(tmp_path / "folder").encoder, make_batch())
+    assert_identical(run(model.encoder, make_batch()), wanted)
+
+
+def test_a_head_of_the_same_kind_and_size_is_kept(make_model, make_batch, run, tmp_path):
+    model = make_model("classifier")
+    bk.save(model, None, tmp_path / "folder")
+    same = bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=4)
+    assert_identical(run(same, make_batch()), run(model, make_batch()))
+    other = bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=5)
+    assert run(other, make_batch())["logits"].shape == (3, 5)
+
+
+def test_a_regression_head_s_problem_is_not_kept_for_classes(make_model, tmp_path):
+    bk.save(make_model("regression"), None, tmp_path / "folder")
+    assert bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=1).problem == "regression"
+    assert bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=4).problem == "single_label"
+
+
+def test_a_trained_model_keeps_its_optimizer(make_model, make_batch, tmp_path):
+    model, labels = make_model("classifier"), np.array([2, 0, 1])
+    model.compile(optimizer="adam", run_eagerly=True)
+    model.fit(make_batch(), labels, batch_size=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = bk.load(tmp_path / "model.keras")
+    for ours, theirs in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loaded.evaluate(make_batch(), labels, verbose=0) == model.evaluate(make_batch(), labels, verbose=0)
+
+
+def test_the_encoder_alone_comes_out_of_any_folder(model_kind, make_model, make_batch, run, tmp_path):
+    model = make_model(model_kind)
+    bk.save(model, None, tmp_path / "folder")
+    encoder = bk.BertEncoder.from_checkpoint(tmp_path / "folder")
+    wanted = run(model if model_kind.startswith("encoder") else model.encoder, make_batch())
+    assert_identical({"sequence_output": run(encoder, make_batch())["sequence_output"]}, wanted)
+
+
+def assert_identical(ours: dict, theirs: dict) -> None:
+    """Every output of `ours` is in `theirs`, equal to the bit."""
+    assert ours
+    for name, value in ours.items():
+        assert np.array_equal(value, theirs[name]), name

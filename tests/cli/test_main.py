@@ -1,0 +1,147 @@
+"""The command line: what it prints, what it refuses, and that a refusal leaves nothing behind."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from bert_keras.cli.main import VERBS, main
+
+FAULTS = {
+    "a checkpoint that does not exist": (
+        ["finetune", "nothing", "out", "--train", "train.csv", "--dev", "dev.csv"],
+        r"nothing does not exist; expected a checkpoint folder",
+    ),
+    "several problems, all told at once": (
+        ["finetune", "nothing", "out", "--train", "no.csv", "--dev", "dev.csv"],
+        r"nothing does not exist.*; no\.csv does not exist",
+    ),
+    "an output folder that is not empty": (
+        ["convert", "checkpoint", "full"],
+        r"full exists and is not empty; nothing was written",
+    ),
+    "a vocabulary file that exists": (["learn-vocab", "dev.csv"], r"dev\.csv exists: name another file"),
+    "a text file that is missing": (["learn-vocab", "out", "--text", "no.txt"], r"no\.txt does not exist"),
+    "records that are no records": (["pretrain", "checkpoint", "out"], r"checkpoint.*manifest\.json"),
+    "a folder of nothing known": (["export", "full", "out"], r"full is no checkpoint that is known here"),
+    "a column that is missing": (
+        ["finetune", "checkpoint", "out", "--train", "train.csv", "--dev", "dev.csv", "--text-column", "words"],
+        r"train\.csv.*words",
+    ),
+    "a label that training never saw": (
+        ["finetune", "checkpoint", "out", "--train", "train.csv", "--dev", "odd.csv"],
+        r"the dev file has the labels \['bird'\]",
+    ),
+    "one label only": (
+        ["finetune", "checkpoint", "out", "--train", "one.csv", "--dev", "one.csv"],
+        r"only the label \['cat'\]",
+    ),
+}
+
+
+@pytest.fixture
+def workplace(tmp_path, checkpoint):
+    """A folder with the files that the faults are about."""
+    (tmp_path / "checkpoint").symlink_to(checkpoint)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/old").write_text("old")
+    rows = [("the cat sat", "cat"), ("a dog ran", "dog"), ("the red cat", "cat"), ("every dog", "dog")]
+    write_csv(tmp_path / "train.csv", rows * 4)
+    write_csv(tmp_path / "dev.csv", rows)
+    write_csv(tmp_path / "odd.csv", [("a bird", "bird")])
+    write_csv(tmp_path / "one.csv", rows[:1])
+    return tmp_path
+
+
+def write_csv(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, capsys):
+    command, message = FAULTS[fault]
+    monkeypatch.chdir(workplace)
+    before = sorted(workplace.rglob("*"))
+    assert main(command) == 2
+    last_line = capsys.readouterr().err.strip().split("\n")[-1]
+    assert last_line.startswith(f"bert-keras {command[0]}: ")
+    assert re.search(message, last_line)
+    assert sorted(workplace.rglob("*")) == before
+
+
+def test_a_damaged_checkpoint_is_refused_from_the_shell(cli, workplace, checkpoint):
+    content = bytearray((checkpoint / "model.safetensors").read_bytes())
+    content[-5] ^= 4
+    (workplace / "damaged").mkdir()
+    for path in checkpoint.iterdir():
+        (workplace / "damaged" / path.name).write_bytes(path.read_bytes())
+    (workplace / "damaged/model.safetensors").write_bytes(content)
+    done = cli("convert", "damaged", "out", cwd=workplace)
+    assert done.returncode == 2
+    assert "does not match the SHA-256" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (workplace / "out").exists()
+
+
+def test_a_verb_prints_its_settings_and_what_it_wrote(workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    assert main(["convert", "checkpoint", "out"]) == 0
+    printed = capsys.readouterr()
+    assert re.search(r"bert-keras convert\n  in +checkpoint\n  out +out\n  to +huggingface\n", printed.err)
+    assert re.fullmatch(r"wrote out: BertEncoder, [\d,]+ parameters\n", printed.out)
+
+
+def test_json_is_the_only_thing_on_standard_output(workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    assert main(["convert", "checkpoint", "out", "--to", "keras_hub", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["model"] == "BertEncoder"
+    assert (workplace / "out/metadata.json").exists()
+
+
+def test_an_output_folder_is_replaced_when_that_is_asked_for(workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    assert main(["convert", "checkpoint", "full", "--overwrite"]) == 0
+    assert not (workplace / "full/old").exists()
+    assert (workplace / "full/model.safetensors").exists()
+
+
+def test_finetune_writes_a_checkpoint_with_the_labels(workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    command = ["finetune", "checkpoint", "out", "--train", "train.csv", "--dev", "dev.csv", "--batch-size", "5"]
+    assert main([*command, "--epochs", "2", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["majority_accuracy"] == 0.5
+    assert 0 <= scores["accuracy"] <= 1
+    assert json.loads((workplace / "out/config.json").read_text())["id2label"] == {"0": "cat", "1": "dog"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([verb, "--help"])
+    assert stopped.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_a_number_out_of_range_is_refused_by_name(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["learn-vocab", "out", "--size", "0"])
+    assert stopped.value.code == 2
+    assert "--size: 0 is not a whole number from 1" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
+    import bert_keras.checkpoints.huggingface_folder as folder
+
+    def fail(*_):
+        raise OSError(28, "No space left on device", "out")
+
+    monkeypatch.chdir(workplace)
+    monkeypatch.setattr(folder, "write_json", fail)
+    before = sorted(workplace.iterdir())
+    assert main(["convert", "checkpoint", "out"]) == 2
+    assert capsys.readouterr().err.endswith("bert-keras convert: out: No space left on device\n")
+    assert sorted(workplace.iterdir()) == before

@@ -1,0 +1,127 @@
+"""Tiny models and batches in which no swapped axis and no swapped tensor can hide.
+
+All sizes are odd or different from each other, every weight is drawn anew (a fresh
+BERT has biases of 0 and layer norms of 1, so two of them could change places unseen),
+rows end in padding at different places, and both segments occur.
+"""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+SIZES = {
+    "vocabulary_size": 97,
+    "num_layers": 3,
+    "num_heads": 5,
+    "hidden_dim": 30,
+    "intermediate_dim": 44,
+    "max_sequence_length": 17,
+    "type_vocabulary_size": 2,
+}
+GENERATOR_SIZES = {**SIZES, "num_layers": 2, "num_heads": 3, "hidden_dim": 12, "intermediate_dim": 28}
+LENGTHS = (13, 9, 4)
+NUM_SLOTS = 5
+LABELS = ("red", "green", "blue", "black")
+
+# one line a kind of model: how it is built on an encoder
+MODELS = {
+    "encoder": lambda config: bk.BertEncoder(config),
+    "encoder_without_pooler": lambda config: bk.BertEncoder(config, pooler=False),
+    "masked_lm": lambda config: bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)),
+    "pretrainer": lambda config: bk.BertPretrainer(bk.BertEncoder(config)),
+    "classifier": lambda config: bk.BertClassifier(bk.BertEncoder(config), 4, labels=LABELS),
+    "classifier_without_pooler": lambda config: bk.BertClassifier(bk.BertEncoder(config, pooler=False), 4),
+    "multi_label": lambda config: bk.BertClassifier(bk.BertEncoder(config), 4, problem="multi_label"),
+    "regression": lambda config: bk.BertClassifier(bk.BertEncoder(config), 1, problem="regression"),
+    "token_classifier": lambda config: bk.BertTokenClassifier(bk.BertEncoder(config, pooler=False), 4, labels=LABELS),
+    "question_answerer": lambda config: bk.BertQuestionAnswerer(bk.BertEncoder(config, pooler=False)),
+    "embedder": lambda config: bk.BertEmbedder(bk.BertEncoder(config, pooler=False)),
+    "cls_embedder": lambda config: bk.BertEmbedder(
+        bk.BertEncoder(config, pooler=False), pooling="cls", normalize=False
+    ),
+    "electra": lambda config: bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False)),
+    "electra_with_generator": lambda config: bk.ElectraPretrainer(
+        bk.BertEncoder(config, pooler=False),
+        generator_config=bk.BertConfig(**{**GENERATOR_SIZES, "embedding_dim": config.embedding_dim}),
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def sizes():
+    """The sizes of the tiny model, as arguments of `BertConfig`."""
+    return dict(SIZES)
+
+
+@pytest.fixture(scope="session")
+def make_batch():
+    """A function that draws a batch: every feature that some model reads, by our names."""
+    return _make_batch
+
+
+@pytest.fixture(scope="session")
+def make_model():
+    """A function that builds one of `MODELS` with every weight drawn anew."""
+    return _make_model
+
+
+@pytest.fixture(params=MODELS)
+def model_kind(request):
+    """Every kind of model, one test each."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def perturb():
+    """A function that draws every weight of a Keras model anew, biases and layer norms too."""
+    return _perturb
+
+
+@pytest.fixture(scope="session")
+def run():
+    """A function that calls a model for inference and gives its outputs as numpy arrays."""
+    return _run
+
+
+def _make_batch(*names: str, seed: int = 0, lengths=LENGTHS, length: int = 13) -> dict:
+    rng = np.random.default_rng(seed)
+    lengths = np.array(lengths)[:, None]
+    places = np.arange(length)[None, :]
+    padding_mask = (places < lengths).astype("int32")
+    slot_scores = rng.random(padding_mask.shape) * padding_mask  # the highest scores are masked
+    mask_positions = np.sort(np.argsort(-slot_scores, axis=1)[:, :NUM_SLOTS], axis=1).astype("int32")
+    mask_weights = (np.arange(NUM_SLOTS) < np.minimum(lengths - 1, NUM_SLOTS)).astype("float32")
+    batch = {
+        "token_ids": rng.integers(5, SIZES["vocabulary_size"], padding_mask.shape).astype("int32") * padding_mask,
+        "padding_mask": padding_mask,
+        "segment_ids": (places >= lengths // 2).astype("int32") * padding_mask,
+        "mask_positions": mask_positions * mask_weights.astype("int32"),
+    }
+    names = names or ("token_ids", "padding_mask", "segment_ids")
+    return {name: batch[name] for name in names}
+
+
+def _make_model(kind: str, **changes):
+    model = MODELS[kind](bk.BertConfig(**{**SIZES, **changes}))
+    model(_make_batch())  # the first call makes the weights
+    _perturb(model)
+    return model
+
+
+def _perturb(model, seed: int = 7) -> None:
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        center = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(rng.normal(center, 0.25, weight.shape).astype("float32"))
+
+
+def _run(model, batch: dict, **options) -> dict:
+    import keras
+
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, model(batch, training=False, **options))

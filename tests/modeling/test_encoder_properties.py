@@ -1,0 +1,254 @@
+"""What a BERT encoder must hold, whatever its weights."""
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+TOLERANCE = 1e-5  # one text alone against the same text padded, packed or in a graph; measured: 3.4e-6
+
+
+@pytest.fixture
+def use_policy():
+    """A function that sets the global dtype policy for the rest of the test."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    yield keras.config.set_dtype_policy
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "pretrainer", "classifier", "embedder"])
+def test_padding_does_not_change_real_tokens(kind, make_model, make_batch, run):
+    model = make_model(kind)
+    batch = make_batch(lengths=(9, 9, 9), length=9)
+    longer = {name: np.pad(value, ((0, 0), (0, 8))) for name, value in batch.items()}
+    longer["token_ids"][:, 9:], longer["segment_ids"][:, 9:] = 41, 1  # what stands there must not matter
+    short, long = run(model, batch), run(model, longer)
+    for name, value in short.items():
+        ours = long[name][:, :9] if value.ndim == 3 else long[name]
+        np.testing.assert_allclose(ours, value, rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+def test_a_batch_gives_what_its_rows_give_alone(make_model, make_batch, run):
+    model, batch = make_model("pretrainer"), make_batch()
+    together = run(model, batch)
+    for row in range(3):
+        alone = run(model, {name: value[row : row + 1] for name, value in batch.items()})
+        for name, value in alone.items():
+            np.testing.assert_allclose(value[0], together[name][row], rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_a_row_of_padding_alone_gives_finite_numbers(policy, packed, make_model, make_batch, run, use_policy):
+    use_policy(policy)
+    batch = make_batch(lengths=(13, 0, 4))
+    if packed:
+        batch["pack_ids"] = batch["padding_mask"]
+    outputs = run(make_model("encoder"), batch, return_hidden_states=True, return_attention_scores=True)
+    for name, value in outputs.items():
+        for part in value if isinstance(value, tuple) else (value,):
+            assert np.isfinite(part.astype("float32")).all(), name
+
+
+@pytest.mark.parametrize("position_type", ["learned", "sinusoidal"])
+def test_packed_examples_do_not_see_each_other(position_type, make_model, make_batch, run):
+    encoder = make_model("encoder", position_type=position_type)
+    first = make_batch(lengths=(8, 6), length=8, seed=1)
+    second = make_batch(lengths=(5, 7), length=7, seed=2)
+    names = ("token_ids", "segment_ids", "padding_mask")
+    packed = {name: np.zeros((2, 17), "int32") for name in (*names, "pack_ids")}
+    starts = (8, 6)  # the second example of a row follows the first one at once
+    for row, start in enumerate(starts):
+        length = int(second["padding_mask"][row].sum())
+        for name in names:
+            packed[name][row, :start] = first[name][row, :start]
+            packed[name][row, start : start + length] = second[name][row, :length]
+        packed["pack_ids"][row, :start], packed["pack_ids"][row, start : start + length] = 1, 2
+
+    together = run(encoder, packed)["sequence_output"]
+    alone = run(encoder, first)["sequence_output"], run(encoder, second)["sequence_output"]
+    for row, start in enumerate(starts):
+        length = int(second["padding_mask"][row].sum())
+        np.testing.assert_allclose(together[row, :start], alone[0][row, :start], rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(
+            together[row, start : start + length], alone[1][row, :length], rtol=0, atol=TOLERANCE
+        )
+
+
+def test_one_pack_a_row_is_no_packing(make_model, make_batch, run):
+    encoder, batch = make_model("encoder"), make_batch()
+    packed = run(encoder, {**batch, "pack_ids": batch["padding_mask"]})
+    plain = run(encoder, batch)
+    real = batch["padding_mask"].astype(bool)
+    np.testing.assert_allclose(packed["sequence_output"][real], plain["sequence_output"][real], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(packed["pooled_output"], plain["pooled_output"], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_attention_scores_are_probabilities_of_real_tokens(policy, make_model, make_batch, run, use_policy):
+    use_policy(policy)
+    batch = make_batch()
+    scores = run(make_model("encoder"), batch, return_attention_scores=True)["attention_scores"]
+    assert len(scores) == 3
+    for layer in scores:
+        assert layer.dtype == np.float32
+        assert layer.shape == (3, 5, 13, 13)
+        np.testing.assert_allclose(layer.sum(axis=-1), 1.0, rtol=0, atol=1e-6)  # measured: 2.4e-7
+        padding = np.broadcast_to(batch["padding_mask"][:, None, None, :] == 0, layer.shape)
+        assert (layer[padding] == 0.0).all()
+        assert (layer[~padding] > 0.0).all()
+
+
+def test_absent_segment_ids_are_zeros(make_model, make_batch, run):
+    encoder, batch = make_model("encoder"), make_batch()
+    batch["segment_ids"] = np.zeros_like(batch["segment_ids"])
+    absent = {name: value for name, value in batch.items() if name != "segment_ids"}
+    for name, value in run(encoder, batch).items():
+        np.testing.assert_array_equal(run(encoder, absent)[name], value)
+
+
+@pytest.mark.parametrize("change", ["token_ids", "segment_ids", "padding_mask", "order"])
+def test_every_feature_is_read(change, make_model, make_batch, run):
+    encoder, batch = make_model("encoder"), make_batch(lengths=(13, 13, 13))
+    other = {name: value.copy() for name, value in batch.items()}
+    if change == "order":  # the same tokens at other positions
+        other["token_ids"][:, [4, 5]] = other["token_ids"][:, [5, 4]]
+    else:
+        other[change][:, 5] = {"token_ids": 1, "segment_ids": 1 - other["segment_ids"][:, 5], "padding_mask": 0}[change]
+    difference = run(encoder, other)["pooled_output"] - run(encoder, batch)["pooled_output"]
+    assert np.abs(difference).max(axis=1).min() > 1e-3
+
+
+def test_sinusoidal_positions_follow_the_formula(sizes, make_batch, run, perturb):
+    # PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)): Vaswani et al. 2017, 3.5
+    learned = bk.BertEncoder(bk.BertConfig(**sizes))
+    perturb(learned)
+    table = np.zeros((17, 30))
+    for position in range(17):
+        for i in range(15):
+            angle = position / 10000 ** (2 * i / 30)
+            table[position, 2 * i], table[position, 2 * i + 1] = np.sin(angle), np.cos(angle)
+    weights = {suffix(weight): weight for weight in learned.weights}
+    weights.pop("embeddings/position/embeddings").assign(table.astype("float32"))
+
+    computed = bk.BertEncoder(bk.BertConfig(**sizes, position_type="sinusoidal"))
+    assert {suffix(weight) for weight in computed.weights} == set(weights)
+    for weight in computed.weights:
+        weight.assign(weights[suffix(weight)])
+    for name, value in run(learned, make_batch()).items():
+        np.testing.assert_allclose(run(computed, make_batch())[name], value, rtol=0, atol=TOLERANCE)
+
+
+def suffix(weight) -> str:
+    """A weight's path without the model's own name, which counts up."""
+    return weight.path.split("/", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("preset", "model_class", "parameters"),
+    [
+        # counted by hand from the sizes, and published as 110 M and 340 M (Devlin et al. 2018)
+        ("base", "BertEncoder", 109_482_240),
+        ("base", "BertPretrainer", 110_106_428),
+        ("large", "BertEncoder", 335_141_888),
+    ],
+)
+def test_published_sizes_have_the_published_parameters(preset, model_class, parameters):
+    model = bk.BertEncoder(bk.BertConfig.from_preset(preset))
+    if model_class != "BertEncoder":
+        model = getattr(bk, model_class)(model)
+    assert model.count_params() == parameters
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+def test_logits_are_float32_under_mixed_precision(policy, model_kind, make_model, make_batch, run, use_policy):
+    use_policy(policy)
+    model = make_model(model_kind)
+    assert model.dtype_policy.name == policy
+    batch = make_batch()
+    for name, value in run(model, batch).items():
+        wanted = policy.removeprefix("mixed_") if model_kind.startswith("encoder") else "float32"
+        assert str(value.dtype) == wanted, name
+
+
+def test_layer_norms_are_float32_under_mixed_precision(make_model, make_batch, run, use_policy):
+    # a sum of squares of embeddings near 300 is past float16's 65,504; the norm cancels the factor
+    full = make_model("encoder")
+    use_policy("mixed_float16")
+    half = make_model("encoder")
+    for model in (full, half):
+        for weight in model.weights:
+            if "embeddings/" in weight.path and weight.path.endswith("/embeddings"):
+                weight.assign(weight * 1000.0)
+    ours, wanted = run(half, make_batch())["sequence_output"], run(full, make_batch())["sequence_output"]
+    np.testing.assert_allclose(ours.astype("float32"), wanted, rtol=0, atol=0.04)  # measured: 0.0044
+
+
+def test_bfloat16_is_close_to_float32(make_model, make_batch, run, use_policy):
+    full = run(make_model("pretrainer"), make_batch(), return_hidden_states=True)
+    use_policy("mixed_bfloat16")
+    half = run(make_model("pretrainer"), make_batch(), return_hidden_states=True)
+    for ours, wanted in zip(half["hidden_states"], full["hidden_states"], strict=True):
+        difference = ours.astype("float32") - wanted
+        assert np.sqrt(np.mean(difference**2)) < 0.02  # measured: 0.0104; the states have a mean square near 1
+    for name in ("mlm_logits", "next_sentence_logits"):
+        np.testing.assert_allclose(half[name], full[name], rtol=0, atol=0.2, err_msg=name)  # measured: 0.075
+
+
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
+def test_a_missing_feature_is_named(kind, make_model, make_batch):
+    with pytest.raises(bk.InputError, match=r"misses.*padding_mask.*token_ids") as caught:
+        make_model(kind)({"token_ids": make_batch()["token_ids"]})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
+def test_an_unknown_feature_is_named(kind, make_model, make_batch):
+    with pytest.raises(bk.InputError, match=r"extra.*input_mask") as caught:
+        make_model(kind)({**make_batch(), "input_mask": make_batch()["padding_mask"]})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_in_place_of_the_features_is_refused(make_model, make_batch):
+    with pytest.raises(bk.InputError, match="dict of features"):
+        make_model("encoder")(make_batch()["token_ids"])
+
+
+def test_a_batch_past_the_last_position_is_refused(make_model, make_batch):
+    with pytest.raises(bk.InputError, match=r"18.*17"):
+        make_model("encoder")(make_batch(length=18))
+
+
+def test_a_graph_computes_what_eager_code_computes(model_kind, make_model, make_batch, run):
+    import tensorflow as tf
+
+    model, batch = make_model(model_kind), make_batch()
+    shapes = {name: tf.TensorSpec((None, None), "int32") for name in batch}
+    graph = tf.function(lambda inputs: model(inputs, training=False), input_signature=[shapes])
+    eager = run(model, batch)
+    for name, value in graph(batch).items():
+        np.testing.assert_allclose(value.numpy(), eager[name], rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+def test_dropout_is_on_only_in_training(model_kind, make_model, make_batch, run):
+    model, batch = make_model(model_kind, hidden_dropout_rate=0.4, attention_dropout_rate=0.4), make_batch()
+    for name, value in run(model, batch).items():
+        np.testing.assert_array_equal(run(model, batch)[name], value)
+        assert not np.array_equal(model(batch, training=True)[name].numpy(), value), name
+
+
+def test_fresh_weights_have_bert_s_distribution():
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=3001, initializer_range=0.03))
+    for weight in encoder.weights:
+        values, kind = np.asarray(weight), weight.path.rsplit("/", 1)[1]
+        if kind in ("kernel", "embeddings"):
+            # a normal cut at two deviations keeps 0.8796 of its deviation
+            assert abs(values.std() / (0.03 * 0.8796) - 1.0) < 0.15, weight.path
+            assert np.abs(values).max() <= 0.06, weight.path
+        else:
+            assert (values == {"bias": 0.0, "beta": 0.0, "gamma": 1.0}[kind]).all(), weight.path
+    kernels = [np.asarray(weight).ravel()[:50] for weight in encoder.weights if weight.path.endswith("kernel")]
+    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels), "two layers drew the same numbers"

@@ -1,0 +1,289 @@
+"""Every head learns a tiny batch by heart, and its loss is the number that it says it is."""
+
+import math
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+TOLERANCE = 5e-6  # of losses of 1 to 10, in float32 against float64; measured: 5e-7
+SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers": 1}
+NUM_EPOCHS = 12
+# plain gradient descent traces in a third of Adam's time; ELECTRA's two losses need more than that
+LEARNING_RATES = {"masked_lm": 0.2, "pretrainer": 0.1, "multi_label": 0.2, "regression": 0.005}
+SLOT_KINDS = ("masked_lm", "pretrainer", "electra_with_generator")
+LEARNERS = (
+    *SLOT_KINDS,
+    "classifier",
+    "multi_label",
+    "regression",
+    "token_classifier",
+    "question_answerer",
+)
+
+
+@pytest.fixture
+def task(make_batch):
+    """A function that draws the features and labels of a kind of model."""
+
+    def draw(kind: str) -> tuple[dict, object]:
+        slots = kind in SLOT_KINDS
+        x = make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
+        return x, draw_labels(kind, x)
+
+    return draw
+
+
+def draw_labels(kind: str, x: dict):
+    rng = np.random.default_rng(5)
+    if kind in SLOT_KINDS:
+        counted = (x["mask_positions"] > 0).astype("float32")
+        y = {"mask_ids": rng.integers(5, 97, counted.shape).astype("int32"), "mask_weights": counted}
+        return {**y, "next_sentence_labels": np.array([1, 0, 1], "int32")} if kind == "pretrainer" else y
+    if kind == "token_classifier":
+        tags = rng.integers(0, 4, x["token_ids"].shape)
+        return np.where((x["padding_mask"] == 1) & (np.arange(13) > 0), tags, -100).astype("int32")
+    if kind == "question_answerer":
+        return {"start_positions": np.array([3, 7, 1], "int32"), "end_positions": np.array([11, 8, 1], "int32")}
+    return {
+        "classifier": np.array([3, 0, 2], "int32"),
+        "multi_label": np.array([[1, 0, 0, 1], [0, 1, 1, 1], [0, 0, 0, 0]], "float32"),
+        "regression": np.array([0.5, 4.0, -2.5], "float32"),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
+    import keras
+
+    keras.utils.set_random_seed(1)
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    electra = kind == "electra_with_generator"
+    optimizer = keras.optimizers.Adam(1e-2) if electra else keras.optimizers.SGD(LEARNING_RATES.get(kind, 0.05))
+    model.compile(optimizer=optimizer)
+    losses = model.fit(x, y, batch_size=3, epochs=NUM_EPOCHS, verbose=0, shuffle=False).history["loss"]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
+
+
+@pytest.mark.parametrize("kind", ["classifier", "pretrainer", "token_classifier"])
+def test_a_dataset_in_a_graph_trains_as_arrays_in_eager_code(kind, task, make_model):
+    import keras
+    import tensorflow as tf
+
+    x, y = task(kind)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(3)
+    losses = []
+    for data, eager, options in (((x, y), True, {"batch_size": 3}), ((dataset,), False, {})):
+        model = make_model(kind, **SMALL)
+        model.compile(optimizer=keras.optimizers.SGD(0.05), run_eagerly=eager)
+        losses.append(model.fit(*data, epochs=3, verbose=0, shuffle=False, **options).history["loss"])
+    np.testing.assert_allclose(*losses, rtol=0, atol=TOLERANCE)
+
+
+def loss_by_hand(kind: str, outputs: dict, y) -> float:
+    """The loss from the logits in numpy float64, by its formula."""
+    if kind in ("masked_lm", "pretrainer"):
+        loss = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
+        if kind == "pretrainer":
+            loss += cross_entropy(outputs["next_sentence_logits"], y["next_sentence_labels"]).mean()
+        return loss
+    if kind == "question_answerer":
+        spans = [cross_entropy(outputs[f"{end}_logits"], y[f"{end}_positions"]).mean() for end in ("start", "end")]
+        return sum(spans) / 2
+    logits = outputs["logits"].astype("float64")
+    if kind == "classifier":
+        return cross_entropy(logits, y).mean()
+    if kind == "token_classifier":
+        return weighted_mean(cross_entropy(logits, np.maximum(y, 0)), y >= 0)
+    if kind == "multi_label":
+        return np.mean(np.log1p(np.exp(logits)) - y * logits)
+    return np.mean((logits[:, 0] - y) ** 2)
+
+
+def cross_entropy(logits, ids) -> np.ndarray:
+    logits = logits.astype("float64")
+    chosen = np.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
+    return np.log(np.exp(logits).sum(axis=-1)) - chosen
+
+
+def weighted_mean(values, weights) -> float:
+    return (values * weights).sum() / weights.sum()
+
+
+BY_HAND = tuple(kind for kind in LEARNERS if kind != "electra_with_generator")
+
+
+@pytest.mark.parametrize("kind", BY_HAND)
+def test_the_loss_is_its_formula(kind, task, make_model, run):
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    model.compile(optimizer="adam", run_eagerly=True)
+    loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
+    assert math.isclose(loss, loss_by_hand(kind, run(model, x), y), abs_tol=TOLERANCE)
+
+
+def test_electra_s_loss_is_its_formula(task, make_model, run):
+    # at evaluation the generator puts in its best guess, so that the number can be computed by hand
+    model = make_model("electra_with_generator", **SMALL)
+    x, y = task("electra_with_generator")
+    model.compile(optimizer="adam", run_eagerly=True)
+    outputs = run(model, x)
+    replaced = np.zeros(x["token_ids"].shape)
+    for row, slot in zip(*np.nonzero(y["mask_weights"]), strict=True):
+        wrong = outputs["sampled_ids"][row, slot] != y["mask_ids"][row, slot]
+        replaced[row, x["mask_positions"][row, slot]] = wrong
+    logits = outputs["replaced_logits"].astype("float64")
+    per_token = np.log1p(np.exp(logits)) - replaced * logits
+    generator = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
+    wanted = generator + 50.0 * weighted_mean(per_token, x["padding_mask"])
+    loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
+    assert math.isclose(loss, wanted, rel_tol=4e-7)  # of a loss near 50; measured: 4e-8
+
+
+@pytest.mark.parametrize("kind", SLOT_KINDS)
+def test_a_slot_of_weight_0_does_not_change_the_loss(kind, task, make_model):
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    model.compile(optimizer="adam", run_eagerly=True)
+    unused = y["mask_weights"] == 0
+    assert unused.any()
+    other = {**y, "mask_ids": np.where(unused, 33, y["mask_ids"]).astype("int32")}
+    wider_x = {**x, "mask_positions": np.pad(x["mask_positions"], ((0, 0), (0, 4)))}
+    wider_y = {name: np.pad(value, ((0, 0), (0, 4))) if name.startswith("mask") else value for name, value in y.items()}
+    losses = [
+        model.evaluate(features, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
+        for features, labels in ((x, y), (x, other), (wider_x, wider_y))
+    ]
+    np.testing.assert_allclose(losses, losses[0], rtol=0, atol=TOLERANCE)
+
+
+def test_an_ignored_token_does_not_change_the_loss(task, make_model, run):
+    model = make_model("token_classifier", **SMALL)
+    x, y = task("token_classifier")
+    model.compile(optimizer="adam", run_eagerly=True)
+    ignored = y.copy()
+    ignored[0, 5] = -100
+    for labels in (y, ignored):
+        report = model.evaluate(x, labels, batch_size=3, verbose=0, return_dict=True)
+        logits = run(model, x)["logits"]
+        assert math.isclose(
+            report["loss"], loss_by_hand("token_classifier", {"logits": logits}, labels), abs_tol=TOLERANCE
+        )
+        right = (logits.argmax(axis=-1) == labels)[labels >= 0]
+        assert math.isclose(report["accuracy"], right.mean(), abs_tol=1e-6)
+
+
+def test_a_batch_without_a_counted_slot_has_a_loss_of_0(task, make_model):
+    model = make_model("masked_lm", **SMALL)
+    x, y = task("masked_lm")
+    model.compile(optimizer="adam", run_eagerly=True)
+    y = {**y, "mask_weights": np.zeros_like(y["mask_weights"])}
+    assert model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"] == 0.0
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_regression_takes_a_row_or_a_column(shape, task, make_model, run):
+    model = make_model("regression", **SMALL)
+    x, y = task("regression")
+    model.compile(optimizer="adam", run_eagerly=True)
+    loss = model.evaluate(x, y.reshape(shape), batch_size=3, verbose=0, return_dict=True)["loss"]
+    assert math.isclose(loss, loss_by_hand("regression", run(model, x), y), abs_tol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_every_weight_gets_a_gradient(kind, task, make_model):
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(1)
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    model.compile(optimizer="adam", run_eagerly=True)
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x, y, model(x, training=True))
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+    still = []
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        if gradient is None or not np.abs(tf.convert_to_tensor(gradient).numpy()).max() > 0:
+            still.append(weight.path.split("/", 1)[1])
+    # the bias of the keys adds the same to every score of a row, so that the softmax cancels it
+    allowed = {"pooler/kernel", "pooler/bias"} if kind in ("token_classifier", "question_answerer") else set()
+    assert not [path for path in still if not path.endswith("key/bias") and path not in allowed]
+
+
+@pytest.mark.parametrize(("kind", "policy"), [("pretrainer", "mixed_bfloat16"), ("classifier", "mixed_float16")])
+def test_mixed_precision_learns(kind, policy, task, make_model):
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = make_model(kind, **SMALL)
+        x, y = task(kind)
+        model.compile(optimizer=keras.optimizers.Adam(1e-2))
+        losses = model.fit(x, y, batch_size=3, epochs=NUM_EPOCHS, verbose=0, shuffle=False).history["loss"]
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
+
+
+def test_the_pretrainer_needs_a_pooler(sizes):
+    with pytest.raises(bk.InputError, match="pooler"):
+        bk.BertPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False))
+
+
+def test_the_discriminator_alone_has_nothing_to_learn_from(make_model):
+    # which tokens were replaced is known only to a generator
+    model = make_model("electra", **SMALL)
+    with pytest.raises(bk.InputError, match="generator"):
+        model.compile(optimizer="adam")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"problem": "ranking"}, "ranking"),
+        ({"num_classes": 0}, "num_classes"),
+        ({"labels": ("a", "b")}, "2 labels.*4 classes"),
+        ({"labels": ("a", "b", "c", "a")}, "3 different"),
+    ],
+)
+def test_a_classifier_names_a_bad_argument(arguments, named, sizes):
+    with pytest.raises(bk.InputError, match=named):
+        bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes)), **{"num_classes": 4, **arguments})
+
+
+def test_a_masked_lm_names_a_bad_head_act(sizes):
+    with pytest.raises(bk.InputError, match=r"head_act.*silu"):
+        bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig(**sizes)), head_act="silu")
+
+
+def test_an_embedder_names_a_bad_pooling(sizes):
+    with pytest.raises(bk.InputError, match="max"):
+        bk.BertEmbedder(bk.BertEncoder(bk.BertConfig(**sizes)), pooling="max")
+
+
+@pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])
+def test_a_generator_that_cannot_share_the_embeddings_is_refused(field, sizes):
+    # the epsilon belongs to the shared embeddings' norm, and would be another one in the generator's own folder
+    values = {"embedding_dim": 22, "vocabulary_size": 61, "layer_norm_epsilon": 1e-3}
+    generator = bk.BertConfig(**{**sizes, field: values[field]})
+    with pytest.raises(bk.InputError, match=field):
+        bk.ElectraPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False), generator)
+
+
+def test_a_keras_loss_may_be_given(task, make_model):
+    import keras
+
+    model = make_model("classifier", **SMALL)
+    x, y = task("classifier")
+    model.compile(
+        optimizer="adam",
+        run_eagerly=True,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[keras.metrics.SparseTopKCategoricalAccuracy(k=2, name="top2")],
+    )
+    assert set(model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)) == {"loss", "top2"}

@@ -1,0 +1,189 @@
+"""Rules of the whole project: who may import whom, what importing costs, what the wheel installs."""
+
+import ast
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+
+# who may import whom: a module imports from its own row or a row above; pipelines and modeling never meet
+BASE = ("bert_keras.config", "bert_keras.features", "bert_keras.errors", "bert_keras.files")
+ROWS = {
+    "bert_keras.config": ("bert_keras.errors",),
+    "bert_keras.features": ("bert_keras.errors",),
+    "bert_keras.files": ("bert_keras.errors",),
+    "bert_keras.errors": (),
+    "bert_keras.pipelines": (*BASE, "bert_keras.pipelines"),
+    "bert_keras.modeling": (*BASE, "bert_keras.modeling"),
+    "bert_keras.checkpoints": (*BASE, "bert_keras.pipelines", "bert_keras.modeling", "bert_keras.checkpoints"),
+    "bert_keras.training": (
+        *BASE,
+        "bert_keras.pipelines",
+        "bert_keras.modeling",
+        "bert_keras.checkpoints",
+        "bert_keras.training",
+    ),
+    "bert_keras.export": (
+        *BASE,
+        "bert_keras.pipelines",
+        "bert_keras.modeling",
+        "bert_keras.checkpoints",
+        "bert_keras.export",
+    ),
+    "bert_keras.cli": ("bert_keras",),
+    "bert_keras": (),
+}
+
+
+def source_files() -> dict[str, pathlib.Path]:
+    """Every shipped module, by the name under which it is imported."""
+    roots = {"bert_keras": "bert_keras", "bert_keras.pipelines": "pipelines", "bert_keras.export": "export"}
+    files = {}
+    for package, folder in roots.items():
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            parts = path.relative_to(REPOSITORY / folder).with_suffix("").parts
+            files[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return files
+
+
+MODULES = source_files()
+
+
+def imports_of(path: pathlib.Path) -> set[str]:
+    """Every module that a file imports, also inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively: write the whole name"
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def row_of(module: str) -> str:
+    return max((row for row in ROWS if module == row or module.startswith(f"{row}.")), key=len)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_its_own_row_or_above(module):
+    allowed = ROWS[row_of(module)]
+    ours = {name for name in imports_of(MODULES[module]) if name.split(".")[0] == "bert_keras"}
+    wrong = [
+        name
+        for name in ours - {"bert_keras", "bert_keras.__version__", "bert_keras.modeling"}
+        if not any(name == row or name.startswith(f"{row}.") for row in allowed)
+    ]
+    assert not wrong, f"{module} may import from {allowed}"
+
+
+def test_the_direction_rule_sees_every_module():
+    assert {row_of(module) for module in MODULES} == set(ROWS)
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith("bert_keras.modeling")])
+def test_modeling_knows_no_tensorflow(module):
+    packages = {name.split(".")[0] for name in imports_of(MODULES[module])}
+    assert packages <= {"bert_keras", "keras", "numpy", "math", "os", "collections", "dataclasses"}
+
+
+def test_pipelines_and_modeling_never_meet():
+    for module, path in MODULES.items():
+        ours = imports_of(path)
+        if module.startswith("bert_keras.pipelines"):
+            assert not any(name.startswith(("bert_keras.modeling", "keras")) for name in ours), module
+        if module.startswith("bert_keras.modeling"):
+            assert not any(name.startswith("bert_keras.pipelines") for name in ours), module
+
+
+@pytest.mark.parametrize("folder", ["pipelines", "export"])
+def test_no_file_is_named_like_a_package_that_it_imports(folder):
+    for path in (REPOSITORY / folder).rglob("*.py"):
+        assert path.stem not in {name.split(".")[0] for name in imports_of(path)}, path
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_shipped_asserts(module):
+    assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import bert_keras",
+        "import bert_keras as bk; bk.BertConfig.from_preset('base'); dir(bk)",
+        "from bert_keras.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+    ],
+)
+def test_importing_loads_no_tensorflow_and_takes_under_half_a_second(code):
+    check = "\nimport sys; sys.exit(sorted({'tensorflow', 'keras', 'torch', 'jax'} & set(sys.modules)) or 0)"
+    seconds = []
+    for _ in range(5):  # the fastest of five: a busy neighbour can hold one up
+        started = time.monotonic()
+        done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True)
+        seconds.append(time.monotonic() - started)
+        assert done.returncode == 0, done.stderr
+    assert min(seconds) < 0.5  # measured: 0.06 to 0.2 s
+
+
+def test_every_public_name_can_be_had():
+    import bert_keras as bk
+
+    for name in bk.__all__:
+        assert getattr(bk, name) is not None
+    with pytest.raises(AttributeError, match=r"no attribute 'BertEncoderr'.*BertEncoder"):
+        bk.BertEncoderr  # noqa: B018
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the sources, so that no left-over file gets in and none is left."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("bert_keras", "pipelines", "export"):
+        shutil.copytree(REPOSITORY / name, folder / "source" / name)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, folder / "source")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    done = subprocess.run([*command, str(folder / "source")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    [path] = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_installs_only_bert_keras(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"bert_keras"}
+    modules = {
+        name.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for name in names if name.endswith(".py")
+    }
+    assert modules == set(MODULES)
+
+
+def test_the_wheel_installs_in_a_fresh_environment_and_every_module_imports(wheel, tmp_path):
+    # a fresh environment that sees this one's third-party packages: what is tested is our own wheel
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel)], check=True)
+    third_party = next(path for path in sys.path if path.endswith("site-packages"))
+    code = (
+        "import importlib, sys\n"
+        f"sys.path.append({third_party!r})\n"
+        f"for name in {sorted(MODULES)!r}: importlib.import_module(name)\n"
+        "import bert_keras; print(bert_keras.__file__)\n"
+    )
+    done = subprocess.run(
+        [python, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip().startswith(str(tmp_path / "venv"))
