@@ -3,18 +3,17 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# test processes; each takes up to 2 GB of memory
+WORKERS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
 
 test: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -m "not slow"
-
-test-slow: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .

@@ -155,7 +155,7 @@ def _settings_to_keep(model_class, checkpoint: Checkpoint, head: dict) -> dict:
         return {}
     settings = dict(checkpoint.settings)
     if head.get("num_classes", settings.get("num_classes")) != settings.get("num_classes"):
-        settings = {"dropout_rate": settings["dropout_rate"]}  # labels and problem were those of other classes
+        settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem were those of other classes
     return settings
 
 

@@ -5,7 +5,7 @@ import pathlib
 
 from bert_keras.cli.checks import add_overwrite, check_all, check_exists
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import print_result, print_settings
+from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.files import check_writable_target
 
 
@@ -34,7 +34,10 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.export.artifacts import export_checkpoint
 
-    parity = export_checkpoint(arguments.checkpoint, arguments.out, arguments.to, overwrite=arguments.overwrite)
+    with ProgressBar("exporting", "stages") as bar:
+        parity = export_checkpoint(
+            arguments.checkpoint, arguments.out, arguments.to, overwrite=arguments.overwrite, progress=bar.update
+        )
     verdict = parity["artifacts"]["saved_model"]
     sentence = (
         f"wrote {arguments.out}: the SavedModel, reloaded in a fresh process, differs from the checkpoint by at most "

@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+from collections.abc import Iterator
 
 from bert_keras.cli.checks import (
     add_overwrite,
@@ -12,7 +13,7 @@ from bert_keras.cli.checks import (
     positive_integer,
     text_name,
 )
-from bert_keras.cli.report import print_result, print_settings
+from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
 
 
@@ -44,13 +45,22 @@ def run(arguments: argparse.Namespace) -> None:
     )
     from bert_keras.pipelines.vocabulary import learn_vocabulary, write_vocabulary
 
-    sentences = (sentence for document in documents(arguments.text) for sentence in document)
-    vocabulary = learn_vocabulary(
-        sentences, size=arguments.size, lowercase=not arguments.cased, min_frequency=arguments.min_frequency
-    )
+    with ProgressBar("reading", "documents") as bar:
+        vocabulary = learn_vocabulary(
+            _sentences(arguments.text, bar),
+            size=arguments.size,
+            lowercase=not arguments.cased,
+            min_frequency=arguments.min_frequency,
+        )
     write_vocabulary(arguments.out, vocabulary)
     result = {"out": str(arguments.out), "size": len(vocabulary)}
     print_result(f"wrote {arguments.out}: {len(vocabulary):,} pieces", result, as_json=arguments.json)
+
+
+def _sentences(text: list[pathlib.Path] | None, bar: ProgressBar) -> Iterator[str]:
+    for count, document in enumerate(documents(text), 1):
+        bar.update(count)
+        yield from document
 
 
 def _check_out(out: pathlib.Path, overwrite: bool) -> None:

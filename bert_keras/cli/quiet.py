@@ -1,6 +1,6 @@
 """Imports TensorFlow without its greeting.
 
-TensorFlow logs a dozen lines while it is imported, before any of its switches is read: about CUDA
+TensorFlow logs a dozen lines while it is imported and looks for devices, whatever its switches say: about CUDA
 on machines without a GPU, about instruction sets. Between a verb's settings and its progress bar they
 hide what matters, so standard error is turned away for just that long. An import that fails still raises.
 """
@@ -19,7 +19,7 @@ def load_tensorflow() -> None:
         import tensorflow
         import tensorflow_text  # noqa: F401
 
-        del tensorflow
+        tensorflow.config.list_physical_devices()  # looks for a GPU, and says so when there is none
 
 
 @contextlib.contextmanager

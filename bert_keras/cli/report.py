@@ -62,8 +62,8 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, done: int, total: int, note: str = "") -> None:
-        """Shows that `done` of `total` are done; `note` says what else is worth watching."""
+    def update(self, done: int, total: int | None = None, note: str = "") -> None:
+        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""
         now = time.monotonic()
         if self._first is None:  # the first step compiles, and would spoil the rate
             self._first = (now, done)
@@ -72,7 +72,13 @@ class ProgressBar:
         note = f"{rate:,.1f} {self._unit}/s  {note}" if done > done_before else note
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=note)
-        elif done * _LINES_A_BAR // total > self._printed:
-            self._printed = done * _LINES_A_BAR // total
-            left = f"{(total - done) / rate:,.0f} s left" if rate else ""
-            print(f"  {self._what} {done:,}/{total:,}  {note}  {left}", file=sys.stderr, flush=True)
+        elif self._is_due(done, total):
+            of_all = "" if total is None else f"/{total:,}"
+            left = f"{(total - done) / rate:,.0f} s left" if total and rate else ""
+            print(f"  {self._what} {done:,}{of_all}  {note}  {left}".rstrip(), file=sys.stderr, flush=True)
+
+    def _is_due(self, done: int, total: int | None) -> bool:
+        """Whether a log gets a line now: at each tenth of the way, or at each doubling of an unknown way."""
+        mark = done.bit_length() if total is None else done * _LINES_A_BAR // total
+        due, self._printed = mark > self._printed, max(mark, self._printed)
+        return due

@@ -3,9 +3,11 @@
 import csv
 import json
 import re
+import shutil
 
 import pytest
 
+import bert_keras as bk
 from bert_keras.cli.main import VERBS, main
 
 FAULTS = {
@@ -71,18 +73,83 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     assert sorted(workplace.rglob("*")) == before
 
 
-def test_a_damaged_checkpoint_is_refused_from_the_shell(cli, workplace, checkpoint):
-    content = bytearray((checkpoint / "model.safetensors").read_bytes())
-    content[-5] ^= 4
-    (workplace / "damaged").mkdir()
-    for path in checkpoint.iterdir():
-        (workplace / "damaged" / path.name).write_bytes(path.read_bytes())
-    (workplace / "damaged/model.safetensors").write_bytes(content)
-    done = cli("convert", "damaged", "out", cwd=workplace)
+def test_a_refusal_from_the_shell_has_no_traceback(cli, workplace):
+    done = cli("convert", "full", "out", cwd=workplace)
     assert done.returncode == 2
-    assert "does not match the SHA-256" in done.stderr
+    assert done.stderr.strip().split("\n")[-1].startswith("bert-keras convert: full is no checkpoint")
     assert "Traceback" not in done.stderr
     assert not (workplace / "out").exists()
+
+
+def edit_config(folder, **changes):
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, **changes}))
+
+
+def cut(folder):
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+def flip_a_bit(folder):
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-5] ^= 4
+    (folder / "model.safetensors").write_bytes(content)
+
+
+def add_a_word(folder):
+    (folder / "SHA256SUMS").unlink()
+    with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
+        file.write("another\n")
+
+
+BROKEN_FOLDERS = {
+    "an unknown key of ours": (
+        lambda folder: edit_config(folder, bert_keras={"format": 1, "modle": "BertEncoder"}),
+        r"config\.json has modle under 'bert_keras'",
+    ),
+    "relative positions": (
+        lambda folder: edit_config(folder, position_embedding_type="relative_key"),
+        r"sets position_embedding_type to 'relative_key', which changes what the model computes",
+    ),
+    "a decoder": (lambda folder: edit_config(folder, is_decoder=True), r"sets is_decoder to True"),
+    "another model type": (lambda folder: edit_config(folder, model_type="roberta"), r"of a 'roberta' model"),
+    "heads that do not divide": (
+        lambda folder: edit_config(folder, num_attention_heads=5),
+        r"hidden_dim 24 is not divisible by num_heads 5",
+    ),
+    "a vocabulary of another size": (add_a_word, r"vocab\.txt has 25 pieces, the model's token table 24"),
+    "weights cut in half": (cut, r"model\.safetensors has [\d,]+ bytes where its header announces [\d,]+"),
+    "a flipped bit": (flip_a_bit, r"model\.safetensors does not match the SHA-256"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),
+    "no config": (lambda folder: (folder / "config.json").unlink(), r"is no checkpoint that is known here"),
+    "weights of another size": (lambda folder: edit_config(folder, intermediate_size=48), r"\(24, 40\).*\(24, 48\)"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN_FOLDERS)
+def test_a_broken_folder_is_status_2_in_the_shell_and_a_value_error_in_python(
+    fault, tmp_path, checkpoint, monkeypatch, capsys
+):
+    broken, message = BROKEN_FOLDERS[fault]
+    shutil.copytree(checkpoint, tmp_path / "broken")
+    broken(tmp_path / "broken")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/old").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "broken", "out", "--overwrite"]) == 2
+    last_line = capsys.readouterr().err.strip().split("\n")[-1]
+    assert last_line.startswith("bert-keras convert: ")
+    assert re.search(message, last_line)
+    with pytest.raises(ValueError, match=message):
+        bk.load("broken")
+    assert [path.name for path in tmp_path.rglob("*") if "broken" not in path.parts] == ["out", "old"]
+
+
+def test_harmless_keys_of_a_foreign_config_pass(tmp_path, checkpoint):
+    shutil.copytree(checkpoint, tmp_path / "foreign")
+    edit_config(tmp_path / "foreign", use_cache=False, gradient_checkpointing=True, _name_or_path="somebody/bert")
+    assert main(["convert", str(tmp_path / "foreign"), str(tmp_path / "out")]) == 0
 
 
 def test_a_verb_prints_its_settings_and_what_it_wrote(workplace, monkeypatch, capsys):
