@@ -163,6 +163,8 @@ def _with_head(model, backbone, tokenizer: BertTokenizer | None):
         if not isinstance(model, modeling.BertEncoder):
             logger.warning("KerasHub has no head like that of %s: its encoder alone is written", type(model).__name__)
         return backbone
+    if tokenizer is None and not hasattr(keras_hub.models, "BertTextEmbedder"):  # 0.25, the last for Python 3.10
+        raise InputError(f"KerasHub {keras_hub.__version__} cannot save a head without a tokenizer: add vocab.txt")
     settings = {"preprocessor": None}
     if tokenizer is not None:
         preprocessor = getattr(keras_hub.models, f"{theirs}Preprocessor")

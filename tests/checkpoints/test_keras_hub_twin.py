@@ -10,6 +10,15 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in ran
 
 
 @pytest.fixture
+def saves_bare_tasks():
+    """Skips where KerasHub is the last one for Python 3.10, which cannot save a task without its tokenizer."""
+    import keras_hub
+
+    if not hasattr(keras_hub.models, "BertTextEmbedder"):
+        pytest.skip("KerasHub 0.25 (the last one for Python 3.10) cannot save a task without its tokenizer")
+
+
+@pytest.fixture
 def backbone(sizes, perturb):
     """A `keras_hub.models.BertBackbone` of the tiny sizes, weights drawn anew."""
     import keras_hub
@@ -46,7 +55,7 @@ def test_a_preset_of_keras_nlp_loads(backbone, make_batch, run, edit_config, tmp
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run(backbone, make_batch()))
 
 
-@pytest.mark.parametrize("kind", ["encoder", "classifier", "pretrainer"])
+@pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
 def test_our_folder_converted_to_keras_hub_computes_the_same_there(kind, make_model, make_batch, run, tmp_path):
     import keras_hub
 
@@ -93,6 +102,7 @@ def test_what_keras_hub_cannot_compute_is_refused(kind, changes, named, make_mod
     assert not (tmp_path / "theirs").exists()
 
 
+@pytest.mark.usefixtures("saves_bare_tasks")
 def test_keras_hub_s_classifier_head_loads(backbone, make_batch, run, perturb, tmp_path):
     import keras_hub
 
@@ -105,6 +115,7 @@ def test_keras_hub_s_classifier_head_loads(backbone, make_batch, run, perturb, t
     np.testing.assert_allclose(run(model, make_batch())["logits"], wanted, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.usefixtures("saves_bare_tasks")
 def test_our_classifier_converted_to_keras_hub_computes_the_same_there(make_model, make_batch, run, tmp_path):
     import keras_hub
 
@@ -116,7 +127,8 @@ def test_our_classifier_converted_to_keras_hub_computes_the_same_there(make_mode
     np.testing.assert_allclose(run(theirs, make_batch()), wanted, rtol=0, atol=TOLERANCE)
 
 
-def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, run, perturb, tmp_path):
+@pytest.mark.usefixtures("saves_bare_tasks")
+def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, run, perturb, caplog, tmp_path):
     # KerasHub computes its encoder with the tanh gelu and an epsilon of 1e-12, but its masked-LM head with
     # the erf gelu and an epsilon of 1e-5: no BERT of one config does that, so the head may not pass for ours
     import keras_hub
@@ -125,16 +137,11 @@ def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, ru
     perturb(theirs)
     assert theirs.masked_lm_head.layer_norm_epsilon == 1e-5
     theirs.save_to_preset(tmp_path)
-    batch = make_batch("token_ids", "padding_mask", "segment_ids", "mask_positions")
-    wanted = run(theirs, batch)
-    try:
+    with caplog.at_level("WARNING"):
         model = bk.load(tmp_path)
-    except bk.InputError as error:
-        assert "mask" in str(error).lower()  # noqa: PT017
-        return
-    if type(model).__name__ == "BertEncoder":
-        return
-    np.testing.assert_allclose(run(model, batch)["mlm_logits"], wanted, rtol=0, atol=TOLERANCE)
+    assert type(model).__name__ == "BertEncoder"
+    assert "no head here equals that of KerasHub's BertMaskedLM; its encoder alone is read" in caplog.text
+    assert_equal_outputs(run(model, make_batch()), run(theirs.backbone, make_batch()))
 
 
 def assert_equal_outputs(ours: dict, theirs: dict) -> None:
@@ -144,10 +151,10 @@ def assert_equal_outputs(ours: dict, theirs: dict) -> None:
 
 
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
+@pytest.mark.usefixtures("saves_bare_tasks")
 def test_our_embedder_is_keras_hub_s_and_comes_back(pooling, normalize, make_model, make_batch, run, perturb, tmp_path):
-    keras_hub = pytest.importorskip("keras_hub")
-    if not hasattr(keras_hub.models, "BertTextEmbedder"):
-        pytest.skip("this KerasHub (the last one for Python 3.10) has no BertTextEmbedder")
+    import keras_hub
+
     encoder = make_model("encoder", hidden_act="gelu_tanh")
     model = bk.BertEmbedder(encoder, pooling=pooling, normalize=normalize)
     bk.save(model, None, tmp_path / "ours")
@@ -160,6 +167,7 @@ def test_our_embedder_is_keras_hub_s_and_comes_back(pooling, normalize, make_mod
     np.testing.assert_array_equal(run(again, make_batch())["embedding"], ours)
 
 
+@pytest.mark.usefixtures("saves_bare_tasks")
 def test_a_classifier_that_ends_in_softmax_is_refused(backbone, tmp_path):
     import keras_hub
 
