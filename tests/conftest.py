@@ -10,13 +10,14 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
-sys.modules["triton"] = None
 
 import numpy as np
 import pytest
 
 import bert_keras as bk
+
+# torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
+sys.modules["triton"] = None
 
 SIZES = {
     "vocabulary_size": 97,

@@ -15,7 +15,7 @@ from bert_keras.pipelines.packing import pack
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . ,".split()
 TEXTS = ["the cat sat", "", "every dog ran off with its red hat .", "Ünknown 中 😀"]
-TOLERANCE = 1e-5  # measured: 3e-7
+TOLERANCE = 5e-6  # measured: 7.2e-7
 
 
 @pytest.fixture(scope="module")

@@ -71,4 +71,4 @@ def test_jax_computes_what_tensorflow_computes(kind, jax_folder):
 
 def test_steps_on_jax_reduce_the_loss(jax_folder):
     report = json.loads((jax_folder / "report.json").read_text())
-    assert report["after"] < 0.9 * report["before"]  # measured: 0.79
+    assert report["after"] < 0.9 * report["before"]  # measured: 0.70
