@@ -8,6 +8,7 @@ import tempfile
 
 import numpy as np
 
+from bert_keras.errors import VerdictError
 from bert_keras.export import plain_runtime
 
 Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs by name
@@ -17,7 +18,7 @@ def ask_saved_model(folder: str | os.PathLike, requests: list[Request]) -> list[
     """Returns the outputs of each request, by name, from a fresh Python that loads the SavedModel.
 
     Raises:
-        RuntimeError: the process failed; the message is the end of what it printed.
+        VerdictError: the process failed; the message ends in the last line that it printed.
     """
     with tempfile.TemporaryDirectory() as scratch:
         asked, answered = pathlib.Path(scratch, "requests.npz"), pathlib.Path(scratch, "answers.npz")
@@ -30,7 +31,8 @@ def ask_saved_model(folder: str | os.PathLike, requests: list[Request]) -> list[
         command = [sys.executable, plain_runtime.__file__, str(folder), str(asked), str(answered)]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
         if done.returncode:
-            raise RuntimeError(f"the SavedModel in {folder} does not run:\n{done.stderr[-2000:]}")
+            last_line = (done.stderr.strip().split("\n") or [""])[-1]
+            raise VerdictError(f"the SavedModel in {folder} does not run in a fresh process: {last_line}")
         answers = dict(np.load(answered).items())
     return [
         {name.split("/", 1)[1]: value for name, value in answers.items() if name.split("/")[0] == str(call)}

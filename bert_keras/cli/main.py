@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VerdictError as error:
         return _say(arguments.verb, error, _FAILED)
     except KeyboardInterrupt:
-        return _say(arguments.verb, "interrupted; nothing was written", _INTERRUPTED)
+        return _say(arguments.verb, "interrupted; what was not finished was not written", _INTERRUPTED)
     return _DONE
 
 
@@ -35,6 +35,7 @@ def _say(verb: str, message: object, status: int) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Returns the parser of every verb; each module in this folder declares its own arguments."""
     parser = argparse.ArgumentParser(
         prog="bert-keras",
         description="BERT from raw text to a served answer. Each verb reads a folder and writes the next one's.",

@@ -122,6 +122,11 @@ def test_a_wrong_artifact_is_refused_and_not_published(broken_call, all_models, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
+def test_an_artifact_that_does_not_load_is_refused(tmp_path):
+    with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
+        ask_saved_model(tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+
+
 def test_a_format_of_another_version_and_a_missing_vocabulary_are_told(all_models, tokenizer, tmp_path):
     with pytest.raises(bk.InputError, match=r"no format tflite in this version; expected saved_model"):
         bk.export(tmp_path, tmp_path / "out", formats=["tflite"])
