@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.export.fresh_process import ask_saved_model
 
 TOLERANCE = 2e-6  # of vectors of length 1; measured: 1.9e-7
 STSB = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "stsb" / "stsb-en-dev.csv"
@@ -77,6 +78,13 @@ def embed(folder, max_sequence_length):
 def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sentences):
     assert len(sentences) == NUM_SENTENCES
     np.testing.assert_allclose(embed(sentences), theirs.encode(sentences), rtol=0, atol=TOLERANCE)
+
+
+def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
+    bk.export(folder, tmp_path / "artifacts")
+    request = ("serving_default", {"text": np.array(sentences)})
+    [answer] = ask_saved_model(tmp_path / "artifacts/saved_model/1", [request])
+    np.testing.assert_allclose(answer["embedding"], theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 
 def test_vectors_of_odd_texts_are_sentence_transformers(embed, theirs):
