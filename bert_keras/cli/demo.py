@@ -1,6 +1,7 @@
 """Walk the whole road on text that ships with Python, in minutes."""
 
 import argparse
+import contextlib
 import pathlib
 import sys
 import time
@@ -28,7 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
     dev = write_task(out, num_train=200 if arguments.quick else None)
     for command in commands(out, quick=arguments.quick):
         print(f"\n$ bert-keras {' '.join(command)}", file=sys.stderr, flush=True)
-        _run_verb(command + ["--overwrite"] * arguments.overwrite)
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
+            _run_verb(command + ["--overwrite"] * arguments.overwrite)
     print("\nA fresh process, TensorFlow and tensorflow-text only, answers:", file=sys.stderr, flush=True)
     answers = ask(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
     for answer in answers:
