@@ -55,6 +55,23 @@ def check_writable_target(out: str | os.PathLike, *, overwrite: bool = False) ->
         )
 
 
+def check_writable_file(out: str | os.PathLike, *, overwrite: bool = False) -> None:
+    """Raises `InputError` if `publish_file(out)` would fail or replace something that may not be replaced.
+
+    A folder that is missing is made later; here a nameless file in the nearest one that exists is the test.
+    """
+    out = pathlib.Path(out)
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists: name another file, or give --overwrite")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({folder}: {error.strerror}): name a file elsewhere") from None
+
+
 @contextlib.contextmanager
 def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields a temporary path that replaces the file `out` when the block ends without an error."""

@@ -5,17 +5,16 @@ next-sentence pairs are drawn.
 """
 
 import ast
-import itertools
 import logging
 import os
 import pathlib
 import sysconfig
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.prose import prose_paragraphs, split_sentences
-from bert_keras.pipelines.text_lines import check_text_file, utf8_lines
+from bert_keras.pipelines.text_sources import Names, documents_of, find_sources, read_lines
 
 __all__ = ["labelled_passages", "python_documents", "read_documents", "split_sentences"]
 
@@ -40,35 +39,24 @@ _MIN_PASSAGE_WORDS = 8  # sentences are joined up to here: a lone "Return the re
 _STRAIGHT_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
-def read_documents(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> Iterator[list[str]]:
-    """Yields the documents of UTF-8 text files: one sentence a line, a blank line between documents.
+def read_documents(
+    paths: Names, *, field: str = "text", progress: Callable[[int, int | None], None] | None = None
+) -> Iterator[list[str]]:
+    """Yields the documents of UTF-8 text: one sentence a line, a blank line between documents.
 
-    Files are read line by line, so their size does not matter. A document never spans two files.
+    A record of a JSON-lines file is a document, the lines of its `field` are sentences. Files are read
+    line by line, so their size does not matter. A document never spans two files.
 
     Args:
-        paths: one file or several, read in the order given.
+        paths: files, folders, patterns, gzip, JSON lines or `-` (see `text_sources.find_sources`), in the order given.
+        field: which field of a JSON record holds the text.
+        progress: told the bytes read so far and of all files (None: nobody knows).
 
     Raises:
-        InputError: a file is missing (told at once, before any is read), is not UTF-8, holds
-            NUL bytes, or holds no text at all.
+        InputError: a file is missing (told at once, before any is read), is not UTF-8, holds NUL bytes, or holds
+            no text at all (see `text_sources.read_lines`).
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    return itertools.chain.from_iterable(map(_file_documents, [check_text_file(path) for path in paths]))
-
-
-def _file_documents(path: pathlib.Path) -> Iterator[list[str]]:
-    document: list[str] = []
-    num_documents = 0
-    for line in itertools.chain(utf8_lines(path), [""]):  # the last document needs no blank line after it
-        if sentence := line.strip():
-            document.append(sentence)
-        elif document:
-            yield document
-            num_documents += 1
-            document = []
-    if not num_documents:
-        raise InputError(f"{path} holds no text; expected one sentence a line: name another file")
+    return documents_of(read_lines(find_sources(paths), field=field, progress=progress))
 
 
 def labelled_passages() -> list[tuple[str, str]]:

@@ -20,29 +20,34 @@ def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
     path = check_text_file(path)
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
-            yield _decoded(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line, path, number)
+            yield decode_line(line, path, number)
 
 
 def check_text_file(path: str | os.PathLike) -> pathlib.Path:
-    """Returns `path` if it is a file; raises `InputError` otherwise."""
+    """Returns `path` if it can be read as a file, pipes included; raises `InputError` otherwise."""
     path = pathlib.Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; expected a UTF-8 text file: name a file in it")
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{path} does not exist; expected a UTF-8 text file there: check the name")
     return path
 
 
-def _decoded(line: bytes, path: pathlib.Path, number: int) -> str:
+def decode_line(line: bytes, name: object, number: int) -> str:
+    """Returns the text of line `number` (from 1) of the file `name`; a byte order mark before line 1 is dropped.
+
+    Raises:
+        InputError: the line is not UTF-8 or holds NUL bytes.
+    """
     if b"\0" in line:
         raise InputError(
-            f"{path}, line {number}: there is a NUL byte; expected text in UTF-8: "
+            f"{name}, line {number}: there is a NUL byte; expected text in UTF-8: "
             "this is a binary file or UTF-16, so name another file or save it as UTF-8"
         )
     try:
-        return line.decode("utf-8")
+        return (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8: "
-            f"save the file as UTF-8, for example with  iconv -f latin1 -t utf-8 {path.name}"
+            f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not UTF-8: "
+            "save the text as UTF-8, for example with  iconv -f latin1 -t utf-8"
         ) from None

@@ -8,6 +8,7 @@ import bert_keras as bk
 from bert_keras.files import (
     check_checksums,
     check_digest,
+    check_writable_file,
     file_digest,
     publish_file,
     publish_folder,
@@ -69,6 +70,19 @@ def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path):
     assert everything_in(tmp_path) == {"a/file": b"first"}
     with pytest.raises(bk.InputError, match=r"a is a folder"), publish_file(tmp_path / "a"):
         pass
+
+
+def test_a_file_that_cannot_be_written_is_told_beforehand_and_the_check_leaves_nothing(tmp_path):
+    check_writable_file(tmp_path / "new/deep/file.txt")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file.txt").write_text("old")
+    check_writable_file(tmp_path / "file.txt", overwrite=True)
+    with pytest.raises(bk.InputError, match=r"file\.txt exists: name another file"):
+        check_writable_file(tmp_path / "file.txt")
+    with pytest.raises(bk.InputError, match="is a folder; expected the name of a file"):
+        check_writable_file(tmp_path, overwrite=True)
+    with pytest.raises(bk.InputError, match=r"deep/new\.txt cannot be written \(.*file\.txt: Not a directory\)"):
+        check_writable_file(tmp_path / "file.txt/deep/new.txt")
 
 
 def test_a_digest_notices_a_bit_a_byte_and_a_missing_file(tmp_path):

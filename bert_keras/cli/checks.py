@@ -1,22 +1,29 @@
 """Arguments that several verbs share, and their checks: all problems are collected, then told at once."""
 
+from __future__ import annotations
+
 import argparse
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text_sources import TextSource
 
-def check_all(*checks: Callable[[], object]) -> None:
-    """Runs every check and raises one `InputError` that tells every problem."""
-    problems = []
+
+def check_all(*checks: Callable[[], object]) -> list:
+    """Runs every check and returns what they return, or raises one `InputError` that tells every problem."""
+    problems, results = [], []
     for check in checks:
         try:
-            check()
+            results.append(check())
         except InputError as error:
             problems.append(str(error))
     if problems:
         raise InputError("; ".join(problems))
+    return results
 
 
 def check_exists(path: pathlib.Path, what: str) -> None:
@@ -33,6 +40,14 @@ def positive_integer(text: str) -> int:
     return value
 
 
+def whole_number(text: str) -> int:
+    """An argparse type: a whole number from 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0")
+    return value
+
+
 def positive_number(text: str) -> float:
     """An argparse type: a number above 0."""
     value = float(text)
@@ -42,13 +57,17 @@ def positive_number(text: str) -> float:
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
-    """Adds `--text`: which documents to read."""
+    """Adds `--text` and `--field`: what to read."""
     parser.add_argument(
         "--text",
-        type=pathlib.Path,
         nargs="+",
-        metavar="FILE",
-        help="text files, one sentence a line, a blank line between documents; default: prose that ships with Python",
+        metavar="TEXT",
+        help="UTF-8 text, one sentence a line, a blank line between documents: files, folders (searched for .txt .text "
+        ".md .jsonl), quoted patterns such as 'books/**/*.txt', - for standard input; gzip is unpacked; default: prose "
+        "that ships with Python",
+    )
+    parser.add_argument(
+        "--field", default="text", help="the field of a .jsonl record that holds its text (default %(default)s)"
     )
 
 
@@ -57,13 +76,53 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
 
 
-def documents(text: list[pathlib.Path] | None):
-    """Yields the documents of `--text`."""
-    from bert_keras.pipelines.corpus import python_documents, read_documents
+def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] | None:
+    """Returns the sources that `--text` names, None if it is not given; none may lie where `out` is written."""
+    if text is None:
+        return None
+    from bert_keras.pipelines.text_sources import find_sources
 
-    return read_documents(text) if text else python_documents()
+    sources = find_sources(text)
+    for path in (source.path.resolve() for source in sources if source.path is not None):
+        if out.resolve() in (path, *path.parents):
+            raise InputError(f"{path} is text to be read, and would be replaced by {out}: write to another place")
+    return sources
 
 
-def text_name(text: list[pathlib.Path] | None) -> str:
+def lines(
+    sources: list[TextSource] | None, field: str, progress: Callable[[int, int | None], None] | None = None
+) -> Iterator[str]:
+    """Yields the lines of the sources; `progress` is told the bytes read and of how many (None: nobody knows)."""
+    from bert_keras.pipelines.text_sources import read_lines
+
+    return _prose_lines(progress) if sources is None else read_lines(sources, field=field, progress=progress)
+
+
+def _prose_lines(progress: Callable[[int, int | None], None] | None) -> Iterator[str]:
+    from bert_keras.pipelines.corpus import python_documents
+
+    num_bytes = 0
+    for document in python_documents():
+        yield from [*document, ""]
+        num_bytes += sum(map(len, document))
+        if progress is not None:
+            progress(num_bytes, None)
+
+
+def documents(sources: list[TextSource] | None, field: str) -> Iterator[list[str]]:
+    """Yields the documents of the sources."""
+    from bert_keras.pipelines.text_sources import documents_of
+
+    return documents_of(lines(sources, field))
+
+
+def text_name(text: list[str] | None, sources: list[TextSource] | None) -> str:
     """Says which text is read."""
-    return ", ".join(map(str, text)) if text else "the prose that ships with this Python"
+    if text is None:
+        return "the prose that ships with this Python"
+    from bert_keras.pipelines.text_sources import total_bytes
+
+    num_bytes = total_bytes(sources)
+    size = "size unknown" if num_bytes is None else f"{num_bytes / 1e6:,.1f} MB"
+    names = " ".join("standard input" if name == "-" else name for name in text)
+    return f"{names} ({len(sources):,} {'file' if len(sources) == 1 else 'files'}, {size})"

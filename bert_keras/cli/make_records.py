@@ -9,6 +9,7 @@ from bert_keras.cli.checks import (
     check_all,
     check_exists,
     documents,
+    find_text,
     positive_integer,
     text_name,
 )
@@ -31,15 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
+    *_, sources = check_all(
         lambda: check_exists(arguments.vocabulary, "a vocabulary file"),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
-        *(lambda path=path: check_exists(path, "a text file") for path in arguments.text or ()),
+        lambda: find_text(arguments.text, out=arguments.out),
     )
     print_settings(
         "make-records",
         {
-            "text": text_name(arguments.text),
+            "text": text_name(arguments.text, sources),
             "vocabulary": arguments.vocabulary,
             "out": arguments.out,
             "lowercase": not arguments.cased,
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     with ProgressBar("pairing", "documents") as bar:
         manifest = write_records(
             arguments.out,
-            documents(arguments.text),
+            documents(sources, arguments.field),
             tokenizer,
             max_sequence_length=arguments.max_sequence_length,
             seed=arguments.seed,

@@ -29,6 +29,16 @@ def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) 
     print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
 
 
+def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
+    """Returns the most memory that this process held, or the largest of its ended workers; None on Windows."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN if of_workers else resource.RUSAGE_SELF)
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 class ProgressBar:
     """A bar with rate and time left on a terminal, ten lines in a log. Use it in a `with` block.
 

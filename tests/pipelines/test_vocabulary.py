@@ -11,9 +11,11 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.vocabulary import (
     SPECIAL_TOKENS,
+    leading_tokens,
     learn_vocabulary,
     read_vocabulary,
     vocabulary_bytes,
+    vocabulary_of_words,
     write_vocabulary,
 )
 
@@ -64,6 +66,66 @@ def test_punctuation_and_chinese_never_continue_a_word():
     assert not {"##,", "##-", "##\u4e2d"} & set(vocabulary)
 
 
+def test_unused_slots_stand_where_google_has_them_and_own_tokens_behind_the_special_ones():
+    vocabulary = learn_vocabulary(TEXT, size=200, special_tokens=["[E1]", "[/E1]"], num_unused=99)
+    assert vocabulary[:3] == ["[PAD]", "[unused0]", "[unused1]"]
+    assert vocabulary[100:106] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", "[/E1]"]
+    without = learn_vocabulary(TEXT, size=200 - 101)
+    assert [piece for piece in vocabulary if piece not in leading_tokens(["[E1]", "[/E1]"], 99)] == without[5:]
+    assert len(set(vocabulary)) == len(vocabulary) <= 200
+
+
+def test_a_special_token_may_be_a_piece_of_the_text_and_stands_once():
+    tokens = ["the", "a", "##r"]
+    vocabulary = learn_vocabulary(TEXT, size=99, special_tokens=tokens)
+    assert vocabulary[5:8] == tokens
+    assert len(set(vocabulary)) == len(vocabulary)
+    smallest = learn_vocabulary(TEXT, size=99, special_tokens=tokens, min_frequency=99)
+    assert learn_vocabulary(TEXT, size=len(smallest), special_tokens=tokens) == smallest
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["[E1]", "[E1]"], r"the special token \[E1\] is there already: name each once, without \[PAD\]"),
+        (["[MASK]"], r"the special token \[MASK\] is there already"),
+        (["[unused3]"], r"the special token \[unused3\] is there already"),
+        ([""], "the special token '' is empty or holds white space"),
+        (["a b", "c\n"], r"the special token 'a b' is empty or holds white space.*; the special token 'c\\n'"),
+        (["a\u2028"], "holds white space; expected one such as"),
+    ],
+)
+def test_special_tokens_that_are_no_tokens_are_refused_before_any_text_is_read(tokens, message):
+    def untouched():
+        pytest.fail("the text was read")
+        yield
+
+    with pytest.raises(InputError, match=message):
+        learn_vocabulary(untouched(), size=99, special_tokens=tokens, num_unused=5)
+
+
+def test_the_trainer_is_told_every_word_as_often_as_it_was_counted():
+    """Single letters have no neighbours to merge, and words beyond the alphabet are [UNK]; the rest must arrive."""
+    calls = []
+    words = {"low": 250_000, "lower": 7, "x": 900_000, "newest": 1_000_001}
+    vocabulary = vocabulary_of_words(words, size=40, progress=lambda *call: calls.append(call))
+    assert {"low", "newest", "lower"} < set(vocabulary)
+    assert calls[-1] == (1_250_008, 1_250_008)
+    assert calls == sorted(calls)
+    assert 10 < len(calls) < 20
+    rare = vocabulary_of_words(words, size=40, min_frequency=8)
+    assert {"low", "newest"} < set(rare)
+    assert not {"lower", "##er"} & set(rare)
+
+
+def test_forgetting_rare_words_gives_the_same_bytes_with_any_number_of_workers(python_text):
+    sentences = [sentence for document in python_text for sentence in document]
+    options = {"size": 1500, "max_words": 3000}
+    alone = learn_vocabulary(sentences, **options)
+    assert learn_vocabulary(sentences, **options, num_workers=2) == alone
+    assert alone != learn_vocabulary(sentences, size=1500)
+
+
 def test_rare_pairs_are_not_merged():
     often = learn_vocabulary(["zebra zebra zebra mango mango"], size=99, min_frequency=3)
     assert "zebra" in often
@@ -105,6 +167,26 @@ def test_what_would_shift_ids_is_refused_by_line(tmp_path, lines, message):
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read_vocabulary(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[PAD]\n[UNK]\nna\xefve\n", r"vocab\.txt, line 3: byte 0xef at column 3 is not UTF-8: save"),
+        ("[PAD]\n".encode("utf-16-le"), r"vocab\.txt, line 1: there is a NUL byte"),
+        (b"[PAD]\na\rb\n", r"vocab\.txt, line 2: the piece 'a\\rb' holds a line end"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_by_line(tmp_path, content, message):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_vocabulary(path)
+
+
+def test_a_missing_vocabulary_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"vocab\.txt does not exist"):
+        read_vocabulary(tmp_path / "vocab.txt")
 
 
 def test_a_piece_with_a_line_end_is_not_written(tmp_path):

@@ -1,0 +1,38 @@
+"""The text of one record of a JSON-lines file."""
+
+import json
+import re
+
+from bert_keras.errors import InputError
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # JSON can spell them, UTF-8 text cannot hold them
+
+
+def record_text(record: str, field: str, place: str) -> str:
+    """Returns the text in a field of a record; `place` (file and line) starts every message.
+
+    Raises:
+        InputError: the record is no JSON object, or its field is missing, is no string, or holds what no text can.
+    """
+    try:
+        value = json.loads(record)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{field!r}: ...}}")
+    if field not in value:
+        names = ", ".join(map(repr, value)) or "none"
+        raise InputError(f"{place}: there is no field {field!r}; the fields are {names}: name the field that is text")
+    text = value[field]
+    if not isinstance(text, str):
+        raise InputError(f"{place}: the field {field!r} is a JSON {_kind(text)}; expected a string: name another field")
+    if bad := _NO_TEXT.search(text):
+        raise InputError(
+            f"{place}: the field {field!r} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
+        )
+    return text
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return kinds.get(type(value), "number")
