@@ -7,13 +7,17 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test slow lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
 
 test: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+# every character, every line of shared/data, a million random strings: about half an hour on two cores
+slow: $(VENV)/installed-for-tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .

@@ -4,102 +4,135 @@ The same object tokenizes in training, in evaluation and inside an exported mode
 the three cannot disagree.
 """
 
-import logging
+import itertools
 import os
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_keras.errors import InputError
-from bert_keras.files import read_json, write_json
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, read_vocabulary, write_vocabulary
+from bert_keras.pipelines.bulk import in_chunks
+from bert_keras.pipelines.character_table import CharacterTable
+from bert_keras.pipelines.rewriting import Rewriter, original_ranges
+from bert_keras.pipelines.text_rules import TextRules
+from bert_keras.pipelines.tokenizer_folder import checked_length, read_settings, write_settings
+from bert_keras.pipelines.unicode_table import UNICODE_VERSION
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, read_vocabulary
 
-_LOG = logging.getLogger(__name__)
+_MAX_PIECE_BYTES = 256  # tensorflow-text's; a stand-in takes three or four
+_as_written = tf.autograph.experimental.do_not_convert  # AutoGraph has nothing to do here, and takes seconds for it
 
-_MAX_WORD_BYTES = 100  # a longer word is [UNK], as in Google's code (which counts characters: the same for ASCII)
-_UNLIMITED = int(1e30)  # what Hugging Face writes as `model_max_length` when there is none
+
+class Tokens(NamedTuple):
+    """The pieces of B texts, each `(B, pieces)` int32, ragged.
+
+    Attributes:
+        token_ids: ids in the vocabulary.
+        starts, ends: the range of the original text that the piece was made of: `text[start:end]`.
+        word_ids: which word of its text a piece belongs to, from 0. A punctuation mark is a word.
+    """
+
+    token_ids: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+    word_ids: tf.RaggedTensor
 
 
 class BertTokenizer:
-    """Splits text into WordPiece ids as BERT does, in the graph.
+    """Splits text into WordPiece ids exactly as BERT does, in the graph and in bulk.
 
-    Its ids are those of Google's and Hugging Face's BERT tokenizers on ASCII text. They differ
-    on some of Unicode, because tensorflow-text's `FastBertTokenizer` does the work: on 145,718 of 1,112,064
-    code points when each stands between two letters, and on 85 of 13,040 paragraphs of Python's manual.
-    It makes control characters spaces where the others delete them, and it measures over-long words
-    in bytes. Special tokens written in a text ("[MASK]") are ordinary text, here split into three pieces or more.
+    Its ids are those of Google's `tokenization.py` for every string, under the Unicode version of `rules` and the same
+    `max_input_chars_per_word`; `docs/tokenizer.md` lists where Hugging Face's tokenizer differs from that. Bytes that
+    are not UTF-8 and NUL are ignored, as Google's code does.
 
     Args:
         vocabulary: the pieces in the order of their ids, `SPECIAL_TOKENS` among them.
         lowercase: fold case and strip accents first ("uncased" BERT).
+        strip_accents: whether to strip accents, where that differs from `lowercase`.
+        tokenize_chinese_chars: whether each Chinese character is a word.
+        max_input_chars_per_word: a longer word is [UNK]. Google's own code has 200, Hugging Face's 100.
+        text_rules: "bert", or "mediapipe" for what MediaPipe's tokenizer on a phone does (see `TextRules`).
+        unicode_version: the Unicode version of the rules; a checkpoint says which one it was made with.
+        additional_special_tokens: more tokens of the vocabulary that stay whole where special tokens are kept.
         max_sequence_length: the longest input of the model this tokenizer belongs to, in pieces; only
             kept and saved, never applied here. `None`: not known.
 
     Raises:
-        InputError: the vocabulary or the length cannot be used.
+        InputError: the vocabulary or a setting cannot be used.
 
     Example:
         >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
-        >>> tokenizer.tokenize(["Playing play"]).to_list()
+        >>> tokenizer.tokenize(["Playing pl\u00e1y"]).to_list()
         [[5, 6, 5]]
     """
 
-    def __init__(self, vocabulary: Sequence[str], *, lowercase: bool = True, max_sequence_length: int | None = None):
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        max_input_chars_per_word: int = 100,
+        text_rules: str = "bert",
+        unicode_version: str = UNICODE_VERSION,
+        additional_special_tokens: Sequence[str] = (),
+        max_sequence_length: int | None = None,
+    ):
         self._vocabulary = tuple(vocabulary)
         check_vocabulary(self._vocabulary)
-        self._ids = {token: index for index, token in enumerate(self._vocabulary) if token in SPECIAL_TOKENS}
-        self._lowercase = _checked_flag(lowercase, "lowercase")
-        self._max_sequence_length = _checked_length(max_sequence_length)
+        self._rules = TextRules(
+            lowercase=lowercase,
+            strip_accents=strip_accents,
+            tokenize_chinese_chars=tokenize_chinese_chars,
+            max_input_chars_per_word=max_input_chars_per_word,
+            text_rules=text_rules,
+            unicode_version=unicode_version,
+        )
+        ids = {token: index for index, token in enumerate(self._vocabulary)}
+        self._special_tokens = (*SPECIAL_TOKENS, *additional_special_tokens)
+        _check_special_tokens(self._special_tokens, ids)
+        self._ids = {token: ids[token] for token in self._special_tokens}
+        self._max_sequence_length = checked_length(max_sequence_length)
+        self._graphs: dict[tuple, Callable] = {}
+        table = CharacterTable(self._rules, self._vocabulary, self._special_tokens)
+        self._rewriter = Rewriter(self._rules, table, self._special_tokens)
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
-            self._fast = tf_text.FastBertTokenizer(
-                vocab=list(self._vocabulary),
-                max_bytes_per_word=_MAX_WORD_BYTES,
-                token_out_type=tf.int32,
-                lower_case_nfd_strip_accents=self._lowercase,
-            )
-            self._glued = tf.constant([_glued(token) for token in self._vocabulary])
+            self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
+            self._ids_of_pieces = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
+            self._glued = tf.constant([_glued(token, self._special_tokens) for token in self._vocabulary])
+            self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
 
     @classmethod
-    def from_vocabulary(
-        cls, path: str | os.PathLike, *, lowercase: bool = True, max_sequence_length: int | None = None
-    ) -> "BertTokenizer":
-        """Makes a tokenizer of a `vocab.txt` (see `read_vocabulary` for what it must hold)."""
-        return cls(read_vocabulary(path), lowercase=lowercase, max_sequence_length=max_sequence_length)
+    def from_vocabulary(cls, path: str | os.PathLike, **settings) -> "BertTokenizer":
+        """Makes a tokenizer of a `vocab.txt` (see `read_vocabulary`) and the constructor's other arguments."""
+        return cls(read_vocabulary(path), **settings)
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike) -> "BertTokenizer":
         """Makes the tokenizer that `save` or Hugging Face's library wrote into a model folder.
 
-        Reads `vocab.txt`, from `tokenizer_config.json` the casing and the model's length, and from
-        sentence-transformers' `sentence_bert_config.json` a shorter length, if it says one.
+        Reads `vocab.txt`; the settings from `tokenizer_config.json` and, where that is silent, `tokenizer.json`;
+        from sentence-transformers' `sentence_bert_config.json` a shorter length, if it says one.
 
         Raises:
-            InputError: there is no `vocab.txt`, or the folder asks for a rule that this tokenizer does not have.
+            InputError: there is no `vocab.txt`, or the folder asks for rules that this tokenizer does not have.
         """
-        folder = pathlib.Path(folder)
-        vocabulary_path = folder / "vocab.txt"
-        if not vocabulary_path.is_file():
-            raise InputError(f"{vocabulary_path} does not exist; expected a BERT model folder: check the folder's name")
-        config_path = folder / "tokenizer_config.json"
-        config = read_json(config_path) if config_path.exists() else {}
-        if "do_lower_case" not in config:
-            _LOG.warning("%s does not say do_lower_case: text will be lowercased, as is BERT's default", config_path)
-        lowercase = _checked_flag(config.get("do_lower_case", True), f"{config_path}: do_lower_case")
-        _check_rules(config, lowercase, config_path)
-        length = _length_of(folder, config)
-        return cls.from_vocabulary(vocabulary_path, lowercase=lowercase, max_sequence_length=length)
+        settings = read_settings(folder)
+        try:
+            return cls(**settings)
+        except InputError as error:
+            raise InputError(f"{folder}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, which Hugging Face's library opens too."""
-        folder = pathlib.Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_vocabulary(folder / "vocab.txt", self._vocabulary)
-        write_json(folder / "tokenizer_config.json", self._hugging_face_config())
-        self._hugging_face_tokenizer().save(str(folder / "tokenizer.json"))
+        """Writes `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, which Hugging Face's library opens too.
+
+        With MediaPipe's rules there is no `tokenizer.json`: that library cannot follow them.
+        """
+        write_settings(folder, self)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -112,9 +145,37 @@ class BertTokenizer:
         return len(self._vocabulary)
 
     @property
+    def rules(self) -> TextRules:
+        """How text becomes words."""
+        return self._rules
+
+    def for_mediapipe(self) -> "BertTokenizer":
+        """Returns a tokenizer that reads text as MediaPipe does on a phone, with this one's vocabulary.
+
+        Train and score with it what a phone will run: it lower-cases ASCII alone, even for a cased model, and
+        strips no accents.
+
+        Raises:
+            InputError: [PAD] is not the first piece; MediaPipe pads with id 0.
+        """
+        if self.pad_id != 0:
+            raise InputError(f"[PAD] has id {self.pad_id}; expected 0, with which MediaPipe pads: move it to the front")
+        return BertTokenizer(
+            self.vocabulary,
+            text_rules="mediapipe",
+            additional_special_tokens=self.special_tokens[len(SPECIAL_TOKENS) :],
+            max_sequence_length=self.max_sequence_length,
+        )
+
+    @property
     def lowercase(self) -> bool:
-        """Whether case and accents are folded ("uncased")."""
-        return self._lowercase
+        """Whether case is folded ("uncased")."""
+        return self._rules.lowercase
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """`SPECIAL_TOKENS` and the additional ones."""
+        return self._special_tokens
 
     @property
     def max_sequence_length(self) -> int | None:
@@ -151,13 +212,16 @@ class BertTokenizer:
         """The ids of `SPECIAL_TOKENS`, in that order."""
         return tuple(self._ids[token] for token in SPECIAL_TOKENS)
 
-    def tokenize(self, texts) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of each text, without special tokens.
+    @_as_written
+    def tokenize(self, texts, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of each text, without [CLS] and [SEP].
 
-        Works eagerly, in `tf.function` and in `tf.data`.
+        Works eagerly, in `tf.function` and in `tf.data`. An eager batch of many megabytes takes every core.
 
         Args:
             texts: `(B,)` strings: a list, an array or a tensor.
+            keep_special_tokens: whether "[MASK]" or another special token, written in a text, is that token, and not
+                an opening bracket, a word and a closing one. Leave it off for text that strangers write.
 
         Returns:
             `(B, pieces)` int32, ragged. A text without words has none.
@@ -165,12 +229,71 @@ class BertTokenizer:
         Raises:
             InputError: `texts` is not a batch of strings.
         """
-        texts = _as_text_tensor(texts)
-        ids = self._fast.tokenize(texts)
-        if texts.shape.rank == 1 and texts.shape[0] is not None:  # tensorflow-text forgets a B that was known
-            ids.row_splits.set_shape([texts.shape[0] + 1])
-        return ids
+        return self._for_each_text(self._token_ids, texts, keep_special_tokens)[0]
 
+    @_as_written
+    def tokenize_with_offsets(self, texts, *, unit: str = "characters", keep_special_tokens: bool = False) -> Tokens:
+        """Returns the pieces of each text with the range of the text that each was made of.
+
+        `text[start:end]` is the source of the piece: a mark or a control character that was dropped lies outside at the
+        ends and inside between; the pieces of a character that became several share its range, as do marks that
+        canonical order moved. Bytes that are not UTF-8 count as in Python's `bytes.decode("utf-8", "replace")`.
+
+        Args:
+            texts: `(B,)` strings: a list, an array or a tensor.
+            unit: "characters" (code points, as Python counts) or "bytes" of UTF-8, as TensorFlow counts.
+            keep_special_tokens: as in `tokenize`.
+
+        Raises:
+            InputError: `texts` is not a batch of strings, or there is no such unit.
+        """
+        if unit not in ("characters", "bytes"):
+            raise InputError(f"the unit of offsets is {unit!r}; expected 'characters' or 'bytes'")
+        return Tokens(*self._for_each_text(self._tokens, texts, keep_special_tokens, unit))
+
+    def _token_ids(self, texts: tf.Tensor, keep_special_tokens: bool) -> tuple[tf.RaggedTensor]:
+        rewritten = self._rewriter.rewrite(texts, keep_special_tokens=keep_special_tokens)
+        ids = self._word_piece.tokenize(rewritten)
+        return (self._with_special_ids(ids) if keep_special_tokens else ids,)
+
+    def _tokens(self, texts: tf.Tensor, keep_special_tokens: bool, unit: str) -> Tokens:
+        rewritten, sources = self._rewriter.rewrite_with_sources(texts, keep_special_tokens=keep_special_tokens)
+        ids, starts, ends = self._word_piece.tokenize_with_offsets(rewritten)
+        ids = self._with_special_ids(ids) if keep_special_tokens else ids
+        starts, ends = (tf.cast(places.flat_values, tf.int32) for places in (starts, ends))
+        starts, ends = original_ranges(sources, ids.value_rowids(), starts, ends, unit=unit)
+        return Tokens(ids, ids.with_values(starts), ids.with_values(ends), self._word_ids(ids))
+
+    def _for_each_text(self, function, texts, *options) -> tuple[tf.RaggedTensor, ...]:
+        """Returns `function(texts, *options)`; eager batches run as a graph, large ones in chunks on every core."""
+        texts = _as_text_tensor(texts)
+        if tf.executing_eagerly():
+            return in_chunks(self._graph(function, *options), texts)
+        results = function(texts, *options)
+        if texts.shape.rank == 1 and texts.shape[0] is not None:  # tensorflow-text forgets a B that was known
+            for ragged in results:
+                ragged.row_splits.set_shape([texts.shape[0] + 1])
+        return results
+
+    def _graph(self, function, *options) -> Callable[[tf.Tensor], tuple[tf.RaggedTensor, ...]]:
+        """Returns `function` as a graph, made once in 0.3 s; op by op a text with an accent takes ten times as long."""
+        key = (function.__name__, *options)
+        if key not in self._graphs:
+            run = tf.autograph.experimental.do_not_convert(lambda texts: function(texts, *options))
+            self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
+        return self._graphs[key]
+
+    def _with_special_ids(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Gives special tokens their ids: their stand-ins come after the vocabulary's pieces."""
+        return ids.with_values(tf.gather(self._ids_of_pieces, ids.flat_values))
+
+    def _word_ids(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        begins_word = tf.cast(~tf.gather(self._continues, ids.flat_values), tf.int32)
+        num_before = tf.concat([[0], tf.cumsum(begins_word)], axis=0)
+        before_text = tf.gather(tf.gather(num_before, ids.row_starts()), ids.value_rowids())
+        return ids.with_values(num_before[1:] - 1 - before_text)
+
+    @_as_written
     def detokenize(self, ids) -> tf.Tensor:
         """Joins pieces to text: a space between words, special tokens and padding left out.
 
@@ -192,50 +315,53 @@ class BertTokenizer:
             f"max_sequence_length={self.max_sequence_length})"
         )
 
-    def _hugging_face_config(self) -> dict:
-        length = _UNLIMITED if self.max_sequence_length is None else self.max_sequence_length
-        names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-        return {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": self.lowercase,
-            "strip_accents": None,  # follows do_lower_case
-            "tokenize_chinese_chars": True,
-            "model_max_length": length,
-            **dict(zip(names, SPECIAL_TOKENS, strict=True)),
-        }
 
-    def _hugging_face_tokenizer(self) -> Tokenizer:
-        ids = {token: index for index, token in enumerate(self._vocabulary)}
-        model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=_MAX_WORD_BYTES)
-        tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=self.lowercase)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece(prefix="##")
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS]:0 $A:0 [SEP]:0",
-            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", self.cls_id), ("[SEP]", self.sep_id)],
-        )
-        tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-        return tokenizer
+def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) -> tf_text.FastWordpieceTokenizer:
+    """Returns tensorflow-text's WordPiece over rewritten text, whose words are never longer than `limit` characters.
+
+    Its vocabulary is `vocabulary` and, behind it, the stand-ins of special tokens.
+    """
+    pieces = [table.rewritten_piece(piece) for piece in vocabulary]
+    for piece, rewritten in zip(vocabulary, pieces, strict=True):
+        if len(rewritten.removeprefix("##").encode()) > _MAX_PIECE_BYTES:
+            raise InputError(
+                f"the vocabulary's piece {piece[:20]!r}... has {len(piece)} characters; expected at most "
+                f"{_MAX_PIECE_BYTES}, or {_MAX_PIECE_BYTES // 4} outside ASCII: learn a vocabulary of shorter pieces"
+            )
+    return tf_text.FastWordpieceTokenizer(
+        [*pieces, *map(chr, table.special)],
+        unknown_token="[UNK]",
+        max_bytes_per_word=4 * limit,
+        token_out_type=tf.int32,
+    )
 
 
-def _glued(token: str) -> str:
+def _glued(token: str, special_tokens: Sequence[str]) -> str:
     """Returns what a piece adds to a text that is written piece by piece."""
-    if token in SPECIAL_TOKENS:
+    if token in special_tokens:
         return ""
     return token.removeprefix("##") if token.startswith("##") else f" {token}"
 
 
 def _as_text_tensor(texts) -> tf.Tensor:
     if not isinstance(texts, tf.Tensor):
-        texts = tf.constant(text_array(texts), tf.string)
+        texts = _converted(texts)
     if texts.dtype != tf.string or texts.shape.rank not in (1, None):
         raise InputError(
             f"the tokenizer was given a {texts.dtype.name} tensor of shape {texts.shape}; expected a batch of strings, "
             "shape (B,): give one text a row"
         )
     return texts
+
+
+def _converted(texts) -> tf.Tensor:
+    array = np.asarray(texts, dtype=object)
+    if array.ndim == 1 and set(map(type, array)) <= {str, bytes}:
+        try:
+            return tf.constant(array, tf.string)  # five times as fast as looking at each text first
+        except ValueError:  # half a surrogate pair; which, `text_array` says
+            pass
+    return tf.constant(text_array(texts), tf.string)
 
 
 def text_array(texts) -> np.ndarray:
@@ -252,37 +378,15 @@ def text_array(texts) -> np.ndarray:
     return array
 
 
-def _checked_flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}; expected true or false")
-    return value
-
-
-def _checked_length(length: object) -> int | None:
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise InputError(f"the tokenizer's max_sequence_length is {length!r}; expected a whole number from 1, or none")
-    return length
-
-
-def _length_of(folder: pathlib.Path, config: dict) -> int | None:
-    """Returns the shortest length that the folder's files ask for; "unlimited" counts as none."""
-    sentence_config = folder / "sentence_bert_config.json"
-    lengths = [config.get("model_max_length")]
-    if sentence_config.exists():
-        lengths.append(read_json(sentence_config).get("max_seq_length"))
-    limits = [length for length in lengths if not (isinstance(length, int | float) and length >= _UNLIMITED)]
-    return min((_checked_length(length) for length in limits if length is not None), default=None)
-
-
-def _check_rules(config: dict, lowercase: bool, path: pathlib.Path) -> None:
-    """Refuses a folder whose text rules are not BERT's own two, cased and uncased."""
-    if config.get("strip_accents") not in (None, lowercase):
-        raise InputError(
-            f"{path} has strip_accents {config['strip_accents']!r} with do_lower_case {lowercase}; expected the two to "
-            "agree, since this tokenizer folds case and accents together: its ids would differ from the model's"
-        )
-    if config.get("tokenize_chinese_chars", True) is not True:
-        raise InputError(
-            f"{path} has tokenize_chinese_chars {config['tokenize_chinese_chars']!r}; expected true, since this "
-            "tokenizer always splits Chinese text into characters: its ids would differ from the model's"
-        )
+def _check_special_tokens(tokens: Sequence[str], ids: dict[str, int]) -> None:
+    for token in tokens:
+        if token not in ids:
+            raise InputError(f"the special token {token!r} is not in the vocabulary: add it to both or to neither")
+    if repeated := [token for token in tokens if tokens.count(token) > 1]:
+        raise InputError(f"the special token {repeated[0]!r} is named twice; expected each once, BERT's five unnamed")
+    for token, other in itertools.product(tokens, repeat=2):
+        if any(token.endswith(other[:size]) for size in range(1, min(len(token), len(other)))):
+            raise InputError(
+                f"the special tokens {token!r} and {other!r} can overlap in a text, the end of one being the beginning "
+                "of the other; expected tokens that cannot: put them in brackets"
+            )

@@ -98,7 +98,9 @@ def read_preset_tokenizer(folder: pathlib.Path) -> BertTokenizer | None:
     if not vocabulary.exists():
         return None
     settings = read_json(folder / "tokenizer.json").get("config", {})
-    return BertTokenizer.from_vocabulary(vocabulary, lowercase=settings.get("lowercase", False))
+    return BertTokenizer.from_vocabulary(
+        vocabulary, lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents")
+    )
 
 
 def _open(folder: pathlib.Path):
@@ -182,4 +184,7 @@ def _with_head(model, backbone, tokenizer: BertTokenizer | None):
 def _hub_tokenizer(tokenizer: BertTokenizer):
     import keras_hub
 
-    return keras_hub.models.BertTokenizer(vocabulary=list(tokenizer.vocabulary), lowercase=tokenizer.lowercase)
+    rules = tokenizer.rules
+    return keras_hub.models.BertTokenizer(
+        vocabulary=list(tokenizer.vocabulary), lowercase=rules.lowercase, strip_accents=rules.strip_accents
+    )

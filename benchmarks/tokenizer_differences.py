@@ -1,0 +1,176 @@
+"""Where Hugging Face's tokenizer gives other ids than ours: how many code points, which, and why.
+
+    python benchmarks/tokenizer_differences.py [--vocabulary VOCAB.txt --text FILE ...]
+
+Asks both about every code point, alone and between other characters, under a vocabulary where every character is a
+piece, so that no difference hides behind [UNK]. With `--text`, `.gz` or not, it then counts the lines whose ids differ
+under a vocabulary of yours. Three to five minutes on two cores.
+"""
+
+import argparse
+import collections
+import gzip
+import itertools
+import os
+import pathlib
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+import tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.unicode_table import UNICODE_VERSION, unicode_table
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary
+
+FRAMES = ("{}", "a{}b", "\u4e2d{}\u6587", "e\u0301{}x")  # alone, between letters, between Chinese, after a mark
+TABLE = unicode_table()
+PLANES = [
+    [code for code in range(first, first + 0x10000) if not 0xD800 <= code < 0xE000]
+    for first in range(0, 0x110000, 0x10000)
+]
+
+
+def main() -> None:
+    """Prints the differences for both casings, then those of the user's own text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocabulary", type=pathlib.Path, help="a vocab.txt, for --text and tensorflow-text")
+    parser.add_argument("--text", type=pathlib.Path, nargs="*", default=[])
+    parser.add_argument("--cased", action="store_true", help="the vocabulary is that of a cased model")
+    arguments = parser.parse_args()
+    if arguments.text and not arguments.vocabulary:
+        parser.error("--text needs --vocabulary")
+    print(
+        f"ours: Unicode {UNICODE_VERSION}; tokenizers {tokenizers.__version__}; tensorflow-text {tf_text.__version__}"
+    )
+    for lowercase in (True, False):
+        show_code_points(lowercase)
+    show_sequences()
+    if arguments.vocabulary:
+        show_vocabulary(arguments.vocabulary, arguments.text, lowercase=not arguments.cased)
+
+
+def show_code_points(lowercase: bool) -> None:
+    """Prints how many code points differ in each frame, and for each cause which."""
+    differing = {frame: set() for frame in FRAMES}
+    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 pieces; ours takes 137,000 characters
+        ours, theirs = both(alphabet(plane), lowercase)
+        for frame in FRAMES:
+            texts = [frame.format(chr(code)) for code in plane]
+            differing[frame].update(plane[index] for index in different(ours, theirs, texts))
+    print(f"\n{'uncased' if lowercase else 'cased'}, of {sum(map(len, PLANES)):,} code points:")
+    for frame, codes in differing.items():
+        print(f"  {len(codes):,} differ in {frame.format('C')!a}")
+    causes = collections.defaultdict(list)
+    for code in sorted(set().union(*differing.values())):
+        causes[cause(code, lowercase)].append(code)
+    for text, codes in sorted(causes.items(), key=lambda item: -len(item[1])):
+        print(f"  {len(codes):,}: {text}\n    {ranges(codes)}")
+
+
+def cause(code: int, lowercase: bool) -> str:
+    """Returns why both differ on a code point, which they do."""
+    character = chr(code)
+    splits = len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{character}b")) == 3
+    if unicodedata.category(character) == "Co":  # the same in every version of Unicode
+        return "private use: Hugging Face drops it"
+    if 0x2B820 <= code < 0x2B920:
+        return "Chinese, extension E: not split by Hugging Face, whose range begins at 2B920 by mistake"
+    if TABLE.control[code]:
+        return "control or format character: not dropped by Hugging Face, whose Unicode 8 does not know it"
+    if TABLE.punctuation[code]:
+        return "punctuation: not split by Hugging Face, whose Unicode 8 does not know it"
+    if splits:
+        return "punctuation in Unicode 8 and no longer: split by Hugging Face"
+    if lowercase and TABLE.mark[code]:
+        return "non-spacing mark: not stripped by Hugging Face, whose Unicode 8 does not know it"
+    if code not in TABLE.lower and normalizers.Lowercase().normalize_str(character) != character:
+        return "capital letter younger than Unicode 14: lower-cased by Hugging Face"
+    if normalizers.BertNormalizer().normalize_str(character) == "":
+        return "non-spacing mark in Unicode 8 and no longer: stripped by Hugging Face"
+    return "decomposed by us, not by Hugging Face, whose NFD is older" if code in TABLE.decomposition else "unknown"
+
+
+def show_sequences() -> None:
+    """Prints what depends on more than one character."""
+    marks = [code for code in (TABLE.combining_class.astype(bool) & ~TABLE.mark).nonzero()[0] if code != 0x1734]
+    texts = [f"a{chr(first)}{chr(second)}" for first, second in itertools.product(marks, marks)]
+    sigma = "\u0391\u03a3"  # a word of two capitals that ends in sigma
+    ours, theirs = both(alphabet([*map(ord, sigma), *marks]), True)
+    turned = different(ours, theirs, texts)
+    print("\nuncased, sequences:")
+    print(
+        f"  {len(turned):,} of {len(texts):,} pairs of marks that stay differ: NFD sorts them, Hugging Face's is older"
+    )
+    print(f"    one of the pair is always of {ranges(in_every_pair([texts[index][1:] for index in turned]))}")
+    verdict = "differs" if different(ours, theirs, [sigma]) else "is the same"
+    print(f"  {sigma!a}, a word that ends in a capital sigma, {verdict}")
+
+
+def in_every_pair(pairs: Iterable[str]) -> list[int]:
+    """Returns the rarer halves of pairs of characters: one of each pair at least."""
+    counts = collections.Counter(itertools.chain.from_iterable(pairs))
+    return sorted({ord(max(pair, key=lambda character: counts[character])) for pair in pairs})
+
+
+def show_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, lowercase: bool) -> None:
+    """Prints the differences under one vocabulary: for tensorflow-text's tokenizer, and for text."""
+    pieces = read_vocabulary(path)
+    ours, theirs = both(pieces, lowercase)
+    fast = tf_text.FastBertTokenizer(pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase)
+    print(f"\n{path.name}, a + C + b:")
+    texts = [f"a{chr(code)}b" for code in itertools.chain.from_iterable(PLANES)]
+    for name, other in (("Hugging Face", theirs), ("FastBertTokenizer", lambda texts: fast.tokenize(texts).to_list())):
+        print(f"  {len(different(ours, other, texts)):,} differ in {name}")
+    for file in text_files:
+        data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        lines = [line for line in data.decode(errors="replace").split("\n") if line.strip()]
+        num_different = len(different(ours, theirs, lines))
+        print(f"  {num_different:,} of {len(lines):,} lines of {file.name} differ in Hugging Face")
+
+
+def both(pieces: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
+    """Returns our tokenizer and Hugging Face's as functions from texts to lists of ids."""
+    ours = BertTokenizer(pieces, lowercase=lowercase)
+    theirs = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    theirs.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    theirs.add_special_tokens(list(SPECIAL_TOKENS))
+    return (
+        lambda texts: ours.tokenize(texts, keep_special_tokens=True).to_list(),
+        lambda texts: [encoding.ids for encoding in theirs.encode_batch_fast(texts)],
+    )
+
+
+def different(ours: Callable, theirs: Callable, texts: Sequence[str]) -> list[int]:
+    """Returns the places of the texts of which two tokenizers make other ids."""
+    places = []
+    for start in range(0, len(texts), 0x10000):
+        some = texts[start : start + 0x10000]
+        pairs = enumerate(zip(ours(some), theirs(some), strict=True), start)
+        places += [place for place, (left, right) in pairs if left != right]
+    return places
+
+
+def alphabet(codes: Iterable[int]) -> list[str]:
+    """Returns a vocabulary of every character that either tokenizer can make of some code points in their frames."""
+    given = {*codes, *map(ord, "".join(FRAMES))}
+    lowered = given.union(*(TABLE.lower[code] for code in given & TABLE.lower.keys()), [0x3C2])  # the final sigma
+    spelt = sorted(set().union(lowered, *map(TABLE.decompose, lowered)))
+    characters = [chr(code) for code in spelt if not chr(code).isspace()]
+    return [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in characters)]
+
+
+def ranges(codes: Sequence[int]) -> str:
+    """Returns ascending code points as ranges in hexadecimal."""
+    groups = itertools.groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])
+    runs = [[code for _, code in group] for _, group in groups]
+    return " ".join(f"{run[0]:04X}" if len(run) == 1 else f"{run[0]:04X}-{run[-1]:04X}" for run in runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Special tokens in a text stay whole where that is asked for, as they always do in Hugging Face's tokenizer."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+
+from .google_reference import GoogleTokenizer
+from .tokenizer_checks import assert_ids_are_googles
+
+MORE = ("[E1]", "[E1]x", "<<>", "é", "NAME", "bcd")
+PIECES = [
+    *"abcdex[]<>~1.#",
+    "mask",
+    "e1",
+    "name",
+    "##x",
+    "##a",
+    "##b",
+    "##cd",
+    "##1",
+    "\u03c3",
+    "##\u03c3",
+    "##\u03c2",
+    "中",
+]
+
+
+def folder_and_tokenizers(path, more=MORE, **settings):
+    from tokenizers import Tokenizer
+
+    pieces = dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more])
+    tokenizer = BertTokenizer(pieces, additional_special_tokens=more, **settings)
+    tokenizer.save(path)
+    return tokenizer, Tokenizer.from_file(str(path / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+def tokenizers(request, tmp_path_factory):
+    """Ours and Rust's."""
+    return folder_and_tokenizers(tmp_path_factory.mktemp("folder"), lowercase=request.param)
+
+
+def assert_same(tokenizers, texts):
+    ours, theirs = tokenizers
+    tokens = ours.tokenize_with_offsets(texts, keep_special_tokens=True)
+    rows = zip(*(column.to_list() for column in tokens), strict=True)
+    for text, encoding, (ids, starts, ends, word_ids) in zip(
+        texts, theirs.encode_batch(texts, add_special_tokens=False), rows, strict=True
+    ):
+        pieces = [ours.vocabulary[index] for index in ids]
+        assert pieces == encoding.tokens, ascii(text)
+        assert [*zip(starts, ends, strict=True)] == encoding.offsets, ascii(text)
+        assert word_ids == encoding.word_ids, ascii(text)
+
+
+@pytest.mark.parametrize("token", [*SPECIAL_TOKENS, *MORE])
+def test_a_token_in_every_place(tokenizers, token):
+    beside = ["", "a", " ", ".", "[", "]", "É", "e\u0301", "\u0301", "中", "\u00ad", "ΣA", "#", "\n"]
+    assert_same(tokenizers, [f"{before}{token}{after}" for before in beside for after in beside])
+
+
+def test_two_tokens_beside_each_other(tokenizers):
+    tokens = [*SPECIAL_TOKENS, *MORE]
+    pairs = itertools.product(tokens, tokens)
+    assert_same(
+        tokenizers, [text for a, b in pairs for text in (a + b, f"{a} {b}", f"{a}a{b}", f"[{a}{b}]", a[:-1] + b)]
+    )
+
+
+def test_random_mixtures(tokenizers):
+    rng = np.random.default_rng(11)
+    parts = [*SPECIAL_TOKENS, *MORE, *"aáb[]xé~<> .1中", "[E1", "[MA", "SK]", "<<<>", "\u0301", "abcd"]
+    texts = ["".join(rng.choice(parts, length)) for length in rng.integers(0, 14, 2000)]
+    assert_same(tokenizers, texts)
+
+
+def test_the_longer_of_two_tokens_that_begin_alike(tokenizers):
+    assert_same(tokenizers, ["[E1]x", "[E1]", "[E1] x", "[E1]xx", "[E1][E1]x[E1]", "[E1]é", "[E1]\u00adx"])
+
+
+@pytest.mark.parametrize("more", [("~~",), ("ab", "bcd"), ("bcd", "ab"), ("aba",), ("]a",)], ids=str)
+def test_tokens_that_can_overlap_are_refused(more):
+    """Which of them a text holds would depend on the order in which they are looked for."""
+    with pytest.raises(InputError, match="can overlap in a text, the end of one being the beginning of the other"):
+        BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more]), additional_special_tokens=more)
+
+
+def test_without_being_asked_for_a_token_is_brackets_and_words(tokenizers):
+    ours, _ = tokenizers
+    google = GoogleTokenizer(ours.vocabulary, lowercase=ours.lowercase)
+    texts = [text for token in (*SPECIAL_TOKENS, *MORE) for text in (token, f"a{token}", f"{token}{token} b")]
+    assert_ids_are_googles(ours, google, texts)
+
+
+def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
+    """Rust's code knows no final sigma; Google's sees the word alone, since a kept token parts the text."""
+    ours, _ = tokenizers
+    ids = ours.tokenize(["AΣ[MASK]A", "AΣA", "[E1]Σ"], keep_special_tokens=True).to_list()
+    pieces = [[ours.vocabulary[index] for index in row] for row in ids]
+    folded = [["a", "##\u03c2", "[MASK]", "a"], ["a", "##\u03c3", "##a"], ["[E1]", "\u03c3"]]
+    unfolded = [["[UNK]", "[MASK]", "[UNK]"], ["[UNK]"], ["[E1]", "[UNK]"]]
+    assert pieces == (folded if ours.lowercase else unfolded)
+
+
+def test_bytes_after_a_kept_token(tokenizers):
+    ours, _ = tokenizers
+    tokens = ours.tokenize_with_offsets(["中[MASK] a", b"\xff[MASK]\xffa"], unit="bytes", keep_special_tokens=True)
+    assert tokens.starts.to_list() == [[0, 3, 10], [1, 8]]
+    assert tokens.ends.to_list() == [[3, 9, 11], [7, 9]]
+
+
+def test_a_kept_token_makes_a_word_of_its_own_within_the_limit(tmp_path):
+    """A token never makes the words beside it longer, nor is it too long itself."""
+    tokenizers = folder_and_tokenizers(tmp_path, ("[" + "x" * 20 + "]",), max_input_chars_per_word=3)
+    token = tokenizers[0].special_tokens[-1]
+    assert_same(tokenizers, [f"xxx{token}xxx", f"xxxx{token}xxx é", f"{token}{token}", f"x{token}[MASK]xx.xxxx"])
