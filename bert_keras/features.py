@@ -3,7 +3,7 @@
 Shape letters, everywhere in this project:
 
     B batch   S sequence length   M masked slots   N heads   H head width
-    D hidden width   V vocabulary size   C classes
+    D hidden width   V vocabulary size   C classes   K packed examples a row
 
 `pipelines` writes these features, `modeling` reads them, and neither imports the other.
 """
@@ -32,6 +32,7 @@ FEATURES: dict[str, Feature] = {
         Feature("segment_ids", "int32", "BS", "0 = sentence A and padding, 1 = sentence B", "token_type_ids"),
         Feature("padding_mask", "int32", "BS", "1 = real token, 0 = padding", "attention_mask"),
         Feature("pack_ids", "int32", "BS", "which packed example a token belongs to, from 1; 0 = padding"),
+        Feature("pack_starts", "int32", "BK", "where each packed example begins, at its [CLS]; 0 in unused places"),
         Feature("mask_positions", "int32", "BM", "positions of the masked slots; 0 in unused slots"),
         Feature("mask_ids", "int32", "BM", "the original ids at the masked slots; 0 in unused slots", "labels"),
         Feature("mask_weights", "float32", "BM", "1.0 = a slot that counts, 0.0 = unused slot"),
@@ -39,9 +40,10 @@ FEATURES: dict[str, Feature] = {
             "next_sentence_labels",
             "int32",
             "B",
-            "0 = B follows A, 1 = B was drawn from another document",
+            "0 = B follows A, 1 = B was drawn from another document, or A and B were swapped; (B, K) in packed rows",
             "next_sentence_label",
         ),
+        Feature("next_sentence_weights", "float32", "BK", "1.0 = a packed example that counts, 0.0 = unused place"),
     )
 }
 

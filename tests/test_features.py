@@ -12,7 +12,7 @@ def test_every_encoder_input_is_in_the_table():
     assert set(ENCODER_INPUTS + ENCODER_OPTIONAL_INPUTS) <= set(FEATURES)
     for name, feature in FEATURES.items():
         assert feature.name == name
-        assert set(feature.shape) <= set("BSM")
+        assert set(feature.shape) <= set("BSMK")
 
 
 def test_the_polarity_of_the_mask_is_written_down():

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.pairs import next_sentence_examples
 from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths, write_records
+from bert_keras.pipelines.records.pairs import next_sentence_examples
 from bert_keras.pipelines.tokenizer import BertTokenizer
 
 DOCUMENTS = [
@@ -83,7 +83,7 @@ def test_the_same_input_gives_the_same_bytes_and_another_seed_others(tiny_tokeni
 
 def test_documents_are_kept_apart_however_they_are_batched(tiny_tokenizer, tmp_path, monkeypatch):
     """Tokenizing two sentences at a time gives the same bytes as all at once."""
-    from bert_keras.pipelines import records
+    from bert_keras.pipelines.records import folder as records
 
     whole = write_records(tmp_path / "whole", DOCUMENTS, tiny_tokenizer, max_sequence_length=11)
     monkeypatch.setattr(records, "_BATCH_SENTENCES", 2)

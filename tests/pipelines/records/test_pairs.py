@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.pairs import document_examples, next_sentence_examples
+from bert_keras.pipelines.records.pairs import document_examples, next_sentence_examples
 
 NUM_DOCUMENTS = 211
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, file_digest, publish_folder, read_json, write_json
-from bert_keras.pipelines.pairs import NUM_SPECIAL, check_pair_settings, document_examples
+from bert_keras.pipelines.records.pairs import NUM_SPECIAL, check_pair_settings, document_examples
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import vocabulary_bytes
 
