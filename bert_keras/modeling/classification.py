@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, check_labels, handed_on, output_layer
+from bert_keras.modeling.heads import HeadModel, check_labels, first_positions, handed_on, output_layer
 from bert_keras.modeling.layers import dense, gelu
 
 PROBLEMS = ("single_label", "multi_label", "regression")
@@ -33,7 +34,7 @@ class _ClassModel(HeadModel):
         self.labels = check_labels(labels, num_classes)
         self.dropout_rate = dropout_rate
         rate = encoder.config.hidden_dropout_rate if dropout_rate is None else dropout_rate
-        self.dropout = keras.layers.Dropout(rate, name="head_dropout")
+        self.dropout = Dropout(rate, name="head_dropout")
         self.classifier = output_layer(encoder.config, num_classes, "classifier")
 
     def get_config(self):
@@ -83,12 +84,12 @@ class BertClassifier(_ClassModel):
         self.build()
 
     def call(self, inputs, training=None, **returns):
-        encoded = self.encode(inputs, training, **returns)
+        first, extra = self.encode_at(first_positions(inputs), inputs, training, **returns)  # (B, 1, D), [CLS]
         if self.cls_dense is None:
-            pooled = encoded["pooled_output"]
+            pooled = self.encoder.pool(first[:, 0])
         else:
-            pooled = gelu(self.cls_dense(self.dropout(encoded["sequence_output"][:, 0, :], training=training)))
-        return {"logits": self.classifier(self.dropout(pooled, training=training)), **handed_on(encoded)}
+            pooled = gelu(self.cls_dense(self.dropout(first[:, 0], training=training)))
+        return {"logits": self.classifier(self.dropout(pooled, training=training)), **extra}
 
     def default_loss(self):
         if self.problem == "single_label":

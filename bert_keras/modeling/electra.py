@@ -8,7 +8,8 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
 from bert_keras.modeling.layers import ACTIVATIONS, dense
-from bert_keras.modeling.masked_lm import BertMaskedLM, weighted_cross_entropy
+from bert_keras.modeling.losses import TopAccuracy, WeightedCrossEntropy
+from bert_keras.modeling.masked_lm import BertMaskedLM
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
 _SHARED_FIELDS = (  # what sizes or computes the one embeddings layer of both
@@ -90,7 +91,7 @@ class ElectraPretrainer(HeadModel):
         replaced = keras.losses.BinaryCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight", name="replaced"
         )
-        return {"replaced_logits": replaced, "mlm_logits": weighted_cross_entropy("mlm")}
+        return {"replaced_logits": replaced, "mlm_logits": WeightedCrossEntropy("mlm")}
 
     def default_loss_weights(self):
         return {"replaced_logits": DISCRIMINATOR_WEIGHT, "mlm_logits": 1.0}
@@ -98,7 +99,7 @@ class ElectraPretrainer(HeadModel):
     def default_metrics(self):
         return {
             "replaced_logits": [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)],
-            "mlm_logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+            "mlm_logits": [TopAccuracy()],
         }
 
     def match_labels(self, x, y, outputs, sample_weight):

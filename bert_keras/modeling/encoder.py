@@ -8,8 +8,10 @@ from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import (
     BertEmbeddings,
     TransformerBlock,
+    bias_of_readers,
     check_length,
     dense,
+    flat_rows,
     packed_layout,
     padding_bias,
 )
@@ -37,10 +39,12 @@ class BertEncoder(BertModel):
             tensors (B, S, D), the first one out of the embeddings.
         return_attention_scores: also return `attention_scores`, a tuple of `num_layers`
             float32 tensors (B, N, S, S), softmaxed: row = who looks, column = at whom.
+        read_positions: int (B, R), the only positions whose vectors will be read. The last block
+            computes just them: the same vectors for less work. Not together with the two above.
 
     Returns:
         A dict: `sequence_output` (B, S, D), `pooled_output` (B, D) if there is a pooler,
-        and what was asked for.
+        and what was asked for. With `read_positions`: `sequence_output` (B, R, D) alone.
 
     Raises:
         InputError: a feature is missing or extra, or the batch is longer than the positions.
@@ -78,7 +82,14 @@ class BertEncoder(BertModel):
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_dim))
 
-    def call(self, inputs, training=None, return_hidden_states=False, return_attention_scores=False):
+    def call(
+        self,
+        inputs,
+        training=None,
+        return_hidden_states=False,
+        return_attention_scores=False,
+        read_positions=None,
+    ):
         token_ids = ops.cast(inputs["token_ids"], "int32")
         batch, length = ops.shape(token_ids)
         check_length(length, self.config.max_sequence_length)
@@ -87,6 +98,8 @@ class BertEncoder(BertModel):
         x = self.embeddings(token_ids, self._segment_ids(inputs), positions, training=training)
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
+        if read_positions is not None:
+            return {"sequence_output": self._vectors_at(read_positions, x, attention_bias, training)}
         hidden_states, attention_scores = [x], []
         for block in self.blocks:
             x, scores = block(x, attention_bias, training=training)
@@ -96,12 +109,27 @@ class BertEncoder(BertModel):
         unflatten = (batch, length, self.config.hidden_dim)
         outputs = {"sequence_output": ops.reshape(x, unflatten)}
         if self.pooler is not None:
-            outputs["pooled_output"] = ops.tanh(self.pooler(outputs["sequence_output"][:, 0, :]))
+            outputs["pooled_output"] = self.pool(outputs["sequence_output"][:, 0, :])
         if return_hidden_states:
             outputs["hidden_states"] = tuple(ops.reshape(state, unflatten) for state in hidden_states)
         if return_attention_scores:
             outputs["attention_scores"] = tuple(attention_scores)
         return outputs
+
+    def pool(self, vectors):
+        """Returns the pooler's view (..., D) of the vectors (..., D) of [CLS]."""
+        return ops.tanh(self.pooler(vectors))
+
+    def _vectors_at(self, positions, x, attention_bias, training):
+        """Runs the blocks, the last one for the rows at `positions` (B, R) only: (B, R, D)."""
+        batch, num_readers = ops.shape(positions)
+        length = ops.shape(attention_bias)[-1]
+        *blocks, last_block = self.blocks
+        for block in blocks:
+            x, _ = block(x, attention_bias, training=training)
+        bias = bias_of_readers(attention_bias, positions)
+        x, _ = last_block(x, bias, training=training, read_rows=flat_rows(positions, length))
+        return ops.reshape(x, (batch, num_readers, self.config.hidden_dim))
 
     def _layout(self, inputs, length):
         """Returns the position of each token and who may see whom, as a bias on the attention scores."""

@@ -7,7 +7,7 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.layers import dense
+from bert_keras.modeling.layers import dense, flat_rows
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
 
@@ -74,6 +74,13 @@ class HeadModel(BertModel):
         own = {name: value for name, value in inputs.items() if name not in self.extra_inputs}
         return self.encoder(own, training=training, **returns)
 
+    def encode_at(self, positions, inputs, training=None, **returns):
+        """Returns the encoder's vectors (B, R, D) at `positions` (B, R), and what else the caller asked for."""
+        if not any(returns.values()):
+            return self.encode(inputs, training, read_positions=positions)["sequence_output"], {}
+        encoded = self.encode(inputs, training, **returns)
+        return rows_at(positions, encoded["sequence_output"]), handed_on(encoded)
+
     def get_config(self):
         return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
 
@@ -95,12 +102,16 @@ def handed_on(encoded: dict) -> dict:
     return {name: encoded[name] for name in _EXTRA_OUTPUTS if name in encoded}
 
 
-def gather_rows(sequence, positions):
-    """Picks rows of (B, S, D) at `positions` (B, M) and returns them flat, (B*M, D)."""
+def rows_at(positions, sequence):
+    """Returns the vectors (B, R, D) at `positions` (B, R) of a sequence (B, S, D)."""
     batch, length, width = ops.shape(sequence)
-    starts = ops.reshape(ops.arange(batch, dtype="int32") * length, (batch, 1))
-    flat = ops.reshape(ops.cast(positions, "int32") + starts, (-1,))
-    return ops.take(ops.reshape(sequence, (-1, width)), flat, axis=0)
+    rows = ops.take(ops.reshape(sequence, (-1, width)), flat_rows(positions, length), axis=0)
+    return ops.reshape(rows, (batch, -1, width))
+
+
+def first_positions(inputs):
+    """Returns the position of [CLS] in each example, 0, as (B, 1)."""
+    return ops.zeros((ops.shape(inputs["token_ids"])[0], 1), dtype="int32")
 
 
 def check_pooler(encoder: BertEncoder, taker: str) -> None:

@@ -13,6 +13,7 @@ from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.modeling.dropout import Dropout
 
 # Added to the scores of keys that may not be seen. exp(-10,000) is exactly 0 in float32, so real tokens
 # get what -inf would give them, while a row with nothing to see stays finite; it also fits float16.
@@ -91,7 +92,7 @@ class BertEmbeddings(ConfiguredLayer):
         learned = config.position_type == "learned"
         self.position = self._table(config.max_sequence_length, "position") if learned else None
         self.layer_norm = self.norm("layer_norm")
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
+        self.dropout = Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
 
     def _table(self, rows: int, name: str) -> keras.layers.Embedding:
         return keras.layers.Embedding(
@@ -132,21 +133,23 @@ class SelfAttention(ConfiguredLayer):
         self.key = self.dense(config.hidden_dim, "key")
         self.value = self.dense(config.hidden_dim, "value")
         self.projection = self.dense(config.hidden_dim, "projection")
-        self.dropout = keras.layers.Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
+        self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         for layer in (self.query, self.key, self.value, self.projection):
             layer.build((None, self.config.hidden_dim))
 
-    def call(self, x, attention_bias, training=None):
-        """Returns the projected context (B*S, D) and the softmaxed scores (B, N, S, S) in float32.
+    def call(self, x, attention_bias, training=None, readers=None):
+        """Returns the projected context and the softmaxed scores (B, N, S, S) in float32.
 
         `attention_bias` is added to the scores: (B, 1, 1, S), or (B, 1, S, S) for packed rows.
+        `readers` (B*R, D) are the rows that look, R of each example; all rows, `x`, unless given.
         """
-        batch, length = ops.shape(attention_bias)[0], ops.shape(attention_bias)[-1]
-        query = self._split_heads(self.query(x) * self.config.head_dim**-0.5, batch, length)
-        key = self._split_heads(self.key(x), batch, length)
-        value = self._split_heads(self.value(x), batch, length)
+        batch = ops.shape(attention_bias)[0]
+        readers = x if readers is None else readers
+        query = self._split_heads(self.query(readers) * self.config.head_dim**-0.5, batch)
+        key = self._split_heads(self.key(x), batch)
+        value = self._split_heads(self.value(x), batch)
 
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
         scores = ops.softmax(ops.cast(scores, "float32") + ops.cast(attention_bias, "float32"), axis=-1)
@@ -154,8 +157,8 @@ class SelfAttention(ConfiguredLayer):
         context = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))  # (B, N, S, H) -> (B, S, N, H)
         return self.projection(ops.reshape(context, (-1, self.config.hidden_dim))), scores
 
-    def _split_heads(self, x, batch, length):
-        x = ops.reshape(x, (batch, length, self.config.num_heads, self.config.head_dim))
+    def _split_heads(self, x, batch):
+        x = ops.reshape(x, (batch, -1, self.config.num_heads, self.config.head_dim))
         return ops.transpose(x, (0, 2, 1, 3))  # (B, S, N, H) -> (B, N, S, H)
 
 
@@ -170,8 +173,8 @@ class TransformerBlock(ConfiguredLayer):
         self.intermediate = self.dense(config.intermediate_dim, "intermediate")
         self.feed_forward = self.dense(config.hidden_dim, "feed_forward")
         self.feed_forward_norm = self.norm("feed_forward_norm")
-        self.attention_dropout = keras.layers.Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
-        self.feed_forward_dropout = keras.layers.Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
+        self.attention_dropout = Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
+        self.feed_forward_dropout = Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         rows = (None, self.config.hidden_dim)
@@ -181,10 +184,15 @@ class TransformerBlock(ConfiguredLayer):
         self.feed_forward.build((None, self.config.intermediate_dim))
         self.feed_forward_norm.build(rows)
 
-    def call(self, x, attention_bias, training=None):
-        """Returns the new rows (B*S, D) and the attention scores (B, N, S, S)."""
-        context, scores = self.attention(x, attention_bias, training=training)
-        x = self.attention_norm(x + self.attention_dropout(context, training=training))
+    def call(self, x, attention_bias, training=None, read_rows=None):
+        """Returns the new rows (B*S, D) and the attention scores (B, N, S, S).
+
+        `read_rows` (B*R,) numbers the rows that somebody will read: only they are computed then, (B*R, D), and
+        `attention_bias` must be theirs. They look at all rows of `x`, so each is what it would be among all.
+        """
+        readers = x if read_rows is None else ops.take(x, read_rows, axis=0)
+        context, scores = self.attention(x, attention_bias, training=training, readers=readers)
+        x = self.attention_norm(readers + self.attention_dropout(context, training=training))
         hidden = ACTIVATIONS[self.config.hidden_act](self.intermediate(x))
         x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(hidden), training=training))
         return x, scores
@@ -209,6 +217,19 @@ def packed_layout(pack_ids, padding_mask):
     real = ops.cast(ops.reshape(padding_mask, (batch, 1, length)), "bool")
     hidden = 1.0 - ops.cast(ops.logical_and(same, real), "float32")
     return positions, ops.reshape(hidden * HIDDEN_KEY_BIAS, (batch, 1, length, length))
+
+
+def flat_rows(positions, length):
+    """Returns the rows of (B*S, D) that stand at `positions` (B, R) of their examples, flat: (B*R,) int32."""
+    starts = ops.arange(ops.shape(positions)[0], dtype="int32") * length
+    return ops.reshape(ops.cast(positions, "int32") + starts[:, None], (-1,))
+
+
+def bias_of_readers(attention_bias, positions):
+    """Returns the bias (B, 1, R, S) of the rows at `positions` (B, R); a bias alike for all rows stays as it is."""
+    if attention_bias.shape[2] == 1:
+        return attention_bias
+    return ops.take_along_axis(attention_bias, ops.cast(positions, "int32")[:, None, :, None], axis=2)
 
 
 def check_length(length, limit: int) -> None:

@@ -6,8 +6,9 @@ from keras import ops
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, check_pooler, gather_rows, handed_on, output_layer
+from bert_keras.modeling.heads import HeadModel, check_pooler, first_positions, handed_on, output_layer, rows_at
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
+from bert_keras.modeling.losses import TopAccuracy, WeightedCrossEntropy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -46,22 +47,17 @@ class MaskedLMModel(HeadModel):
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
         self.mlm_head.build()
 
-    def slot_logits(self, encoded, inputs):
-        """Returns the logits at the masked slots (B, M, V), or everywhere (B, S, V) if none are named."""
-        sequence, positions = encoded["sequence_output"], inputs.get("mask_positions")
-        if positions is None:
-            batch, slots, width = ops.shape(sequence)
-            rows = ops.reshape(sequence, (-1, width))
-        else:
-            batch, slots = ops.shape(positions)
-            rows = gather_rows(sequence, positions)
-        return ops.reshape(self.mlm_head(rows), (batch, slots, self.encoder.config.vocabulary_size))
+    def slot_logits(self, vectors):
+        """Returns the logits (B, M, V) of the encoder's vectors (B, M, D)."""
+        batch, num_slots, width = ops.shape(vectors)
+        logits = self.mlm_head(ops.reshape(vectors, (-1, width)))
+        return ops.reshape(logits, (batch, num_slots, self.encoder.config.vocabulary_size))
 
     def default_loss(self):
-        return {"mlm_logits": weighted_cross_entropy("mlm")}
+        return {"mlm_logits": WeightedCrossEntropy("mlm")}
 
     def default_metrics(self):
-        return {"mlm_logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
+        return {"mlm_logits": [TopAccuracy()]}
 
     def match_labels(self, x, y, outputs, sample_weight):
         return {"mlm_logits": y["mask_ids"]}, outputs, {"mlm_logits": y["mask_weights"]}
@@ -90,8 +86,11 @@ class BertMaskedLM(MaskedLMModel):
         self.build()
 
     def call(self, inputs, training=None, **returns):
-        encoded = self.encode(inputs, training, **returns)
-        return {"mlm_logits": self.slot_logits(encoded, inputs), **handed_on(encoded)}
+        if inputs.get("mask_positions") is None:
+            encoded = self.encode(inputs, training, **returns)
+            return {"mlm_logits": self.slot_logits(encoded["sequence_output"]), **handed_on(encoded)}
+        vectors, extra = self.encode_at(inputs["mask_positions"], inputs, training, **returns)
+        return {"mlm_logits": self.slot_logits(vectors), **extra}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -102,13 +101,17 @@ class BertPretrainer(MaskedLMModel):
         encoder: a `BertEncoder` with a pooler.
         head_act: as in `BertMaskedLM`.
 
-    Returns: `mlm_logits` as `BertMaskedLM`, and `next_sentence_logits` (B, 2), float32:
-    column 0 = B follows A, column 1 = B is a random sentence.
-    Labels for `fit`: those of `BertMaskedLM` and `next_sentence_labels` (B,). The loss is the sum of both.
+    Call: as `BertMaskedLM`; `pack_starts` (B, K) says where the examples of packed rows begin.
+    Returns: `mlm_logits` as `BertMaskedLM`, and `next_sentence_logits` (B, 2), or (B, K, 2) of packed rows, float32:
+    column 0 = B follows A, column 1 = B is a random sentence (or, where records were made so, the two are swapped).
+    Labels for `fit`: those of `BertMaskedLM` and `next_sentence_labels` (B,), or (B, K) with
+    `next_sentence_weights` (B, K), 1.0 = counts. The loss is the sum of both.
 
     Raises:
         InputError: the encoder has no pooler.
     """
+
+    extra_inputs = ("mask_positions", "pack_starts")
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         check_pooler(encoder, "BertPretrainer")
@@ -117,25 +120,33 @@ class BertPretrainer(MaskedLMModel):
         self.build()
 
     def call(self, inputs, training=None, **returns):
-        encoded = self.encode(inputs, training, **returns)
-        return {
-            "mlm_logits": self.slot_logits(encoded, inputs),
-            "next_sentence_logits": self.next_sentence(encoded["pooled_output"]),
-            **handed_on(encoded),
-        }
+        starts = inputs.get("pack_starts")
+        starts = first_positions(inputs) if starts is None else ops.cast(starts, "int32")
+        if inputs.get("mask_positions") is None:
+            encoded = self.encode(inputs, training, **returns)
+            vectors, extra = encoded["sequence_output"], handed_on(encoded)
+            first = rows_at(starts, vectors)
+        else:
+            positions = ops.concatenate([starts, ops.cast(inputs["mask_positions"], "int32")], axis=1)
+            read, extra = self.encode_at(positions, inputs, training, **returns)
+            first, vectors = read[:, : starts.shape[1]], read[:, starts.shape[1] :]
+        logits = self.next_sentence(self.encoder.pool(first))  # (B, K, 2)
+        if inputs.get("pack_starts") is None:
+            logits = logits[:, 0]
+        return {"mlm_logits": self.slot_logits(vectors), "next_sentence_logits": logits, **extra}
 
     def default_loss(self):
-        return {**super().default_loss(), "next_sentence_logits": weighted_cross_entropy("next_sentence")}
+        return {**super().default_loss(), "next_sentence_logits": WeightedCrossEntropy("next_sentence")}
 
     def default_metrics(self):
-        accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-        return {**super().default_metrics(), "next_sentence_logits": [accuracy]}
+        return {**super().default_metrics(), "next_sentence_logits": [TopAccuracy()]}
 
     def match_labels(self, x, y, outputs, sample_weight):
         labels, outputs, weights = super().match_labels(x, y, outputs, sample_weight)
         next_sentence = y["next_sentence_labels"]
+        every = ops.ones(ops.shape(next_sentence), "float32")
         labels["next_sentence_logits"] = next_sentence
-        weights["next_sentence_logits"] = ops.ones(ops.shape(next_sentence), "float32")
+        weights["next_sentence_logits"] = y.get("next_sentence_weights", every)
         return labels, outputs, weights
 
 
@@ -150,8 +161,3 @@ def checked_head_act(config: BertConfig, head_act: str | None) -> str:
     if head_act is not None and head_act not in allowed:
         raise InputError(f"head_act is {head_act!r}, expected {' or '.join(map(repr, dict.fromkeys(allowed)))}")
     return head_act or allowed[0]
-
-
-def weighted_cross_entropy(name: str) -> keras.losses.Loss:
-    """Cross-entropy of integer labels, averaged over the slots by their weights; 0 when no slot counts."""
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight", name=name)

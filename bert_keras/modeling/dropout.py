@@ -1,0 +1,71 @@
+"""`Dropout` whose random numbers are computed where they are used."""
+
+import keras
+from keras import ops
+
+# lowbias32 (Ellis 2018, github.com/skeeto/hash-prospector): the least biased 32-bit mixer of its length
+_SHIFTS = (16, 15, 16)
+_MULTIPLIERS = (0x7FEB352D, 0x846CA68B)
+_WEYL = 0x9E3779B9  # odd, so that draws of one generator get keys far apart
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class Dropout(keras.layers.Layer):
+    """Dropout (Srivastava et al. 2014): sets a share `rate` of the values to 0 and scales the others by 1 / (1 - rate).
+
+    Its mask is a hash of (seed, number of the call, place of the value), so a compiler folds it into the pass that
+    reads the values, on every core. XLA's own generator runs on one: 14 ns a value on a CPU, a fifth of a tiny
+    model's training step.
+
+    Args:
+        rate: the share that is set to 0, from 0 to below 1.
+        seed: draws the masks; default: from Keras's global seed.
+    """
+
+    def __init__(self, rate: float, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, inputs, training=None):
+        if not training or self.seed_generator is None:
+            return inputs
+        bits = random_bits(self.seed_generator.next(), ops.shape(inputs))
+        kept = ops.greater_equal(bits, _uint32(int(self.rate * 2**32)))
+        return ops.where(kept, inputs * (1.0 / (1.0 - self.rate)), ops.zeros((), inputs.dtype))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+def random_bits(seed, shape):
+    """Returns uint32 tensors of `shape`, 32 random bits a value: a hash of `seed` (2,) uint32 and the value's place."""
+    seed = ops.cast(seed, "uint32")
+    first = _mixed(seed[1] * _uint32(_WEYL) + seed[0])
+    second = _mixed(ops.bitwise_xor(first, _uint32(_WEYL)))
+    num_values = 1
+    for size in shape:
+        num_values = num_values * size
+    places = ops.reshape(ops.cast(ops.arange(num_values, dtype="int32"), "uint32"), shape)
+    return _mixed(ops.bitwise_xor(places, first), second)
+
+
+def _mixed(bits, key=None):
+    """Every bit of the result depends on every bit given; `key` goes in half-way, so that equal runs do not recur."""
+    bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(_SHIFTS[0])))
+    bits = bits * _uint32(_MULTIPLIERS[0])
+    if key is not None:
+        bits = bits + key
+    bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(_SHIFTS[1])))
+    bits = bits * _uint32(_MULTIPLIERS[1])
+    return ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(_SHIFTS[2])))
+
+
+def _uint32(value: int):
+    return ops.convert_to_tensor(value, dtype="uint32")
