@@ -24,6 +24,7 @@ _PUBLIC_NAMES = {
     "load_tokenizer": "bert_keras.checkpoints",
     "save": "bert_keras.checkpoints",
     "convert": "bert_keras.checkpoints",
+    "fill_mask": "bert_keras.checkpoints.mask_filling",
 }
 _PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
 

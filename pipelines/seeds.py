@@ -35,7 +35,12 @@ def example_seeds(seed: int, epoch, example_indices) -> tf.Tensor:
 
 def uniform(seeds: tf.Tensor, draw: int, length) -> tf.Tensor:
     """Returns `(B, length)` float32 from 0 to below 1, of 24 random bits each, all that float32 can hold."""
-    bits = tf.bitwise.right_shift(random_bits(seeds, draw, length), tf.constant(63 - 24, tf.int64))
+    return uniform_at(seeds, draw, _first_places(length))
+
+
+def uniform_at(seeds: tf.Tensor, draw: int, places: tf.Tensor) -> tf.Tensor:
+    """Returns what `uniform` gives at `places`, `(B, n)` integers from 0: `(B, n)` float32."""
+    bits = tf.bitwise.right_shift(random_bits_at(seeds, draw, places), tf.constant(63 - 24, tf.int64))
     return tf.cast(bits, tf.float32) * 2.0**-24
 
 
@@ -47,11 +52,20 @@ def random_bits(seeds: tf.Tensor, draw: int, length) -> tf.Tensor:
         draw: tells the independent draws of one example apart, from 0.
         length: how many numbers an example gets; the first ones are the same whatever the length.
     """
+    return random_bits_at(seeds, draw, _first_places(length))
+
+
+def random_bits_at(seeds: tf.Tensor, draw: int, places: tf.Tensor) -> tf.Tensor:
+    """Returns what `random_bits` gives at `places`, `(B, n)` integers from 0: `(B, n)` int64."""
     seeds = tf.cast(seeds, tf.uint64)  # (B, 2)
     state = _mixed(_mixed(seeds[:, 0]) ^ seeds[:, 1])
     state = _mixed(state ^ tf.constant(draw, tf.uint64))
-    counters = tf.cast(tf.range(1, length + 1), tf.uint64) * tf.constant(_GOLDEN_GAMMA, tf.uint64)
+    counters = tf.cast(places + 1, tf.uint64) * tf.constant(_GOLDEN_GAMMA, tf.uint64)
     return tf.cast(_shifted(_mixed(state[:, tf.newaxis] + counters), 1), tf.int64)
+
+
+def _first_places(length) -> tf.Tensor:
+    return tf.range(length)[tf.newaxis]
 
 
 def _mixed(state: tf.Tensor) -> tf.Tensor:

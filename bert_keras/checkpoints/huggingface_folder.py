@@ -3,7 +3,7 @@
 import logging
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -64,6 +64,7 @@ def save(
     *,
     overwrite: bool = False,
     card: str | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
 
@@ -77,6 +78,7 @@ def save(
         out: the folder.
         overwrite: replace a folder that is not empty.
         card: text of the model card `README.md`; default: a short one from the model.
+        notes: texts to lay beside, by file name: how the model was trained, for example.
 
     Raises:
         InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
@@ -95,7 +97,8 @@ def save(
         if getattr(model, "generator", None) is not None:
             (staging / GENERATOR).mkdir()
             _write_model(model.generator, staging / GENERATOR)
-        (staging / "README.md").write_text(card or model_card(model, tokenizer), encoding="utf-8")
+        for name, text in {"README.md": card or model_card(model, tokenizer), **(notes or {})}.items():
+            (staging / name).write_text(text, encoding="utf-8")
         write_checksums(staging, [name for name in _CHECKED_FILES if (staging / name).exists()])
 
 

@@ -4,8 +4,8 @@ from bert_keras import __version__
 from bert_keras.checkpoints.checkpoint import encoder_of
 
 
-def model_card(model, tokenizer=None) -> str:
-    """Returns a short model card in Markdown: kind, sizes, labels, and how to load it."""
+def model_card(model, tokenizer=None, *, history: str | None = None) -> str:
+    """Returns a short model card in Markdown: kind, sizes, labels, and how to load it; `history`: how it came to be."""
     config, name = encoder_of(model).config, type(model).__name__
     lines = [
         "---",
@@ -23,6 +23,8 @@ def model_card(model, tokenizer=None) -> str:
         lines += ["", f"The tokenizer {'lower-cases' if tokenizer.lowercase else 'keeps the case'}."]
     if labels := getattr(model, "labels", None):
         lines += ["", "Labels: " + ", ".join(labels) + "."]
+    if history:
+        lines += ["", history]
     lines += [
         "",
         "```python",

@@ -61,17 +61,18 @@ def run(arguments: argparse.Namespace) -> None:
             "seed": arguments.seed,
         },
     )
-    model, tokenizer, scores = finetune_classifier(
-        arguments.checkpoint,
-        train,
-        dev,
-        num_epochs=arguments.epochs,
-        batch_size=arguments.batch_size,
-        learning_rate=arguments.learning_rate,
-        max_sequence_length=arguments.max_sequence_length,
-        seed=arguments.seed,
-        callbacks=[FitProgress(num_steps)],
-    )
+    with FitProgress(num_steps) as progress:
+        model, tokenizer, scores = finetune_classifier(
+            arguments.checkpoint,
+            train,
+            dev,
+            num_epochs=arguments.epochs,
+            batch_size=arguments.batch_size,
+            learning_rate=arguments.learning_rate,
+            max_sequence_length=arguments.max_sequence_length,
+            seed=arguments.seed,
+            callbacks=[progress],
+        )
     save(model, tokenizer, arguments.out, overwrite=arguments.overwrite)
     sentence = (
         f"wrote {arguments.out}: {scores['accuracy']:.1%} of the held-out texts right; "

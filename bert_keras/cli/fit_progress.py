@@ -1,31 +1,61 @@
-"""The progress bar of `model.fit`, in steps, with the losses and accuracies of the moment."""
+"""The progress bar of `model.fit`, in steps or by the clock, with the losses and accuracies of the moment."""
 
-import keras
+import time
 
 from bert_keras.cli.report import ProgressBar
+from bert_keras.training.callbacks import BatchCounter, shown_name
 
 
-class FitProgress(keras.callbacks.Callback):
-    """Shows a training as one bar over all its epochs.
+class FitProgress(BatchCounter):
+    """Shows a training as one bar over all its epochs and phases. Use it in a `with` block around them.
+
+    Behind a `TrainingLog` it also shows real tokens a second.
 
     Args:
-        num_steps: steps of the whole training.
+        num_steps: optimizer steps of the whole training.
+        batches_a_step: micro-batches an optimizer step.
+        num_seconds: its time, where the clock ends it and nobody knows the steps.
     """
 
-    def __init__(self, num_steps: int):
+    def __init__(self, num_steps: int, *, batches_a_step: int = 1, num_seconds: float | None = None):
         super().__init__()
         self._num_steps = num_steps
-        self._done = 0
-        self._bar = ProgressBar("training", "steps")
+        self._batches_a_step = batches_a_step
+        self._num_seconds = num_seconds
+        self._begin: float | None = None
+        self._first_tokens: tuple[float, int] | None = None  # when the first batch was done, and its tokens
+        self._bar = ProgressBar("training", "steps" if num_seconds is None else "s")
+
+    def __enter__(self):
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self._bar.__exit__()
 
     def on_train_begin(self, logs=None):
-        self._bar.__enter__()
+        self._begin = self._begin or time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._done += 1
-        shown = {name: value for name, value in (logs or {}).items() if name == "loss" or name.endswith("accuracy")}
-        note = "  ".join(f"{name.replace('_logits', '')} {float(value):.3f}" for name, value in shown.items())
-        self._bar.update(self._done, self._num_steps, note)
+        step = self.count(batch) // self._batches_a_step
+        note = "  ".join([*self._tokens_a_second(logs or {}), *_shown(logs or {})])
+        if self._num_seconds is None:
+            self._bar.update(step, self._num_steps, note)
+        else:
+            elapsed = min(int(time.monotonic() - self._begin), int(self._num_seconds))
+            self._bar.update(elapsed, max(int(self._num_seconds), 1), f"step {step:,}  {note}")
 
-    def on_train_end(self, logs=None):
-        self._bar.__exit__()
+    def _tokens_a_second(self, logs: dict) -> list[str]:
+        if "tokens" not in logs:
+            return []
+        now = time.monotonic()
+        if self._first_tokens is None:  # the first step compiles, and would spoil the rate
+            self._first_tokens = (now, logs["tokens"])
+            return []
+        then, before = self._first_tokens
+        return [f"{(logs['tokens'] - before) / (now - then):,.0f} tokens/s"]
+
+
+def _shown(logs: dict) -> list[str]:
+    names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
+    return [f"{shown_name(name)} {float(logs[name]):.3f}" for name in names]

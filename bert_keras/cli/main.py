@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bert_keras import __version__
 from bert_keras.errors import InputError, VerdictError
 
-VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "export", "convert")
+VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "fill-mask", "export", "convert")
 
 _DONE, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130
 

@@ -1,74 +1,216 @@
 """Make pretraining records from text and a vocabulary."""
 
 import argparse
+import contextlib
+import dataclasses
+import os
 import pathlib
+import sys
+import time
+from collections.abc import Iterator
 
 from bert_keras.cli.checks import (
     add_overwrite,
     add_text,
     check_all,
-    check_exists,
-    documents,
     find_text,
     positive_integer,
     text_name,
 )
-from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, peak_memory_bytes, print_result, print_settings
+from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target
+
+_MAX_WORKERS = 6  # one process reads for all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("vocabulary", type=pathlib.Path, metavar="VOCAB", help="the vocabulary file")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write")
     add_text(parser)
+    parser.add_argument(
+        "--sentences",
+        choices=("lines", "split"),
+        default="lines",
+        help="lines: one sentence a line; split: running text, each file or .jsonl record a document (default lines)",
+    )
     parser.add_argument("--cased", action="store_true", help="the vocabulary keeps capital letters and accents")
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, default=128, help="pieces an example (default %(default)s)"
+        "--max-sequence-length", type=positive_integer, default=128, help="pieces a row (default %(default)s)"
     )
-    parser.add_argument("--num-shards", type=positive_integer, default=1, help="files (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="draws the pairs (default %(default)s)")
+    parser.add_argument(
+        "--objective",
+        choices=("nsp", "sop", "none"),
+        default="nsp",
+        help="nsp: half of the second sentences are of another document; sop: half of the pairs are swapped; none: "
+        "rows of full sentences (default nsp)",
+    )
+    parser.add_argument("--short-sequence-rate", type=float, default=0.1, help="share of short pairs (default 0.1)")
+    parser.add_argument("--keep-documents-apart", action="store_true", help="with none: no row spans two documents")
+    parser.add_argument("--pack", action="store_true", help="several examples in a row, where they fit")
+    parser.add_argument(
+        "--max-examples-a-row", type=positive_integer, default=8, help="with --pack: how many (default %(default)s)"
+    )
+    parser.add_argument(
+        "--duplicates", type=positive_integer, default=1, help="how often examples are drawn of a text (default 1)"
+    )
+    parser.add_argument("--held-out-rate", type=float, default=0.01, help="share of documents held out (default 0.01)")
+    parser.add_argument("--seed", type=int, default=0, help="decides everything random (default %(default)s)")
+    parser.add_argument(
+        "--workers",
+        type=positive_integer,
+        default=min(_num_cores(), _MAX_WORKERS),
+        help=f"processes; they change the time only (default: the cores of this machine, {_MAX_WORKERS} at most)",
+    )
+    parser.add_argument(
+        "--beam",
+        metavar="OPTIONS",
+        help="run as an Apache Beam pipeline with these options, in one string: --beam='--runner=FlinkRunner ...'",
+    )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    *_, sources = check_all(
-        lambda: check_exists(arguments.vocabulary, "a vocabulary file"),
+    started = time.monotonic()
+    settings, tokenizer, _, sources, run_beam = check_all(
+        lambda: _settings(arguments),
+        lambda: _tokenizer(arguments),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
-        lambda: find_text(arguments.text, out=arguments.out),
+        lambda: _find_text(arguments),
+        lambda: _beam(arguments),
     )
-    print_settings(
-        "make-records",
-        {
-            "text": text_name(arguments.text, sources),
-            "vocabulary": arguments.vocabulary,
-            "out": arguments.out,
-            "lowercase": not arguments.cased,
-            "max_sequence_length": arguments.max_sequence_length,
-            "num_shards": arguments.num_shards,
-            "seed": arguments.seed,
-        },
-    )
-    load_tensorflow()
-    from bert_keras.pipelines.records import write_records
-    from bert_keras.pipelines.tokenizer import BertTokenizer
+    print_settings("make-records", _shown(arguments, settings, sources))
+    text = _text(arguments, sources)
+    options = {"overwrite": arguments.overwrite, **dataclasses.asdict(settings)}
+    if run_beam is not None:
+        manifest = run_beam(arguments.out, text, tokenizer, **options)
+    else:
+        manifest = _write(arguments, text, tokenizer, options)
+    result = {
+        "out": str(arguments.out),
+        **manifest,
+        "seconds": time.monotonic() - started,
+        "peak_memory_bytes": peak_memory_bytes(),
+        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if arguments.workers > 1 else None,
+    }
+    print_result(_sentence(result), result, as_json=arguments.json)
 
-    tokenizer = BertTokenizer.from_vocabulary(
-        arguments.vocabulary, lowercase=not arguments.cased, max_sequence_length=arguments.max_sequence_length
+
+def _settings(arguments: argparse.Namespace):
+    from bert_keras.pipelines.records import RecordSettings
+
+    return RecordSettings(
+        max_sequence_length=arguments.max_sequence_length,
+        sentence_objective=arguments.objective,
+        short_sequence_rate=arguments.short_sequence_rate,
+        keep_documents_apart=arguments.keep_documents_apart,
+        packed=arguments.pack,
+        max_examples_a_row=arguments.max_examples_a_row,
+        duplicates=arguments.duplicates,
+        held_out_rate=arguments.held_out_rate,
+        seed=arguments.seed,
     )
-    with ProgressBar("pairing", "documents") as bar:
-        manifest = write_records(
-            arguments.out,
-            documents(sources, arguments.field),
-            tokenizer,
-            max_sequence_length=arguments.max_sequence_length,
-            seed=arguments.seed,
-            num_shards=arguments.num_shards,
-            overwrite=arguments.overwrite,
-            progress=bar.update,
+
+
+def _tokenizer(arguments: argparse.Namespace):
+    from bert_keras.pipelines.records import TokenizerFacts
+    from bert_keras.pipelines.text_rules import TextRules
+    from bert_keras.pipelines.vocabulary import read_vocabulary
+
+    vocabulary, rules = read_vocabulary(arguments.vocabulary), TextRules(lowercase=not arguments.cased)
+    return TokenizerFacts(tuple(vocabulary), rules, max_sequence_length=arguments.max_sequence_length)
+
+
+def _find_text(arguments: argparse.Namespace) -> list | None:
+    if arguments.text is None and arguments.sentences == "split":
+        raise InputError(
+            "--sentences split is for text of your own, and the default text has its sentences: add --text"
         )
+    return find_text(arguments.text, out=arguments.out)
+
+
+def _beam(arguments: argparse.Namespace):
+    """Returns what writes the records on Beam, or None if that is not asked for."""
+    if arguments.beam is None:
+        return None
+    from bert_keras.pipelines.records.beam_records import beam_writer
+
+    return beam_writer(arguments.beam)
+
+
+def _text(arguments: argparse.Namespace, sources: list | None):
+    from bert_keras.pipelines.corpus import python_documents
+    from bert_keras.pipelines.records import DocumentText, FileText
+
+    if sources is None:
+        documents = python_documents() if arguments.beam is None else list(python_documents())  # to go to workers
+        return DocumentText(documents, name=text_name(None, None))
+    return FileText(sources, field=arguments.field, sentences=arguments.sentences)
+
+
+def _write(arguments: argparse.Namespace, text, tokenizer, options: dict) -> dict:
+    """Writes the records on this machine, under a progress bar: kB of files, where there are files, and MB of text."""
+    from bert_keras.pipelines.records import write_records
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the workers too
+    started = time.monotonic()
+
+    def show(num_bytes: int, whole: int | None, num_text_bytes: int) -> None:
+        rate = num_text_bytes / 1e6 / max(time.monotonic() - started, 1e-9)
+        bar.update(-(-num_bytes // 1000), whole and -(-whole // 1000), f"{rate:,.1f} MB/s of text")
+
+    with ProgressBar("making records", "kB") as bar, _telling_what_stays(arguments.out):
+        return write_records(arguments.out, text, tokenizer, num_workers=arguments.workers, progress=show, **options)
+
+
+@contextlib.contextmanager
+def _telling_what_stays(out: pathlib.Path) -> Iterator[None]:
+    """Tells who interrupts the work that it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept := _resumable(out):
+            print(f"  {kept}: the same command goes on with them", file=sys.stderr)
+        raise
+
+
+def _resumable(out: pathlib.Path) -> str | None:
+    from bert_keras.pipelines.records.partial import num_finished_blocks, partial_path
+
+    kept = num_finished_blocks(out)
+    return f"{kept:,} finished blocks in {partial_path(out)}" if kept else None
+
+
+def _shown(arguments: argparse.Namespace, settings, sources: list | None) -> dict:
+    """Returns the resolved settings, for people."""
+    shown = {
+        "text": text_name(arguments.text, sources),
+        "sentences": arguments.sentences,
+        "vocabulary": arguments.vocabulary,
+        "out": arguments.out,
+        "lowercase": not arguments.cased,
+        **dataclasses.asdict(settings),
+        "workers": arguments.workers if arguments.beam is None else f"Beam's: {arguments.beam}",
+    }
+    if arguments.beam is None and (kept := _resumable(arguments.out)):
+        shown["goes on with"] = kept
+    return shown
+
+
+def _sentence(result: dict) -> str:
+    share = result["num_tokens"] / (result["num_rows"] * result["max_sequence_length"])
     sentence = (
-        f"wrote {arguments.out}: {manifest['num_examples']:,} examples of {manifest['num_documents']:,} documents, "
-        f"{manifest['num_tokens']:,} pieces"
+        f"wrote {result['out']}: {result['num_examples']:,} examples in {result['num_rows']:,} rows, {share:.1%} real "
+        f"pieces, of {result['num_documents']:,} documents, {result['splits']['held_out']['num_documents']:,} of them "
+        f"held out, in {result['seconds']:.1f} s"
     )
-    print_result(sentence, {"out": str(arguments.out), **manifest}, as_json=arguments.json)
+    if result["peak_memory_bytes"]:
+        sentence += f"; peak memory {result['peak_memory_bytes'] / 1e6:,.0f} MB"
+    if result["worker_peak_memory_bytes"]:
+        sentence += f", each worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
+    return sentence
+
+
+def _num_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

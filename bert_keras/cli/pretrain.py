@@ -1,76 +1,168 @@
-"""Pretrain a new BERT on records: masked LM and next sentence."""
+"""Pretrain a BERT on records: masked words, sentences, ELECTRA; by a recipe, a file, flags.
+
+Settings come from --recipe, then --config, then the flags; the later wins. What all of them say together
+is printed, and stored as pretraining.toml beside the model.
+"""
+
+from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer, positive_number
+from bert_keras.cli.checks import (
+    add_overwrite,
+    check_all,
+    check_exists,
+    positive_integer,
+    positive_number,
+    whole_number,
+)
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
-from bert_keras.config import PRESETS, BertConfig
+from bert_keras.config import PRESETS
 from bert_keras.files import check_writable_target
+
+if TYPE_CHECKING:
+    from bert_keras.training.recipes import Pretraining
+
+# flag, key of the setting, type or choices, help
+_FLAGS = (
+    ("--preset", "model.preset", tuple(PRESETS), "the size (default tiny)"),
+    ("--objective", "model.objective", ("bert", "mlm", "electra"), "masked words and sentences, words, replaced words"),
+    ("--start-from", "model.start_from", str, "go on from this checkpoint folder"),
+    ("--dtype", "model.dtype_policy", ("float32", "mixed_bfloat16", "mixed_float16"), "precision (default float32)"),
+    ("--steps", "budget.steps", positive_integer, "optimizer steps (default 1000)"),
+    ("--epochs", "budget.epochs", positive_number, "passes over the records, instead of steps"),
+    ("--hours", "budget.hours", positive_number, "time on the clock, instead of steps"),
+    ("--batch-size", "batches.batch_size", positive_integer, "rows a step (default 32)"),
+    ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "parts a step is computed in (default 1)"),
+    ("--masking", "batches.masking", ("dynamic", "static"), "new masks in every epoch, or the same (default dynamic)"),
+    ("--mask-unit", "batches.mask_unit", ("piece", "whole_word", "span"), "what is masked as a whole (default piece)"),
+    ("--optimizer", "optimizer.name", ("adamw", "lamb"), "default adamw"),
+    ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3; base takes 1e-4)"),
+    ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
+    ("--evaluate-every", "evaluation.every_steps", whole_number, "steps between evaluations (default 0: at the end)"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("records", type=pathlib.Path, metavar="RECORDS", help="a folder that make-records wrote")
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the checkpoint folder to write")
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the size (default %(default)s)")
-    parser.add_argument("--steps", type=positive_integer, default=1000, help="optimizer steps (default %(default)s)")
-    parser.add_argument("--batch-size", type=positive_integer, default=32, help="examples a step (default %(default)s)")
     parser.add_argument(
-        "--learning-rate", type=positive_number, default=1e-3, help="the peak; base takes 1e-4 (default %(default)s)"
+        "records", type=pathlib.Path, nargs="+", metavar="RECORDS", help="folders that make-records wrote, one a length"
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws weights, masks and order (default %(default)s)")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the checkpoint folder to write")
+    parser.add_argument("--recipe", help="bert, roberta, electra-small, 24h or cramming (docs/pretraining.md)")
+    parser.add_argument("--config", type=pathlib.Path, metavar="FILE", help="a TOML file of settings")
+    for flag, key, kind, text in _FLAGS:
+        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        parser.add_argument(flag, dest=key, help=text, **typed)
+    parser.add_argument("--no-xla", action="store_true", help="do not compile the step: slower, but starts at once")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, as in TOML; repeatable"
+    )
+    parser.add_argument("--tensorboard", type=pathlib.Path, metavar="DIR", help="write events for TensorBoard there")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
-        lambda: check_exists(arguments.records, "a folder that make-records wrote"),
+    *_, (settings, manifests) = check_all(
+        *(lambda path=path: check_exists(path, "a folder that make-records wrote") for path in arguments.records),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: settings_of(arguments),
     )
+    plans = settings.plan([manifest["splits"]["train"]["num_rows"] for manifest in manifests])
     load_tensorflow()
     from bert_keras.checkpoints import save
+    from bert_keras.checkpoints.model_card import model_card
     from bert_keras.cli.fit_progress import FitProgress
-    from bert_keras.pipelines.batches import pretraining_batches
-    from bert_keras.pipelines.records import read_manifest
-    from bert_keras.pipelines.tokenizer import BertTokenizer
     from bert_keras.training import pretrain
+    from bert_keras.training.callbacks import TensorBoardScalars
 
-    manifest = read_manifest(arguments.records)
-    length = manifest["max_sequence_length"]
-    tokenizer = BertTokenizer.from_checkpoint(arguments.records)
-    config = BertConfig.from_preset(
-        arguments.preset, vocabulary_size=tokenizer.vocabulary_size, max_sequence_length=length
+    print_settings("pretrain", _shown(arguments, settings, plans, manifests))
+    listeners = [] if arguments.tensorboard is None else [TensorBoardScalars(arguments.tensorboard)]
+    num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
+    num_steps = sum(plan.num_steps or 0 for plan in plans)
+    with FitProgress(
+        num_steps, batches_a_step=settings.batches.accumulation_steps, num_seconds=num_seconds
+    ) as progress:
+        trained = pretrain(settings, arguments.records, callbacks=[progress], listeners=listeners)
+    notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
+    card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
+    save(trained.model, trained.tokenizer, arguments.out, overwrite=arguments.overwrite, notes=notes, card=card)
+    sentence = f"wrote {arguments.out}: {_summary(trained.metrics)}"
+    print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
+
+
+def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]:
+    """Puts the run together, and reads the manifests: what nothing says of the records, they say themselves.
+
+    Raises:
+        InputError: settings that are unknown, wrong or do not fit together or to the records.
+    """
+    from bert_keras.pipelines.records import read_manifest
+    from bert_keras.training.of_records import settings_of_manifests
+    from bert_keras.training.recipes import Pretraining, parse_assignments
+
+    overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
+    if arguments.no_xla:
+        overrides["speed.jit_compile"] = False
+    manifests = [read_manifest(folder) for folder in arguments.records]
+    settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, settings_of_manifests(manifests))
+    settings.check_records(manifests, [str(folder) for folder in arguments.records])
+    return settings, manifests
+
+
+def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping]) -> dict[str, object]:
+    """Returns what is printed before the work begins."""
+    config = settings.model.bert_config(manifests[0]["vocabulary_size"], max(settings.records.max_sequence_lengths))
+    shown = {"records": ", ".join(f"{folder}" for folder in arguments.records), "out": arguments.out}
+    if settings.recipe:
+        shown["recipe"] = settings.recipe
+    shown["model"] = (
+        f"{settings.model.objective}, {config.num_layers} layers, {config.hidden_dim} wide, "
+        f"{config.vocabulary_size:,} pieces, {settings.model.dtype_policy}"
     )
-    print_settings(
-        "pretrain",
-        {
-            "records": f"{arguments.records} ({manifest['num_examples']:,} examples of {length} pieces)",
-            "out": arguments.out,
-            "model": f"{arguments.preset}: {config.num_layers} layers, {config.hidden_dim} wide",
-            "vocabulary_size": config.vocabulary_size,
-            "steps": arguments.steps,
-            "batch_size": arguments.batch_size,
-            "epochs": f"{arguments.steps * arguments.batch_size / manifest['num_examples']:.1f}",
-            "learning_rate": arguments.learning_rate,
-            "seed": arguments.seed,
-        },
+    for number, plan in enumerate(plans, 1):
+        shown[f"phase {number}" if len(plans) > 1 else "budget"] = _budget(plan, manifests[plan.records])
+    shown["batches"] = (
+        f"{settings.batches.accumulation_steps} x {plans[0].micro_batch_size} rows, {settings.batches.masking} masks, "
+        f"{settings.batches.mask_unit}, {plans[0].max_predictions} slots a row"
     )
-    batches = pretraining_batches(
-        arguments.records, tokenizer, batch_size=arguments.batch_size, seed=arguments.seed, epochs=None
+    shown["optimizer"] = (
+        f"{settings.optimizer.name}, {settings.optimizer.schedule} to {settings.optimizer.learning_rate:g}, "
+        f"{settings.optimizer.warmup_rate:.0%} warm-up"
     )
-    model, metrics = pretrain(
-        batches,
-        config,
-        num_steps=arguments.steps,
-        learning_rate=arguments.learning_rate,
-        seed=arguments.seed,
-        callbacks=[FitProgress(arguments.steps)],
+    held_out = manifests[0]["splits"]["held_out"]["num_rows"]
+    shown["held out"] = f"{held_out:,} rows" if held_out else "nothing: no evaluation (make-records --held-out-rate)"
+    return shown | {"seed": settings.seed}
+
+
+def _budget(plan, manifest: Mapping) -> str:
+    rows = manifest["splits"]["train"]["num_rows"]
+    what = f"{rows:,} rows of {plan.max_sequence_length} pieces"
+    if plan.num_steps is None:
+        return f"{plan.seconds / 3600:g} hours on {what}"
+    return (
+        f"{plan.num_steps:,} steps of {plan.batch_size} on {what}: {plan.num_steps * plan.batch_size / rows:.1f} epochs"
     )
-    save(model, tokenizer, arguments.out, overwrite=arguments.overwrite)
-    sentence = (
-        f"wrote {arguments.out}: loss {metrics['loss']:.3f}, masked words right "
-        f"{metrics['mlm_logits_accuracy']:.1%}, next sentences right {metrics['next_sentence_logits_accuracy']:.1%} "
-        "(means over all steps)"
+
+
+def _summary(metrics: Mapping[str, float]) -> str:
+    """Returns the numbers of the end, those of held-out records where there are any."""
+    where = "held_out_" if "held_out_loss" in metrics else ""
+    names = {"mlm_accuracy": "masked words right", "next_sentence_accuracy": "sentences right"}
+    names["replaced_accuracy"] = "tokens judged right"
+    parts = [f"loss {metrics[where + 'loss']:.3f}"]
+    parts += [f"{text} {metrics[where + name]:.1%}" for name, text in names.items() if where + name in metrics]
+    return ", ".join(parts) + (" on held-out records" if where else " (mean of the last steps)")
+
+
+def _history(settings: Pretraining, manifests: Sequence[Mapping], metrics: Mapping[str, float]) -> str:
+    """Returns the model card's sentence on how the model came to be."""
+    rows = sum(manifest["splits"]["train"]["num_rows"] for manifest in manifests)
+    recipe = f" by the recipe `{settings.recipe}`" if settings.recipe else ""
+    return (
+        f"Pretrained{recipe} on {rows:,} rows: {_summary(metrics)}. Every setting stands in `pretraining.toml`, "
+        "the course of the training in `training_log.jsonl`."
     )
-    print_result(sentence, {"out": str(arguments.out), **metrics}, as_json=arguments.json)

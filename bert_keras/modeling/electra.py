@@ -1,10 +1,12 @@
 """`ElectraPretrainer`: replaced token detection (Clark et al. 2020)."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.modeling.dropout import random_bits
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
 from bert_keras.modeling.layers import ACTIVATIONS, dense
@@ -12,6 +14,8 @@ from bert_keras.modeling.losses import TopAccuracy, WeightedCrossEntropy
 from bert_keras.modeling.masked_lm import BertMaskedLM
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
+_BLOCK = 128  # ids looked through at once when one is drawn
+_UNIFORM_SHIFT = np.uint32(8)  # 24 of 32 random bits, all that float32 can hold
 _SHARED_FIELDS = (  # what sizes or computes the one embeddings layer of both
     "vocabulary_size",
     "embedding_dim",
@@ -76,10 +80,9 @@ class ElectraPretrainer(HeadModel):
         return {"replaced_logits": self.replaced(hidden)[:, :, 0], **handed_on(encoded)}
 
     def sample(self, logits, training):
-        """Returns ids (B, M): drawn by their probability (the Gumbel trick) when training, else the likeliest."""
+        """Returns ids (B, M): drawn by their probability when training, else the likeliest."""
         if training:
-            uniform = keras.random.uniform(ops.shape(logits), 1e-7, 1.0, dtype="float32", seed=self.sampler)
-            logits = logits - ops.log(-ops.log(uniform))
+            return sample_ids(logits, self.sampler.next())
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
     def default_loss(self):
@@ -121,6 +124,36 @@ class ElectraPretrainer(HeadModel):
         generator = config["generator_config"]
         generator = None if generator is None else BertConfig.from_dict(generator)
         return super().from_config({**config, "generator_config": generator}, custom_objects)
+
+
+def sample_ids(logits, seed):
+    """Draws an id for each of the logits (B, M, V) by its softmax: (B, M) int32, decided by `seed` (2,) uint32.
+
+    One random number a slot, looked up in the running sum of the probabilities, of blocks first and then within the
+    block. The Gumbel trick would need as many random numbers and logarithms as there are logits, 20 million a step.
+    """
+    batch, num_slots, size = ops.shape(logits)
+    weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
+    weights = ops.reshape(weights, (-1, size))
+    num_blocks = -(-size // _BLOCK)
+    blocks = ops.pad(weights, [[0, 0], [0, num_blocks * _BLOCK - size]])
+    blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))
+    uniform = ops.cast(ops.right_shift(random_bits(seed, (batch * num_slots,)), _UNIFORM_SHIFT), "float32") * 2.0**-24
+    block_weights = ops.sum(blocks, axis=-1)  # (B*M, num_blocks)
+    target = uniform * ops.sum(block_weights, axis=-1)
+    block, passed = _place_in(block_weights, target)
+    within, _ = _place_in(ops.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0], target - passed)
+    return ops.reshape(ops.minimum(block * _BLOCK + within, size - 1), (batch, num_slots))
+
+
+def _place_in(weights, target):
+    """Returns where the running sum of weights (R, W) passes `target` (R,), and the sum before that place."""
+    width = weights.shape[-1]
+    running = ops.matmul(weights, ops.triu(ops.ones((width, width), "float32")))
+    place = ops.sum(ops.cast(running <= target[:, None], "int32"), axis=-1)
+    place = ops.minimum(place, width - 1)
+    at_place = ops.take_along_axis(running - weights, place[:, None], axis=-1)[:, 0]
+    return place, at_place
 
 
 def put_at(rows, positions, values):

@@ -1,7 +1,27 @@
-"""Optimizers, schedules and the two trainings, both plain `model.fit`."""
+"""Optimizers, schedules, recipes and the two trainings, both plain `model.fit`.
 
-from bert_keras.training.finetune import finetune_classifier
-from bert_keras.training.optimizers import WarmupLinearDecay, adamw
-from bert_keras.training.pretrain import pretrain
+The names are handed on lazily, so that recipes can be read and checked before TensorFlow is loaded.
+"""
 
-__all__ = ["WarmupLinearDecay", "adamw", "finetune_classifier", "pretrain"]
+import importlib
+
+_PUBLIC_NAMES = {
+    "Lamb": "optimizers",
+    "Pretraining": "recipes",
+    "TimedLearningRate": "schedules",
+    "WarmupDecay": "schedules",
+    "adamw": "optimizers",
+    "finetune_classifier": "finetune",
+    "lamb": "optimizers",
+    "make_optimizer": "optimizers",
+    "pretrain": "pretraining",
+    "rate_shape": "schedules",
+}
+
+__all__ = list(_PUBLIC_NAMES)
+
+
+def __getattr__(name: str):
+    if name in _PUBLIC_NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_PUBLIC_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; its names are {', '.join(__all__)}")

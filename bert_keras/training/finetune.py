@@ -11,8 +11,9 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import BertClassifier
 from bert_keras.pipelines.batches import classification_batches
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.training.callbacks import FiniteLoss
+from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import adamw
-from bert_keras.training.pretrain import check_finite
 
 
 def finetune_classifier(
@@ -64,8 +65,9 @@ def finetune_classifier(
 
     steps_an_epoch = -(-len(train[0]) // batch_size)
     model.compile(adamw(learning_rate, steps_an_epoch * num_epochs))
-    history = model.fit(batches(*train, True), epochs=num_epochs, callbacks=list(callbacks), shuffle=False, verbose=0)
-    check_finite(history.history["loss"][-1])
+    keep_freed_memory()
+    watchers = [FiniteLoss(), *callbacks]
+    model.fit(batches(*train, True), epochs=num_epochs, callbacks=watchers, shuffle=False, verbose=0)
     scores = model.evaluate(batches(*dev, False), verbose=0, return_dict=True)
     return model, tokenizer, {**scores, "majority_accuracy": _majority_accuracy(train[1], dev[1])}
 

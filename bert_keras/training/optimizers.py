@@ -1,64 +1,171 @@
-"""BERT's optimizer: AdamW with linear warm-up and linear decay (Devlin et al. 2018, A.2)."""
+"""BERT's optimizers: AdamW as in Devlin et al. 2018 (A.2), and LAMB (You et al. 2019) for very large batches."""
+
+from collections.abc import Sequence
 
 import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.training.schedules import RateSequence, WarmupDecay
+from bert_keras.training.tables import OptimizerSettings
 
-# Google's optimization.py: neither biases nor norms are decayed
+# Google's optimization.py leaves out "LayerNorm", "layer_norm" and "bias": these are the names of their variables here
 _NOT_DECAYED = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Learning rate that rises from 0 to its peak over the warm-up, then falls to 0 at the last step.
+class BertAdamW(keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW` that decays neither biases nor norms, also after it was saved and loaded.
 
-    Args:
-        peak_learning_rate: the highest rate.
-        num_steps: steps of the whole training.
-        num_warmup_steps: steps of the rise, less than `num_steps`.
-
-    Raises:
-        InputError: the warm-up is not shorter than the training.
+    Keras forgets `exclude_from_weight_decay` when an optimizer is saved. Adam's bias correction is in, unlike in
+    Google's code. Epsilon is added to the uncorrected root, as there; torch adds it to the corrected one, which differs
+    in the first steps, where gradients are not large beside 30 epsilon.
     """
 
-    def __init__(self, peak_learning_rate: float, num_steps: int, num_warmup_steps: int):
-        if not 0 <= num_warmup_steps < num_steps:
-            raise InputError(
-                f"num_warmup_steps is {num_warmup_steps}, expected a number from 0 to below num_steps ({num_steps})"
-            )
-        self.peak_learning_rate = peak_learning_rate
-        self.num_steps = num_steps
-        self.num_warmup_steps = num_warmup_steps
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
 
-    def __call__(self, step):
-        step = ops.cast(step, "float32") + 1.0  # the first step already moves
-        rise = step / max(self.num_warmup_steps, 1)
-        fall = (self.num_steps + 1.0 - step) / (self.num_steps + 1.0 - self.num_warmup_steps)
-        return self.peak_learning_rate * ops.clip(ops.minimum(rise, fall), 0.0, 1.0)
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class Lamb(keras.optimizers.Optimizer):
+    """LAMB, algorithm 2 of You et al. 2019 ("Training BERT in 76 minutes"), with phi the identity.
+
+    The weight decay is part of the update whose norm the trust ratio divides by; `keras.optimizers.Lamb` decays
+    outside of it. Biases and norms are neither decayed nor adapted, as in the authors' `lamb_optimizer.py`
+    (google-research/albert), which leaves the bias correction out; here it is in, as in the paper.
+
+    Args:
+        learning_rate: a number or a schedule.
+        weight_decay: lambda in the paper.
+        beta_1, beta_2: decay of the two moments.
+        epsilon: added to the root of the second moment.
+        **kwargs: as `keras.optimizers.Optimizer` takes them: clipping, `gradient_accumulation_steps`, `name`.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-3,
+        *,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        **kwargs,
+    ):
+        super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._first_moments, self._second_moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        first, second = self._first_moments[index], self._second_moments[index]
+        gradient = ops.cast(ops.convert_to_tensor(gradient), variable.dtype)
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        self.assign(first, self.beta_1 * first + (1.0 - self.beta_1) * gradient)
+        self.assign(second, self.beta_2 * second + (1.0 - self.beta_2) * ops.square(gradient))
+        corrected_first = first / (1.0 - self.beta_1**step)
+        corrected_second = second / (1.0 - self.beta_2**step)
+        update = corrected_first / (ops.sqrt(corrected_second) + self.epsilon)
+        if self._use_weight_decay(variable):
+            update = update + self.weight_decay * variable
+            update = _trust_ratio(variable, update) * update
+        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * update)
+
+    def _apply_weight_decay(self, variables):
+        """Nothing: Keras decays before the update, LAMB within it."""
 
     def get_config(self):
-        return {
-            "peak_learning_rate": self.peak_learning_rate,
-            "num_steps": self.num_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-        }
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
 
 
 def adamw(
-    learning_rate: float, num_steps: int, *, warmup_rate: float = 0.1, weight_decay: float = 0.01
-) -> keras.optimizers.AdamW:
-    """Returns AdamW as BERT was trained with: beta 0.9 and 0.999, epsilon 1e-6, gradients clipped to norm 1.
+    learning_rate: float, num_steps: int | None, *, accumulation_steps: int = 1, **settings: float | str
+) -> BertAdamW:
+    """Returns AdamW as BERT was trained with; every number can be changed.
 
     Args:
         learning_rate: the peak.
-        num_steps: steps of the whole training.
-        warmup_rate: share of the steps in which the rate rises.
-        weight_decay: decoupled decay, of matrices and tables only.
+        num_steps: optimizer steps of the whole training; None: the rate stays, for `TimedLearningRate` to set.
+        accumulation_steps: micro-batches whose gradients are averaged for one step.
+        **settings: further fields of `tables.OptimizerSettings`: `schedule`, `warmup_rate`, `weight_decay`, `beta_1`,
+            `beta_2`, `epsilon`, `clip_norm`.
+
+    Raises:
+        InputError: a number is out of range.
     """
-    schedule = WarmupLinearDecay(learning_rate, num_steps, int(num_steps * warmup_rate))
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=weight_decay, beta_1=0.9, beta_2=0.999, epsilon=1e-6, global_clipnorm=1.0
-    )
-    optimizer.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
-    return optimizer
+    settings = OptimizerSettings(name="adamw", learning_rate=learning_rate, **settings)
+    return make_optimizer(settings, num_steps, accumulation_steps=accumulation_steps)
+
+
+def lamb(learning_rate: float, num_steps: int | None, *, accumulation_steps: int = 1, **settings: float | str) -> Lamb:
+    """Returns LAMB with BERT's exclusions; the arguments are those of `adamw`."""
+    settings = OptimizerSettings(name="lamb", learning_rate=learning_rate, **settings)
+    return make_optimizer(settings, num_steps, accumulation_steps=accumulation_steps)
+
+
+def make_optimizer(
+    settings: OptimizerSettings,
+    stretches: Sequence[tuple[float, int]] | int | None,
+    *,
+    accumulation_steps: int = 1,
+) -> BertAdamW | Lamb:
+    """Returns the optimizer of a run's `[optimizer]` table.
+
+    In a model whose own policy is "mixed_float16", Keras wraps it in a `LossScaleOptimizer` by itself when the model is
+    compiled (`auto_scale_loss`); nothing is to be done here.
+
+    Args:
+        settings: `Pretraining.optimizer`.
+        stretches: optimizer steps of the whole training; or (peak learning rate, steps) of each stretch with a warm-up
+            of its own, see `Pretraining.stretches`; None: no schedule, for `TimedLearningRate`.
+        accumulation_steps: micro-batches whose gradients are averaged for one step. The average is that of one large
+            batch if all micro-batches weigh the same; with masked words each counts by its own number of slots.
+    """
+    handling = _handling(settings.clip_norm, accumulation_steps)
+    if isinstance(stretches, int):
+        stretches = [(settings.learning_rate, stretches)]
+    rate = settings.learning_rate if stretches is None else _rates(settings, stretches, accumulation_steps)
+    numbers = {name: getattr(settings, name) for name in ("weight_decay", "beta_1", "beta_2", "epsilon")}
+    kind = {"adamw": BertAdamW, "lamb": Lamb}[settings.name]
+    return kind(rate, **numbers, **handling)
+
+
+def _rates(settings: OptimizerSettings, stretches: Sequence[tuple[float, int]], accumulation_steps: int):
+    schedules = [
+        WarmupDecay(
+            settings.schedule,
+            peak,
+            num_steps,
+            int(num_steps * settings.warmup_rate),
+            power=settings.power,
+            batches_per_step=accumulation_steps,
+        )
+        for peak, num_steps in stretches
+    ]
+    return schedules[0] if len(schedules) == 1 else RateSequence(schedules)
+
+
+def _handling(clip_norm: float, accumulation_steps: int) -> dict:
+    """Returns Keras's arguments for what is done to gradients before they are used."""
+    if accumulation_steps < 1:
+        raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more micro-batches a step")
+    return {
+        "global_clipnorm": clip_norm or None,
+        "gradient_accumulation_steps": accumulation_steps if accumulation_steps > 1 else None,
+    }
+
+
+def _trust_ratio(variable, update):
+    """Returns the norm of the weights over that of their update; 1 where either is 0."""
+    weight_norm, update_norm = ops.sqrt(ops.sum(ops.square(variable))), ops.sqrt(ops.sum(ops.square(update)))
+    both = ops.logical_and(weight_norm > 0, update_norm > 0)
+    return ops.where(both, weight_norm / ops.where(both, update_norm, 1.0), 1.0)

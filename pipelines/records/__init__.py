@@ -1,5 +1,27 @@
-"""Text to pretraining records: documents, sentence objectives, rows, shards and their manifest."""
+"""Text to pretraining records: documents, sentence objectives, rows, shards and their manifest.
 
-from bert_keras.pipelines.records.folder import parse_records, read_manifest, shard_paths, write_records
+Nothing is imported before it is asked for: the processes that `write_records` starts come through here too.
+"""
 
-__all__ = ["parse_records", "read_manifest", "shard_paths", "write_records"]
+import importlib
+
+_HOMES = {
+    "DocumentText": "text",
+    "FileText": "text",
+    "RecordSettings": "settings",
+    "Row": "rows",
+    "TokenizerFacts": "tokenizer_facts",
+    "parse_rows": "rows",
+    "read_manifest": "manifest",
+    "serialize_row": "rows",
+    "shard_paths": "manifest",
+    "write_records": "folder",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,184 +1,224 @@
-"""Pretraining records: a folder of TFRecord shards with tokenized sentence pairs, its manifest and its tokenizer.
+"""`write_records`: text to a folder of TFRecord shards with a manifest and the tokenizer's files.
 
-Nothing is masked here: masks are drawn when the records are read, new ones in every epoch.
+The text is read once, as a stream, and cut into blocks; each block is worked on by one process and becomes one shard a
+split. Nothing is masked here: masks are drawn when the records are read, new ones in every epoch.
 """
 
 import contextlib
-import hashlib
+import dataclasses
+import importlib.metadata
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import tensorflow as tf
-
+from bert_keras import __version__
 from bert_keras.errors import InputError
-from bert_keras.files import check_digest, file_digest, publish_folder, read_json, write_json
-from bert_keras.pipelines.records.pairs import NUM_SPECIAL, check_pair_settings, document_examples
-from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.pipelines.vocabulary import vocabulary_bytes
+from bert_keras.files import check_writable_target, publish_folder, write_json
+from bert_keras.pipelines.records import partial as partial_folder
+from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
+from bert_keras.pipelines.records.manifest import FORMAT_VERSION, MANIFEST, make_manifest
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.records.text import DocumentText, FileText
+from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.workers import in_order, no_standard_error
 
-_FORMAT = "bert_keras.pretraining_records"
-_FORMAT_VERSION = 1
-_MANIFEST = "manifest.json"
-_COUNTS = ("num_documents", "num_sentences", "num_examples", "num_random_next", "num_tokens")
-_SETTINGS = ("max_sequence_length", "short_sequence_rate", "seed")
-_TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
-_BATCH_SENTENCES = 8192  # tokenized at a time: 1 MB of text, past which the tokenizer gets no faster
+_RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
 
 
 def write_records(
     out: str | os.PathLike,
-    documents: Iterable[list[str]],
-    tokenizer: BertTokenizer,
+    text: FileText | DocumentText | Iterable[Sequence[str]],
+    tokenizer,
     *,
-    max_sequence_length: int,
-    short_sequence_rate: float = 0.1,
-    seed: int = 0,
-    num_shards: int = 1,
+    num_workers: int = 1,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int | None, int], None] | None = None,
+    **settings,
 ) -> dict:
-    """Tokenizes documents, draws next-sentence pairs and writes them as a folder of TFRecord shards.
+    """Makes rows of text and writes them as a folder of TFRecord shards, one a block of text and split.
 
-    Example i goes to shard i modulo `num_shards`. All documents are held in memory as ids, about 36 bytes a piece.
+    The folder is a pure function of text, tokenizer and settings. A run that was stopped leaves its finished blocks in
+    `.NAME.partial` beside `out`; called again with the same arguments it goes on, and ends with the same bytes.
 
     Args:
         out: the folder to publish; it appears whole or not at all.
-        documents: lists of sentences (see `corpus.read_documents`).
-        tokenizer: saved beside the records (`BertTokenizer.from_checkpoint(out)` reads it back); its
-            vocabulary and casing are recorded too, and asked for again on reading.
-        max_sequence_length: the longest example in pieces, special tokens counted.
-        short_sequence_rate: the share of examples made shorter.
-        seed: decides the pairs.
-        num_shards: number of files.
+        text: `FileText`, `DocumentText`, or documents, which are lists of sentences. Read once.
+        tokenizer: a `BertTokenizer`, or its `TokenizerFacts`; saved beside the records, where
+            `BertTokenizer.from_checkpoint(out)` reads it back, and recorded, to be asked for again on reading.
+        num_workers: processes that make rows; they change the time only. With more than one, a script must hold its
+            work under `if __name__ == "__main__":`, since each imports it.
         overwrite: replace a folder that is not empty.
-        progress: called with (documents done, documents in all) after each document.
+        progress: called after each block with the bytes read of the sources, those in all (None: nobody knows), and the
+            bytes of text in the blocks that are done.
+        **settings: see `RecordSettings`; `max_sequence_length` is required.
 
     Returns:
         The manifest, as `read_manifest` gives it.
 
     Raises:
-        InputError: `out` may not be written, there are fewer than two documents, or a setting is out of range.
+        InputError: `out` may not be written or the disk is full, the text cannot be read or is empty, "nsp" finds one
+            document only, or a setting is out of range.
+
+    Example:
+        >>> manifest = write_records("out", [["One.", "Two."], ["Three."]], tokenizer, max_sequence_length=128)
+        >>> manifest["num_documents"]
+        2
     """
-    if num_shards < 1:
-        raise InputError(f"num_shards is {num_shards}; expected 1 or more files")
-    settings = {"max_sequence_length": max_sequence_length, "seed": seed, "short_sequence_rate": short_sequence_rate}
-    names = [f"pairs-{index:05d}-of-{num_shards:05d}.tfrecord" for index in range(num_shards)]
-    with publish_folder(out, overwrite=overwrite) as staging:
-        documents_as_ids = list(_tokenized(documents, tokenizer))
-        check_pair_settings(len(documents_as_ids), **settings)
-        counts = _write_shards([staging / name for name in names], documents_as_ids, settings, progress)
-        manifest = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "num_documents": len(documents_as_ids),
-            "num_sentences": sum(map(len, documents_as_ids)),
-            **counts,
-            **settings,
-            **_tokenizer_facts(tokenizer),
-            "shards": [{"name": name, **file_digest(staging / name)} for name in names],
-        }
-        write_json(staging / _MANIFEST, manifest)
-        tokenizer.save(staging)
+    settings = RecordSettings(**settings)
+    if num_workers < 1:
+        raise InputError(f"num_workers is {num_workers}; expected 1 or more processes")
+    if not isinstance(text, FileText | DocumentText):
+        text = DocumentText(text)
+    tokenizer = TokenizerFacts.of(tokenizer)
+    check_writable_target(out, overwrite=overwrite)
+    path = partial_folder.partial_path(out)
+    with told_plainly(out, path), partial_folder.only_one_run(path), removed_if_useless(path):
+        partial = partial_folder.PartialFolder(path, fingerprint(settings, tokenizer, text))
+        shards = list(_shards(partial, settings, tokenizer, text, num_workers, progress))
+        manifest = make_manifest(settings, tokenizer, text.sentences, text.facts(), shards)
+        publish(out, path, manifest, tokenizer, overwrite=overwrite)
     return manifest
 
 
-def read_manifest(folder: str | os.PathLike, *, tokenizer: BertTokenizer | None = None) -> dict:
-    """Reads the manifest of a records folder and checks that every shard is what was written.
-
-    Args:
-        folder: what `write_records` published.
-        tokenizer: the tokenizer of the model to train; it must be the one the records were made with.
+def publish(
+    out: str | os.PathLike, partial: pathlib.Path, manifest: dict, tokenizer: TokenizerFacts, *, overwrite: bool
+) -> None:
+    """Makes `out` of the shards of a finished run, and takes the partial folder away.
 
     Raises:
-        InputError: this is no records folder, a shard is missing or changed, or the tokenizer is another one.
+        InputError: there are no shards.
     """
-    path = pathlib.Path(folder) / _MANIFEST
-    manifest = read_json(path)
-    if manifest.get("format") != _FORMAT or manifest.get("format_version") != _FORMAT_VERSION:
-        raise InputError(
-            f"{path} has format {manifest.get('format')!r}, version {manifest.get('format_version')!r}; expected "
-            f"{_FORMAT!r}, version {_FORMAT_VERSION}: write the records again with this version of bert-keras"
-        )
-    if missing := [key for key in (*_COUNTS, *_SETTINGS, *_TOKENIZER_FACTS, "shards") if key not in manifest]:
-        raise InputError(f"{path} lacks {', '.join(missing)}: copy the folder again, or write the records again")
-    if tokenizer is not None:
-        _check_tokenizer(manifest, tokenizer, path)
-    for shard in manifest["shards"]:
-        check_digest(path.parent / shard["name"], shard)
-    return manifest
+    if not manifest["shards"]:
+        shutil.rmtree(partial)
+        raise InputError("the text has no words; expected sentences to make records of: name other files")
+    with publish_folder(out, overwrite=overwrite) as staging:
+        for shard in manifest["shards"]:
+            _link(partial / shard["name"], staging / shard["name"])
+        tokenizer.save(staging)
+        write_json(staging / MANIFEST, manifest)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
-def shard_paths(folder: str | os.PathLike, manifest: dict) -> list[str]:
-    """Returns the shards' paths in their order."""
-    return [str(pathlib.Path(folder) / shard["name"]) for shard in manifest["shards"]]
+def shard_name(split: str, block: int) -> str:
+    """Returns the name of the shard that a block gives to a split."""
+    return f"{split}-{block:05d}.tfrecord"
 
 
-def parse_records(serialized: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Reads `(B,)` records: A's and B's piece ids, `(B, pieces)` int32 ragged, and `(B,)` int32, 1 = B is random."""
-    ids = tf.io.RaggedFeature(tf.int64)
-    spec = {"first_ids": ids, "second_ids": ids, "is_random": tf.io.FixedLenFeature([], tf.int64)}
-    parsed = tf.io.parse_example(serialized, spec)
-    return tuple(tf.cast(parsed[name], tf.int32) for name in spec)
+def _shards(
+    partial: partial_folder.PartialFolder,
+    settings: RecordSettings,
+    tokenizer: TokenizerFacts,
+    text,
+    num_workers: int,
+    progress,
+) -> Iterator[dict]:
+    """Yields what is known of each shard, in the order of the text; finished blocks are not made again."""
+
+    def unfinished() -> Iterator[tuple[tuple, Block | None]]:
+        for block in blocks:
+            digest = block.digest
+            finished = partial.finished(block.index, digest)
+            key = block.index, digest, finished, text.num_bytes_read, len(block.text)
+            yield key, None if finished else block
+
+    blocks = blocks_of(text, settings)
+    arguments = (settings, tokenizer, text.sentences)
+    num_text_bytes = 0
+    for key, shards in in_order(unfinished(), make_block_worker, arguments, num_workers=num_workers):
+        index, digest, finished, num_bytes_read, num_block_bytes = key
+        if finished is None:
+            finished = finish_block(partial, index, digest, shards)
+        num_text_bytes += num_block_bytes
+        if progress is not None:
+            progress(num_bytes_read, text.num_bytes, num_text_bytes)
+        yield from finished["shards"]
 
 
-def _write_shards(paths: list[pathlib.Path], documents: list[list[list[int]]], settings: dict, progress) -> dict:
-    """Writes the examples of all documents, one to each shard in turn, and returns what was counted."""
-    num_examples = num_random_next = num_tokens = 0
-    with contextlib.ExitStack() as stack:
-        writers = [stack.enter_context(tf.io.TFRecordWriter(str(path))) for path in paths]
-        for index in range(len(documents)):
-            for first_ids, second_ids, is_random in document_examples(documents, index, **settings):
-                writers[num_examples % len(writers)].write(_serialized(first_ids, second_ids, is_random))
-                num_examples += 1
-                num_random_next += is_random
-                num_tokens += len(first_ids) + len(second_ids) + NUM_SPECIAL
-            if progress is not None:
-                progress(index + 1, len(documents))
-    return {"num_examples": num_examples, "num_random_next": num_random_next, "num_tokens": num_tokens}
+def blocks_of(text: FileText | DocumentText, settings: RecordSettings) -> Iterator[Block]:
+    """Yields the blocks of a text; only next-sentence pairs need other documents, so only they look for them."""
+    again = text.again() if settings.sentence_objective == "nsp" else None
+    return plan_blocks(
+        text.passages(),
+        block_bytes=settings.block_bytes,
+        seed=settings.seed,
+        held_out_rate=settings.held_out_rate,
+        read_again=again.passages if again is not None else None,
+    )
 
 
-def _serialized(first_ids: list[int], second_ids: list[int], is_random: int) -> bytes:
-    columns = {"first_ids": first_ids, "second_ids": second_ids, "is_random": [is_random]}
-    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=ids)) for name, ids in columns.items()}
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
+def finish_block(partial: partial_folder.PartialFolder, index: int, digest: str, shards: dict[str, Shard]) -> dict:
+    """Keeps the shards of a block in the partial folder, and returns what is known of them."""
+    contents = {shard_name(split, index): shard.content for split, shard in shards.items()}
+    facts = [{"split": split, **shard.counts} for split, shard in shards.items()]
+    return partial.finish(index, digest, contents, facts)
 
 
-def _tokenized(documents: Iterable[list[str]], tokenizer: BertTokenizer) -> Iterator[list[list[int]]]:
-    """Yields the documents as ids, many tokenized at a time; what has no pieces is left out."""
-    for batch in _document_batches(documents):
-        ids = iter(tokenizer.tokenize([sentence for document in batch for sentence in document]).to_list())
-        for document in batch:
-            if sentences := [pieces for pieces in (next(ids) for _ in document) if pieces]:
-                yield sentences
+def make_block_worker(
+    settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str, *, num_threads: int | None = None
+) -> Callable[[Block], dict]:
+    """Returns what makes the shards of a block, `BlockWorker.shards`. Imports TensorFlow, which takes seconds.
+
+    Args:
+        settings, tokenizer, sentences: see `BlockWorker`.
+        num_threads: how many threads TensorFlow may use in this process; None leaves that as it is.
+    """
+    with contextlib.nullcontext() if "tensorflow" in sys.modules else no_standard_error():
+        import tensorflow as tf
+
+        from bert_keras.pipelines.records.block_rows import BlockWorker
+
+        tf.config.list_physical_devices()  # looks for a GPU, and says so when there is none
+    if num_threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+    return BlockWorker(settings, tokenizer, sentences).shards
 
 
-def _document_batches(documents: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-    batch: list[list[str]] = []
-    num_sentences = 0
-    for document in documents:
-        batch.append(document)
-        num_sentences += len(document)
-        if num_sentences >= _BATCH_SENTENCES:
-            yield batch
-            batch, num_sentences = [], 0
-    yield batch
-
-
-def _tokenizer_facts(tokenizer: BertTokenizer) -> dict:
+def fingerprint(settings: RecordSettings, tokenizer: TokenizerFacts, text: FileText | DocumentText) -> dict:
+    """Returns everything that blocks depend on, the text itself excepted: each block knows its own."""
     return {
-        "lowercase": tokenizer.lowercase,
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "vocabulary_sha256": hashlib.sha256(vocabulary_bytes(tokenizer.vocabulary)).hexdigest(),
+        "format_version": FORMAT_VERSION,
+        **dataclasses.asdict(settings),
+        "sentences": text.sentences,
+        **tokenizer.identity,
+        "tokenizer_sha256": tokenizer.digest,
+        "sources": text.names,
+        "bert-keras": __version__,
+        **{name: importlib.metadata.version(name) for name in _RESULTS_DEPEND_ON},
     }
 
 
-def _check_tokenizer(manifest: dict, tokenizer: BertTokenizer, path: pathlib.Path) -> None:
-    facts = _tokenizer_facts(tokenizer)
-    if differing := [
-        f"{name} {manifest[name]} there, {here} here" for name, here in facts.items() if manifest[name] != here
-    ]:
+@contextlib.contextmanager
+def told_plainly(out: str | os.PathLike, partial: pathlib.Path) -> Iterator[None]:
+    """Turns an error of the disk into a sentence, and says which blocks stay."""
+    try:
+        yield
+    except (InputError, OSError) as error:
+        kept = partial_folder.num_finished_blocks(out)
+        left = f"; {kept:,} finished blocks stay in {partial}, and the same command goes on with them" if kept else ""
+        if isinstance(error, InputError):
+            raise InputError(f"{error}{left}") from None
         raise InputError(
-            f"{path}: the records were made with another tokenizer ({'; '.join(differing)}): "
-            "use the vocabulary they were made with, or write them again with this one"
-        )
+            f"{out} cannot be written ({error.filename or partial}: {error.strerror or error}): free some space, "
+            f"or name a folder elsewhere{left}"
+        ) from None
+
+
+@contextlib.contextmanager
+def removed_if_useless(partial: pathlib.Path) -> Iterator[None]:
+    """Takes a partial folder away in which nothing was finished."""
+    try:
+        yield
+    finally:
+        if not any(partial.glob("block-*.json")):
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _link(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Gives a file a second name, so that a run that is killed now still has it under the first."""
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copyfile(source, target)

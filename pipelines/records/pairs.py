@@ -1,130 +1,142 @@
-"""Next-sentence pairs: two runs of sentences, the second either what follows or from elsewhere.
+"""Pairs of segments: what follows or what is from elsewhere (nsp), and what was swapped (sop).
 
-As in Google's `create_pretraining_data.py`, with two differences: a document's pairs are a pure function of
-(seed, document index), so documents can be worked on in any order; and the shorter length is drawn for a
-sequence, not for a whole document, so that `short_sequence_rate` is what its name says.
+nsp as in Google's `create_pretraining_data.py`, with two differences: a document's pairs are a pure function of
+(seed, document number, text of its block), so blocks can be worked on in any order; and the shorter length is drawn for
+a sequence, not for a whole document, so that `short_sequence_rate` is what its name says. sop as in ALBERT's.
+
+Segments are runs of the flat array of ids, so a pair is five numbers and nothing is copied before it is written.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
+import bisect
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.seeds import check_seed
+from bert_keras.pipelines.records.settings import NUM_SPECIAL
+from bert_keras.pipelines.records.tokenized import Document, TokenizedText
 
-NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 _RANDOM_NEXT_RATE = 0.5
+_SWAP_RATE = 0.5
 
-PairExample = tuple[list[int], list[int], int]
 
+class Pair(NamedTuple):
+    """Two runs of `TokenizedText.ids`, `ids[first_start:first_end]` and so on.
 
-def next_sentence_examples(
-    documents_as_ids: Sequence[list[list[int]]],
-    *,
-    max_sequence_length: int,
-    seed: int,
-    short_sequence_rate: float = 0.1,
-) -> Iterator[PairExample]:
-    """Yields `(first_ids, second_ids, is_random)` for all documents, in their order.
-
-    Args:
-        documents_as_ids: documents of sentences of piece ids; what is empty is passed over and not counted.
-        max_sequence_length, seed, short_sequence_rate: see `document_examples`.
-
-    Raises:
-        InputError: fewer than two documents have text, or a setting is out of range.
+    `label`: 0 = the second follows the first, 1 = the second is random (nsp) or the two were swapped (sop).
     """
-    settings = {"max_sequence_length": max_sequence_length, "seed": seed, "short_sequence_rate": short_sequence_rate}
-    documents = [[sentence for sentence in document if sentence] for document in documents_as_ids]
-    documents = [document for document in documents if document]
-    check_pair_settings(len(documents), **settings)
-    return itertools.chain.from_iterable(
-        document_examples(documents, index, **settings) for index in range(len(documents))
-    )
+
+    first_start: int
+    first_end: int
+    second_start: int
+    second_end: int
+    label: int
 
 
-def check_pair_settings(num_documents: int, *, max_sequence_length: int, seed: int, short_sequence_rate: float) -> None:
-    """Raises `InputError` unless pairs can be drawn with these settings."""
-    check_seed(seed)
-    if max_sequence_length < NUM_SPECIAL + 2:
-        raise InputError(f"max_sequence_length is {max_sequence_length}; expected {NUM_SPECIAL + 2} pieces or more")
-    if not 0 <= short_sequence_rate <= 1:
-        raise InputError(f"short_sequence_rate is {short_sequence_rate}; expected a share from 0 to 1")
-    if num_documents < 2:
-        raise InputError(
-            f"the text has {num_documents} document(s); expected two or more, since a wrong next sentence is drawn "
-            "from another document: put a blank line between the documents of a file, or name more files"
-        )
-
-
-def document_examples(
-    documents: Sequence[list[list[int]]], index: int, *, max_sequence_length: int, seed: int, short_sequence_rate: float
-) -> Iterator[PairExample]:
-    """Yields the examples of one document.
+def next_sentence_pairs(
+    text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
+) -> Iterator[Pair]:
+    """Yields the next-sentence pairs of all documents, in their order.
 
     Sentences are gathered until they fill a sequence; a random cut makes A and B. Half of the time B is
     replaced by sentences of another document, and those it replaced are used again, so nothing is lost.
     A lone sentence has no B and always gets a random one, so of short documents more than half is random.
 
     Args:
-        documents: two or more documents of sentences of piece ids, none empty.
-        index: the document to work on; the others serve for random sentences.
+        text: the documents; the others serve for random sentences.
         max_sequence_length: the longest example in pieces, with its three special tokens.
-        seed: decides, with the index, everything that is random.
-        short_sequence_rate: the share of sequences made shorter, since models meet short texts too.
+        seed: decides, with the document's number, everything that is random.
+        short_sequence_rate: the share of sequences made shorter.
+        duplicate: which time the documents are gone through; each time gives other pairs.
 
-    Yields:
-        Piece ids of A and of B, without special tokens; and 0 if B follows A, 1 if it is random.
+    Raises:
+        InputError: there is one document only, and none to borrow a wrong next sentence from.
     """
-    rng = np.random.default_rng([seed, index])
-    document = documents[index]
+    if not text.documents:
+        return
+    documents = [*text.documents, *text.others]
+    if len(documents) < 2:
+        raise InputError(
+            f"the text has {documents[0].number + 1} document(s), and the last one stands alone; expected two or more, "
+            "since a wrong next sentence is drawn from another document: put a blank line between the documents of a "
+            "file, name more files, or choose the objective sop or none"
+        )
     max_tokens = max_sequence_length - NUM_SPECIAL
-    start = 0
-    while start < len(document):
-        target = int(rng.integers(2, max_tokens + 1)) if rng.random() < short_sequence_rate else max_tokens
-        end = _filled(document, start, target)
-        cut = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
-        first = _joined(document, start, cut)
-        is_random = cut == end or rng.random() < _RANDOM_NEXT_RATE
-        wanted = target - len(first)
-        second = _random_run(documents, index, wanted, rng) if is_random else _joined(document, cut, end)
-        yield *_truncated(first, second, max_tokens, rng), int(is_random)
-        start = cut if is_random else end
+    for index, document in enumerate(text.documents):
+        rng = _generator(seed, document, duplicate)
+        start = document.start
+        while start < document.end:
+            target = _target(max_tokens, short_sequence_rate, rng)
+            end = _filled(text.starts, start, document.end, target)
+            cut = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
+            first = text.starts[start], text.starts[cut]
+            is_random = cut == end or rng.random() < _RANDOM_NEXT_RATE
+            if is_random:
+                second = _random_run(text.starts, documents, index, target - first[1] + first[0], rng)
+            else:
+                second = text.starts[cut], text.starts[end]
+            yield Pair(*_truncated(*first, *second, max_tokens, rng), int(is_random))
+            start = cut if is_random else end
 
 
-def _filled(document: list[list[int]], start: int, target: int) -> int:
-    """Returns the end of the shortest run of sentences from `start` with `target` pieces, or the document's end."""
-    num_tokens = 0
-    for end in range(start, len(document)):
-        num_tokens += len(document[end])
-        if num_tokens >= target:
-            return end + 1
-    return len(document)
+def swapped_pairs(
+    text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
+) -> Iterator[Pair]:
+    """Yields the sentence-order pairs of all documents: two segments that follow each other, swapped half of the time.
+
+    A lone sentence is cut at a random piece; one piece alone has no order and is left out. Arguments as for
+    `next_sentence_pairs`.
+    """
+    max_tokens = max_sequence_length - NUM_SPECIAL
+    for document in text.documents:
+        rng = _generator(seed, document, duplicate)
+        start = document.start
+        while start < document.end:
+            end = _filled(text.starts, start, document.end, _target(max_tokens, short_sequence_rate, rng))
+            first, last = text.starts[start], text.starts[end]
+            cut = text.starts[int(rng.integers(start + 1, end))] if end - start > 1 else 0
+            start = end
+            if last - first > 1:
+                cut = cut or int(rng.integers(first + 1, last))
+                runs = _truncated(first, cut, cut, last, max_tokens, rng)
+                is_swapped = rng.random() < _SWAP_RATE
+                yield Pair(*runs[2:], *runs[:2], 1) if is_swapped else Pair(*runs, 0)
 
 
-def _joined(document: list[list[int]], start: int, end: int) -> list[int]:
-    return [token for sentence in document[start:end] for token in sentence]
+def _generator(seed: int, document: Document, duplicate: int) -> np.random.Generator:
+    return np.random.default_rng([seed, document.number, duplicate, document.part])
 
 
-def _random_run(documents, index: int, target: int, rng: np.random.Generator) -> list[int]:
+def _target(max_tokens: int, short_sequence_rate: float, rng: np.random.Generator) -> int:
+    return int(rng.integers(2, max_tokens + 1)) if rng.random() < short_sequence_rate else max_tokens
+
+
+def _filled(starts: list[int], start: int, limit: int, target: int) -> int:
+    """Returns the end of the shortest run of sentences from `start` with `target` pieces, `limit` at most."""
+    return min(max(bisect.bisect_left(starts, starts[start] + target, start, limit + 1), start + 1), limit)
+
+
+def _random_run(
+    starts: list[int], documents: list[Document], index: int, target: int, rng: np.random.Generator
+) -> tuple[int, int]:
     """Returns about `target` pieces from a random place in a random other document."""
     other_index = int(rng.integers(len(documents) - 1))
     other = documents[other_index + (other_index >= index)]
-    start = int(rng.integers(len(other)))
-    return _joined(other, start, _filled(other, start, target))
+    start = other.start + int(rng.integers(other.end - other.start))
+    return starts[start], starts[_filled(starts, start, other.end, target)]
 
 
-def _truncated(first: list[int], second: list[int], max_tokens: int, rng) -> tuple[list[int], list[int]]:
+def _truncated(
+    first_start: int, first_end: int, second_start: int, second_end: int, max_tokens: int, rng: np.random.Generator
+) -> tuple[int, int, int, int]:
     """Cuts the longer of the two until both fit, piece by piece from the front or the back at random.
 
     Google's `truncate_seq_pair` in closed form: coin flips for single pieces are one binomial draw.
     """
-    num_second = min(len(second), max(max_tokens // 2, max_tokens - len(first)))
-    num_first = min(len(first), max_tokens - num_second)
-    return _trimmed(first, num_first, rng), _trimmed(second, num_second, rng)
-
-
-def _trimmed(ids: list[int], length: int, rng: np.random.Generator) -> list[int]:
-    front = int(rng.binomial(len(ids) - length, 0.5))
-    return ids[front : front + length]
+    num_first, num_second = first_end - first_start, second_end - second_start
+    left_second = min(num_second, max(max_tokens // 2, max_tokens - num_first))
+    left_first = min(num_first, max_tokens - left_second)
+    first_start += int(rng.binomial(num_first - left_first, 0.5))
+    second_start += int(rng.binomial(num_second - left_second, 0.5))
+    return first_start, first_start + left_first, second_start, second_start + left_second

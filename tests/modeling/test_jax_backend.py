@@ -27,17 +27,26 @@ keras.utils.set_random_seed(5)  # dropout
 assert keras.backend.backend() == "jax"
 batch = dict(np.load(folder / "batch.npz"))
 report = {}
+
+
+def trained(model, features, labels):
+    model.compile(optimizer=keras.optimizers.Adam(3e-3))
+    before = model.evaluate(features, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
+    model.fit(features, labels, batch_size=3, epochs=5, verbose=0)
+    return before, model.evaluate(features, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
+
+
 for path in sorted(folder.glob("*.keras")):
     model = keras.models.load_model(path)
     outputs = {name: np.asarray(value) for name, value in model(batch, training=False).items()}
     np.savez(folder / f"{path.stem}.jax.npz", **outputs)
     if path.stem == "classifier":
-        labels = np.array([2, 0, 1])
-        model.compile(optimizer=keras.optimizers.Adam(3e-3))
-        before = model.evaluate(batch, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
-        model.fit(batch, labels, batch_size=3, epochs=5, verbose=0)
-        after = model.evaluate(batch, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
-        report = {"before": before, "after": after}
+        report["classifier"] = trained(model, batch, np.array([2, 0, 1]))
+    if path.stem == "pretrainer":
+        slots = {"mask_ids": np.array([[7, 60], [5, 0], [33, 9]])}
+        slots["mask_weights"] = np.array([[1, 1], [1, 0], [1, 1]], "float32")
+        features = {**batch, "mask_positions": np.array([[3, 5], [2, 0], [1, 2]])}
+        report["pretrainer"] = trained(model, features, {**slots, "next_sentence_labels": np.array([0, 1, 1])})
 report["tensorflow_ran"] = "tensorflow.python" in sys.modules
 (folder / "report.json").write_text(json.dumps(report))
 """
@@ -69,6 +78,7 @@ def test_jax_computes_what_tensorflow_computes(kind, jax_folder):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-def test_steps_on_jax_reduce_the_loss(jax_folder):
-    report = json.loads((jax_folder / "report.json").read_text())
-    assert report["after"] < 0.9 * report["before"]  # measured: 0.70
+@pytest.mark.parametrize("kind", ["classifier", "pretrainer"])
+def test_steps_on_jax_reduce_the_loss(kind, jax_folder):
+    before, after = json.loads((jax_folder / "report.json").read_text())[kind]
+    assert after < 0.9 * before  # measured: 0.64 and 0.66

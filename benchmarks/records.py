@@ -1,0 +1,98 @@
+"""How fast records are made, in how much memory, and what packing saves.
+
+    python benchmarks/records.py VOCAB.txt TEXT.gz [--copies 10] [--workers 1 2]
+
+Each run is a process of its own, `bert-keras make-records --pack`, on the text and on so many copies of it. CPU
+seconds are user and system time of all its processes. Starting TensorFlow takes seconds in each of them, whatever the
+text, so the rate a core is that of the text that the longer run has more: MB divided by CPU seconds, both as
+differences. Peak memory is the largest resident set of any one process.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+EXAMPLES_A_ROW = (1, 2, 3, 4, 8, 16)
+
+
+def make_records(vocabulary, texts, out, *options):
+    """Runs the verb, and returns its result with `wall_seconds` and `cpu_seconds`."""
+    command = [sys.executable, "-m", "bert_keras.cli.main", "make-records", vocabulary, out, "--json", "--overwrite"]
+    command += ["--text", *texts, *options]
+    started = time.monotonic()
+    with open(out.parent / "printed", "w+") as printed:
+        process = subprocess.Popen([str(part) for part in command], stdout=printed, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"{' '.join(map(str, command))} ended with {os.waitstatus_to_exitcode(status)}")
+        printed.seek(0)
+        result = json.load(printed)
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    return {**result, "wall_seconds": time.monotonic() - started, "cpu_seconds": cpu_seconds}
+
+
+def copies_of(text, number, folder):
+    """Copies a file, since one that is named twice is read once."""
+    folder.mkdir()
+    return [pathlib.Path(shutil.copy(text, folder / f"{place}-{text.name}")) for place in range(number)]
+
+
+def measure_speed(arguments, folder):
+    """Prints a line a run, and one of the rate a core."""
+    print("| text | workers | seconds | CPU seconds | peak memory | each worker |\n|---|---|---|---|---|---|")
+    texts = copies_of(arguments.text, arguments.copies, folder / "texts")
+    for workers in arguments.workers:
+        results = []
+        for part in (texts[:1], texts):
+            result = make_records(arguments.vocabulary, part, folder / "out", "--pack", "--workers", workers)
+            result["text_bytes"] = sum(source["bytes"] for source in result["sources"])
+            results.append(result)
+            memory = [result["peak_memory_bytes"], (result["worker_peak_memory_bytes"] or 0) * (workers > 1)]
+            print(
+                f"| {result['text_bytes'] / 1e6:,.0f} MB | {workers} | {result['wall_seconds']:.1f} | "
+                f"{result['cpu_seconds']:.1f} | {memory[0] / 1e6:,.0f} MB | {memory[1] / 1e6:,.0f} MB |",
+                flush=True,
+            )
+        short, long = results
+        num_bytes, seconds = (long[name] - short[name] for name in ("text_bytes", "cpu_seconds"))
+        peaks = [max(r["peak_memory_bytes"], r["worker_peak_memory_bytes"] or 0) for r in results]
+        wall = long["wall_seconds"] - short["wall_seconds"]
+        print(
+            f"\n{workers} workers: {num_bytes / 1e6 / seconds:.1f} MB/s a core, {num_bytes / 1e6 / wall:.1f} MB/s in "
+            f"all; peak memory {peaks[1] / peaks[0] - 1:+.1%}\n",
+            flush=True,
+        )
+
+
+def measure_packing(arguments, folder):
+    """Prints what share of the pieces is real for each number of examples that a row may hold."""
+    print("| examples a row, at most | rows | real pieces |\n|---|---|---|")
+    for limit in EXAMPLES_A_ROW:
+        options = ["--pack", "--max-examples-a-row", limit, "--workers", "1"]
+        result = make_records(arguments.vocabulary, [arguments.text], folder / "out", *options)
+        share = result["num_tokens"] / result["num_rows"] / result["max_sequence_length"]
+        print(f"| {limit} | {result['num_rows']:,} | {share:.2%} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vocabulary", type=pathlib.Path)
+    parser.add_argument("text", type=pathlib.Path)
+    parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--packing", action="store_true", help="measure what packing saves, too")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measure_speed(arguments, pathlib.Path(folder))
+        if arguments.packing:
+            measure_packing(arguments, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""`fill_mask`: what a model would write in the place of [MASK]."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from keras import ops
+
+from bert_keras.errors import InputError
+from bert_keras.modeling import (
+    BertClassifier,
+    BertEmbedder,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+    ElectraPretrainer,
+)
+from bert_keras.modeling.masked_lm import MaskedLMModel
+from bert_keras.pipelines.packing import pack_tokens
+from bert_keras.pipelines.tokenizer import BertTokenizer, text_array
+
+_MASK = "[MASK]"
+_BATCH_SIZE = 32  # texts; each mask takes a row of the vocabulary, 122 kB
+_OTHER_HEADS = {
+    BertEncoder: "no head",
+    BertClassifier: "a classification head",
+    BertTokenClassifier: "a token-classification head",
+    BertQuestionAnswerer: "a question-answering head",
+    BertEmbedder: "an embedding head",
+    ElectraPretrainer: "ELECTRA's head for replaced tokens and no generator",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Filling:
+    """One proposal for one [MASK].
+
+    Attributes:
+        piece: the piece, as the vocabulary has it ("##s" continues a word).
+        token_id: its id.
+        probability: the model's, from 0 to 1, over the whole vocabulary.
+        text: the text with the piece in the place of this [MASK]; others stay.
+    """
+
+    piece: str
+    token_id: int
+    probability: float
+    text: str
+
+
+def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Filling]]]:
+    """Proposes pieces for every [MASK] of every text. Several masks of a text are filled independently.
+
+    The probabilities are those of transformers' `pipeline("fill-mask")`.
+
+    Args:
+        model: a model with a masked-LM head: `BertMaskedLM`, `BertPretrainer`, or an `ElectraPretrainer` with its
+            generator.
+        tokenizer: the model's.
+        texts: each with one [MASK] or more; the other special tokens may be written in it too.
+        top_k: how many proposals, the likeliest first.
+
+    Returns:
+        For each text, for each of its masks in their order, `top_k` `Filling`s.
+
+    Raises:
+        InputError: the model has no masked-LM head or another vocabulary, or a text has no [MASK] or is too long.
+
+    Example:
+        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
+        >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].piece
+        'capital'
+    """
+    masked_lm = _masked_lm_of(model)
+    config = masked_lm.encoder.config
+    if tokenizer.vocabulary_size != config.vocabulary_size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocabulary_size} pieces, the model {config.vocabulary_size}; expected the "
+            "model's own tokenizer: load both from one folder"
+        )
+    if not 1 <= top_k <= config.vocabulary_size:
+        raise InputError(f"top_k is {top_k}; expected 1 to {config.vocabulary_size}, the pieces of the vocabulary")
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in text_array(texts)]
+    tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
+    masks = [np.flatnonzero(np.equal(ids, tokenizer.mask_id)) for ids in tokens.token_ids.to_list()]
+    _check_texts(texts, masks, tokens.token_ids.row_lengths().numpy() + 2, config.max_sequence_length)
+    ranges = list(zip(tokens.starts.to_list(), tokens.ends.to_list(), strict=True))
+    filled = []
+    for start in range(0, len(texts), _BATCH_SIZE):
+        batch = slice(start, start + _BATCH_SIZE)
+        best = _best(masked_lm, tokenizer, tokens.token_ids[batch], masks[batch], top_k)
+        for text, places, (starts, ends), of_text in zip(texts[batch], masks[batch], ranges[batch], best, strict=True):
+            filled.append(
+                [
+                    [_filling(tokenizer, text, starts[place], ends[place], *proposal) for proposal in of_mask]
+                    for place, of_mask in zip(places, of_text, strict=True)
+                ]
+            )
+    return filled
+
+
+def _masked_lm_of(model) -> MaskedLMModel:
+    """Returns the model that has the head, or says which head there is."""
+    if isinstance(model, ElectraPretrainer) and model.generator is not None:
+        return model.generator
+    if isinstance(model, MaskedLMModel):
+        return model
+    head = _OTHER_HEADS.get(type(model), "another head")
+    raise InputError(
+        f"a {type(model).__name__} has {head}; expected a masked-LM head: load a folder of BertMaskedLM or "
+        "BertPretrainer (BertForMaskedLM, BertForPreTraining, ElectraForMaskedLM)"
+    )
+
+
+def _check_texts(texts: list[str], masks: list[np.ndarray], lengths: np.ndarray, max_sequence_length: int) -> None:
+    if not texts:
+        raise InputError(f"there are no texts to fill; expected one or more with a {_MASK}")
+    for number, (text, places, length) in enumerate(zip(texts, masks, lengths, strict=True), 1):
+        shown = text if len(text) < 60 else text[:60] + "..."
+        if not len(places):
+            raise InputError(f"text {number} ({shown!r}) has no {_MASK}; expected one or more: write it for the word")
+        if length > max_sequence_length:
+            raise InputError(
+                f"text {number} ({shown!r}) has {length} pieces with [CLS] and [SEP]; the model reads "
+                f"{max_sequence_length} at most: cut the text around its {_MASK}"
+            )
+
+
+def _best(masked_lm, tokenizer: BertTokenizer, token_ids, masks: list[np.ndarray], top_k: int):
+    """Returns for each text and each of its masks the likeliest (id, probability) pairs."""
+    features = pack_tokens(
+        token_ids,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
+        max_sequence_length=masked_lm.encoder.config.max_sequence_length,
+    )
+    positions = np.zeros((len(masks), max(map(len, masks))), np.int32)
+    for row, places in zip(positions, masks, strict=True):
+        row[: len(places)] = places + 1  # [CLS] comes first
+    inputs = {**{name: value.numpy() for name, value in features.items()}, "mask_positions": positions}
+    probabilities = ops.softmax(masked_lm(inputs, training=False)["mlm_logits"], axis=-1)
+    values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))  # (B, M, k)
+    return [
+        [list(zip(ids[row][slot], values[row][slot], strict=True)) for slot in range(len(places))]
+        for row, places in enumerate(masks)
+    ]
+
+
+def _filling(tokenizer: BertTokenizer, text: str, start: int, end: int, token_id: int, probability: float) -> Filling:
+    piece = tokenizer.vocabulary[token_id]
+    before = text[:start].rstrip() if piece.startswith("##") else text[:start]
+    return Filling(piece, token_id, probability, before + piece.removeprefix("##") + text[end:])

@@ -1,0 +1,67 @@
+"""Say which words a model would write in the place of [MASK]."""
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+
+from bert_keras.cli.checks import check_exists, positive_integer
+from bert_keras.cli.quiet import load_tensorflow
+from bert_keras.cli.report import print_result, print_settings
+from bert_keras.errors import InputError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", type=pathlib.Path, metavar="MODEL", help="any BERT folder with a masked-LM head and a vocabulary"
+    )
+    parser.add_argument(
+        "texts", nargs="+", metavar="TEXT", help="a text with [MASK] in it, in quotes; - for lines of standard input"
+    )
+    parser.add_argument(
+        "--top-k", type=positive_integer, default=5, help="how many proposals for each [MASK] (default %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    check_exists(arguments.model, "a checkpoint folder")
+    texts = list(_texts(arguments.texts))
+    load_tensorflow()
+    from bert_keras.checkpoints import load, load_tokenizer
+    from bert_keras.checkpoints.mask_filling import fill_mask
+
+    model, tokenizer = load(arguments.model), load_tokenizer(arguments.model)
+    if tokenizer is None:
+        raise InputError(f"{arguments.model} has no vocab.txt; expected a folder with its vocabulary: copy it there")
+    name = f"{arguments.model} ({type(model).__name__}, {model.count_params():,} parameters)"
+    print_settings("fill-mask", {"model": name, "texts": len(texts), "top_k": arguments.top_k})
+    filled = fill_mask(model, tokenizer, texts, top_k=arguments.top_k)
+    result = [
+        {"text": text, "masks": [[dataclasses.asdict(filling) for filling in of_mask] for of_mask in masks]}
+        for text, masks in zip(texts, filled, strict=True)
+    ]
+    tables = "\n\n".join(_table(text, masks) for text, masks in zip(texts, filled, strict=True))
+    print_result(tables, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
+
+
+def _texts(arguments: list[str]):
+    """Yields the texts; "-" stands for the lines of standard input that are not blank."""
+    for text in arguments:
+        if text != "-":
+            yield text
+            continue
+        lines = [line.strip() for line in sys.stdin]
+        if not any(lines):
+            raise InputError("standard input has no text; expected lines with [MASK] in them: pipe them in")
+        yield from filter(None, lines)
+
+
+def _table(text: str, masks: list) -> str:
+    """Returns the proposals for the masks of a text, one a line."""
+    lines = [text]
+    for number, fillings in enumerate(masks, 1):
+        if len(masks) > 1:
+            lines.append(f"  [MASK] {number} of {len(masks)}")
+        width = max(len(filling.piece) for filling in fillings)
+        lines += [f"  {filling.probability:6.1%}  {filling.piece:<{width}}  {filling.text}" for filling in fillings]
+    return "\n".join(lines)

@@ -1,0 +1,219 @@
+"""Pretraining on records, through `model.fit`: what a `Pretraining` run says, done."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_keras.checkpoints import load
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
+from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.memory import keep_freed_memory
+from bert_keras.training.optimizers import make_optimizer
+from bert_keras.training.phases import PhasePlan
+from bert_keras.training.recipes import Pretraining
+from bert_keras.training.schedules import TimedLearningRate
+
+_WITHOUT_END = 10**9  # batches, where the clock says when to stop
+MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrained:
+    """What a pretraining gave.
+
+    Attributes:
+        model: `BertPretrainer`, `BertMaskedLM` or `ElectraPretrainer`.
+        tokenizer: the records' own.
+        metrics: losses and accuracies, the mean over the last 50 steps; `held_out_...` are those on held-out records.
+        log: one JSON object a line, see `TrainingLog`.
+    """
+
+    model: keras.Model
+    tokenizer: BertTokenizer
+    metrics: Mapping[str, float]
+    log: str
+
+
+def pretrain(
+    run: Pretraining,
+    folders: Sequence[str | os.PathLike],
+    *,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
+) -> Pretrained:
+    """Trains a model on records.
+
+    Args:
+        run: all settings.
+        folders: a records folder for each of `run.records.max_sequence_lengths`.
+        callbacks: handed to `model.fit`, once a phase.
+        listeners: called with each line of the log, see `TrainingLog`.
+
+    Raises:
+        InputError: the records are not those that the run asks for, are damaged, or are too few; or the loss
+            became infinite or not a number: the message says at which step.
+
+    Example:
+        >>> run = Pretraining.resolve(overrides={"model.preset": "tiny", "budget.steps": 1000})
+        >>> # bk.save(pretrain(run, ["records"]).model, ...)
+    """
+    manifests = [read_manifest(folder) for folder in folders]
+    run.check_records(manifests, [os.fspath(folder) for folder in folders])
+    tokenizer = BertTokenizer.from_checkpoint(folders[0])
+    num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
+    plans = run.plan(num_rows)
+    keep_freed_memory()
+    keras.utils.set_random_seed(run.seed)
+    model = build_model(run, tokenizer.vocabulary_size)
+    parts = run.batches.accumulation_steps
+    stretches = run.stretches(num_rows)
+    optimizer = make_optimizer(
+        run.optimizer, None if plans[0].num_steps is None else stretches, accumulation_steps=parts
+    )
+    jit_compile = run.speed.jit_compile if run.speed.jit_compile != "auto" else True
+    model.compile(optimizer, jit_compile=jit_compile, steps_per_execution=run.speed.steps_per_execution)
+    log = TrainingLog(0.0, parts, tuple(listeners))
+    watchers = [FiniteLoss(parts), log, *callbacks]
+    for plan, clock in zip(plans, _clocks(run, plans, stretches), strict=True):
+        counts = manifests[plan.records]["splits"]["train"]
+        log.change_rows(plan.micro_batch_size * counts["num_tokens"] / counts["num_rows"])
+        batches = _Batches(run, plan, folders[plan.records], manifests[plan.records], tokenizer)
+        num_batches = _WITHOUT_END if plan.num_steps is None else plan.num_steps * parts
+        stop = StopAfter(num_batches) if clock is None else clock
+        _fit(model, batches, num_batches, run, [stop, *watchers])
+    return Pretrained(model, tokenizer, log.metrics(), log.to_json_lines())
+
+
+def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
+    """Builds the model of a run, or loads the one that it starts from.
+
+    Raises:
+        InputError: the folder to start from holds another kind of model, or one of another size.
+    """
+    length = max(run.records.max_sequence_lengths)
+    with _dtype_policy(run.model.dtype_policy):
+        if run.model.start_from is not None:
+            return _loaded(run, vocabulary_size, length)
+        config = run.model.bert_config(vocabulary_size, length)
+        if run.model.objective == "electra":
+            encoder = BertEncoder(config, pooler=False, name="encoder")
+            return ElectraPretrainer(encoder, run.model.generator_config(config))
+        pooler = run.model.objective == "bert"
+        return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
+
+
+def _loaded(run: Pretraining, vocabulary_size: int, length: int):
+    folder, wanted = run.model.start_from, MODELS[run.model.objective]
+    model = load(folder)
+    if type(model) is not wanted and wanted is ElectraPretrainer:
+        raise InputError(f"{folder} holds a {type(model).__name__}; expected an ElectraPretrainer to go on from")
+    if type(model) is not wanted:
+        model = wanted.from_checkpoint(folder)
+    config: BertConfig = model.encoder.config
+    if config.vocabulary_size != vocabulary_size or config.max_sequence_length < length:
+        raise InputError(
+            f"{folder} has {config.vocabulary_size:,} pieces and reads {config.max_sequence_length} a row, the records "
+            f"{vocabulary_size:,} and {length}: make records with its own vocab.txt, and rows that are no longer"
+        )
+    return model
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batches:
+    """The batches of one phase."""
+
+    run: Pretraining
+    plan: PhasePlan
+    folder: str | os.PathLike
+    manifest: Mapping
+    tokenizer: BertTokenizer
+
+    def train(self) -> tf.data.Dataset:
+        return self._made(self.plan.micro_batch_size, split="train", epochs=None, masking=self.run.batches.masking)
+
+    def held_out(self) -> tf.data.Dataset | None:
+        """The same batches at every evaluation; None where nothing was held out."""
+        num_rows = self.manifest["splits"]["held_out"]["num_rows"]
+        if not num_rows:
+            return None
+        size = min(self.plan.micro_batch_size, num_rows)
+        batches = self._made(size, split="held_out", epochs=1, masking="static", shuffle=False)
+        return batches.take(self.run.evaluation.num_batches)
+
+    def _made(self, batch_size: int, **arguments) -> tf.data.Dataset:
+        settings = self.run.batches
+        batches = pretraining_batches(
+            self.folder,
+            self.tokenizer,
+            batch_size=batch_size,
+            seed=self.run.seed,
+            mask_unit=settings.mask_unit,
+            mask_rate=settings.mask_rate,
+            replace_rates=settings.replace_rates,
+            max_predictions=self.plan.max_predictions,
+            max_sequence_length=self.plan.max_sequence_length,
+            **arguments,
+        )
+        return batches if self.run.model.objective == "bert" else batches.map(_without_sentences)
+
+
+def _without_sentences(features: dict, labels: dict) -> tuple[dict, dict]:
+    """Leaves out what only a sentence objective reads."""
+    features = {name: value for name, value in features.items() if name != "pack_starts"}
+    return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
+
+
+def _fit(model, batches: _Batches, num_batches: int, run: Pretraining, callbacks: list) -> None:
+    """Trains for so many batches, in epochs from one evaluation to the next."""
+    every = run.evaluation.every_steps * run.batches.accumulation_steps or num_batches
+    model.fit(
+        batches.train(),
+        epochs=-(-num_batches // every),
+        steps_per_epoch=min(every, num_batches),
+        validation_data=batches.held_out(),
+        callbacks=callbacks,
+        shuffle=False,
+        verbose=0,
+    )
+
+
+def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[TimedLearningRate | None]:
+    """Yields for each phase what ends it by the clock; None where steps do."""
+    if plans[0].seconds is None:
+        yield from [None] * len(plans)
+        return
+    stretches = iter(stretches)
+    done = 0.0
+    for plan in plans:
+        if plan is plans[0] or plan.rewarm:
+            peak, seconds = next(stretches)
+            done = 0.0
+        yield TimedLearningRate(
+            run.optimizer.schedule,
+            peak,
+            seconds,
+            run.optimizer.warmup_rate,
+            power=run.optimizer.power,
+            seconds_done=done,
+            stop_seconds=done + plan.seconds,
+        )
+        done += plan.seconds
+
+
+@contextlib.contextmanager
+def _dtype_policy(name: str) -> Iterator[None]:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -1,0 +1,97 @@
+"""`manifest.json`: what a folder of records holds, how it was made, and by what it is known again."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable
+
+from bert_keras.errors import InputError
+from bert_keras.files import check_digest, read_json
+from bert_keras.pipelines.records.blocks import SPLITS
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+
+FORMAT = "bert_keras.pretraining_records"
+FORMAT_VERSION = 2
+MANIFEST = "manifest.json"
+COUNTS = ("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens", "num_positive_labels")
+
+_TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
+_SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
+
+
+def make_manifest(
+    settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str, sources: list[dict], shards: Iterable[dict]
+) -> dict:
+    """Returns the manifest of shards, whose own dicts have `COUNTS`, a name, a split, a hash and a size."""
+    shards = list(shards)
+    by_split = {split: [shard for shard in shards if shard["split"] == split] for split in SPLITS}
+    kept = ("name", "split", "num_rows", "num_examples", "sha256", "bytes")
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **_sums(shards),
+        **dataclasses.asdict(settings),
+        "sentences": sentences,
+        **tokenizer.identity,
+        "splits": {split: _sums(of_split) for split, of_split in by_split.items()},
+        "sources": sources,
+        "shards": [{key: shard[key] for key in kept} for split in SPLITS for shard in by_split[split]],
+    }
+
+
+def read_manifest(folder: str | os.PathLike, *, tokenizer=None) -> dict:
+    """Reads the manifest of a records folder and checks that every shard is what was written.
+
+    Args:
+        folder: what `write_records` published.
+        tokenizer: the `BertTokenizer` of the model to train; it must be the one the records were made with.
+
+    Returns:
+        The settings by the names of `RecordSettings`; `COUNTS`, and under `splits` the same for "train" and "held_out";
+        `sources`; `shards`, each with `name`, `split`, `num_rows`, `num_examples`, `sha256` and `bytes`.
+
+    Raises:
+        InputError: this is no records folder, a shard is missing or changed, or the tokenizer is another one.
+    """
+    path = pathlib.Path(folder) / MANIFEST
+    manifest = read_json(path)
+    if manifest.get("format") != FORMAT or manifest.get("format_version") != FORMAT_VERSION:
+        raise InputError(
+            f"{path} has format {manifest.get('format')!r}, version {manifest.get('format_version')!r}; expected "
+            f"{FORMAT!r}, version {FORMAT_VERSION}: write the records again with this version of bert-keras"
+        )
+    expected = (*COUNTS, *_SETTINGS, *_TOKENIZER_FACTS, "splits", "sources", "shards")
+    if missing := [key for key in expected if key not in manifest]:
+        raise InputError(f"{path} lacks {', '.join(missing)}: copy the folder again, or write the records again")
+    if tokenizer is not None:
+        _check_tokenizer(manifest, tokenizer, path)
+    for shard in manifest["shards"]:
+        check_digest(path.parent / shard["name"], shard)
+    return manifest
+
+
+def shard_paths(folder: str | os.PathLike, manifest: dict, split: str = "train") -> list[str]:
+    """Returns the paths of a split's shards in the order of the text; none if nothing was held out.
+
+    Raises:
+        InputError: there is no split of that name.
+    """
+    if split not in SPLITS:
+        raise InputError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
+    return [str(pathlib.Path(folder) / shard["name"]) for shard in manifest["shards"] if shard["split"] == split]
+
+
+def _sums(shards: list[dict]) -> dict:
+    return {name: sum(shard[name] for shard in shards) for name in COUNTS}
+
+
+def _check_tokenizer(manifest: dict, tokenizer, path: pathlib.Path) -> None:
+    facts = TokenizerFacts.of(tokenizer).identity
+    if differing := [
+        f"{name} {manifest[name]} there, {here} here" for name, here in facts.items() if manifest[name] != here
+    ]:
+        raise InputError(
+            f"{path}: the records were made with another tokenizer ({'; '.join(differing)}): "
+            "use the vocabulary they were made with, or write them again with this one"
+        )

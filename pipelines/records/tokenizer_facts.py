@@ -1,0 +1,86 @@
+"""What a tokenizer is, without the tokenizer: to save it, to know it again, and to make it in another process.
+
+A `BertTokenizer` brings TensorFlow along, 0.5 GB and seconds, which the process that only reads text can do without.
+"""
+
+import dataclasses
+import hashlib
+import os
+
+from bert_keras.pipelines.text_rules import TextRules
+from bert_keras.pipelines.tokenizer_folder import write_settings
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, vocabulary_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerFacts:
+    """The arguments of a `BertTokenizer`.
+
+    Attributes:
+        vocabulary: the pieces in the order of their ids.
+        rules: how text becomes words.
+        additional_special_tokens: those past BERT's five.
+        max_sequence_length: the longest input of its model, or None.
+
+    Raises:
+        InputError: the vocabulary lacks a special token or is no vocabulary.
+    """
+
+    vocabulary: tuple[str, ...]
+    rules: TextRules = dataclasses.field(default_factory=TextRules)
+    additional_special_tokens: tuple[str, ...] = ()
+    max_sequence_length: int | None = None
+
+    def __post_init__(self):
+        check_vocabulary(self.vocabulary)
+
+    @classmethod
+    def of(cls, tokenizer) -> "TokenizerFacts":
+        """Returns the facts of a `BertTokenizer`, or the facts that it is given."""
+        if isinstance(tokenizer, cls):
+            return tokenizer
+        more = tuple(tokenizer.special_tokens[len(SPECIAL_TOKENS) :])
+        return cls(tuple(tokenizer.vocabulary), tokenizer.rules, more, tokenizer.max_sequence_length)
+
+    @property
+    def arguments(self) -> dict:
+        """The arguments of `BertTokenizer`."""
+        return {
+            "vocabulary": self.vocabulary,
+            **dataclasses.asdict(self.rules),
+            "additional_special_tokens": self.additional_special_tokens,
+            "max_sequence_length": self.max_sequence_length,
+        }
+
+    @property
+    def identity(self) -> dict:
+        """What a manifest knows a tokenizer by: `lowercase`, `vocabulary_size` and `vocabulary_sha256`."""
+        return {
+            "lowercase": self.rules.lowercase,
+            "vocabulary_size": len(self.vocabulary),
+            "vocabulary_sha256": hashlib.sha256(vocabulary_bytes(self.vocabulary)).hexdigest(),
+        }
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of everything: equal tokenizers give equal ids."""
+        return hashlib.sha256(repr(sorted(self.arguments.items())).encode()).hexdigest()
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes the files that `BertTokenizer.save` writes."""
+        write_settings(folder, self)
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """All special tokens, BERT's first."""
+        return (*SPECIAL_TOKENS, *self.additional_special_tokens)
+
+    @property
+    def cls_id(self) -> int:
+        """The id of [CLS]."""
+        return self.vocabulary.index("[CLS]")
+
+    @property
+    def sep_id(self) -> int:
+        """The id of [SEP]."""
+        return self.vocabulary.index("[SEP]")

@@ -1,0 +1,214 @@
+"""`fill-mask` proposes what transformers' pipeline proposes, in the text as it was written."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+
+WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()  # as in conftest.py
+TEXTS = [
+    "The cat [MASK] on a mat.",
+    "[MASK]",
+    "[MASK]s every dog [MASK],[MASK] hat",
+    "the zebra [SEP] [MASK] cat [PAD] off",
+    "A red hat and [MASK]",
+]
+SIZES = {
+    "vocab_size": 5 + len(WORDS),
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "max_position_embeddings": 19,
+}
+
+
+@pytest.fixture(scope="module")
+def make_folder(tokenizer, tmp_path_factory):
+    """A function that writes a folder of transformers with weights drawn anew, and our tokenizer's files."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+
+    def make(class_name, **changes):
+        folder = tmp_path_factory.mktemp("twin") / class_name
+        config_class = transformers.ElectraConfig if class_name.startswith("Electra") else transformers.BertConfig
+        model = getattr(transformers, class_name)(config_class(**{**SIZES, **changes}))
+        generator = torch.Generator().manual_seed(11)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+                weight.copy_(center + torch.randn(weight.shape, generator=generator) * 0.3)
+        model.save_pretrained(folder)
+        tokenizer.save(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def folder(make_folder):
+    return make_folder("BertForMaskedLM")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "changes"),
+    [("BertForMaskedLM", {}), ("BertForPreTraining", {}), ("ElectraForMaskedLM", {"embedding_size": 12})],
+)
+def test_proposals_are_those_of_transformers(class_name, changes, make_folder):
+    import transformers
+
+    folder = make_folder(class_name, **changes)
+    model_class = transformers.AutoModelForMaskedLM
+    pipeline = transformers.pipeline(
+        "fill-mask",
+        model=model_class.from_pretrained(folder),
+        tokenizer=transformers.AutoTokenizer.from_pretrained(folder),
+    )
+    filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), TEXTS, top_k=7)
+    assert [len(masks) for masks in filled] == [1, 1, 3, 1, 1]
+    scores = set()
+    for text, masks in zip(TEXTS, filled, strict=True):
+        expected = pipeline(text, top_k=7)
+        expected = [expected] if isinstance(expected[0], dict) else expected
+        for ours, theirs in zip(masks, expected, strict=True):
+            assert [(one.token_id, one.piece) for one in ours] == [(one["token"], one["token_str"]) for one in theirs]
+            # measured: 6e-7
+            np.testing.assert_allclose(
+                [one.probability for one in ours], [one["score"] for one in theirs], rtol=0, atol=5e-6
+            )
+            scores |= {round(one.probability, 3) for one in ours}
+    assert len(scores) > 20, "the probabilities are too much alike to tell anything"
+
+
+def test_texts_do_not_depend_on_each_other_and_large_batches_keep_their_order(folder):
+    model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
+    texts = [f"{'the ' * (number % 11)}[MASK]{' [MASK]' * (number % 3)}" for number in range(71)]
+    together = bk.fill_mask(model, tokenizer, texts, top_k=2)
+    for text, masks in list(zip(texts, together, strict=True))[::10]:
+        [alone] = bk.fill_mask(model, tokenizer, [text], top_k=2)
+        assert [[one.piece for one in of_mask] for of_mask in alone] == [
+            [one.piece for one in of_mask] for of_mask in masks
+        ]
+        np.testing.assert_allclose(
+            [[one.probability for one in of_mask] for of_mask in alone],
+            [[one.probability for one in of_mask] for of_mask in masks],
+            rtol=0,
+            atol=2e-6,  # measured: 3e-7
+        )
+
+
+def test_the_text_stays_as_it_was_written_but_for_the_mask(folder):
+    model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
+    [[first, second]] = bk.fill_mask(
+        model, tokenizer, ["  The CAFÉ \t[MASK]; [MASK]s!"], top_k=tokenizer.vocabulary_size
+    )
+    assert {one.piece for one in first} == set(tokenizer.vocabulary)
+    assert sum(one.probability for one in first) == pytest.approx(1)
+    texts = {one.piece: one.text for one in first}
+    assert texts["red"] == "  The CAFÉ \tred; [MASK]s!"
+    assert texts["##ed"] == "  The CAFÉed; [MASK]s!"
+    assert {one.piece: one.text for one in second}["hat"] == "  The CAFÉ \t[MASK]; hats!"
+
+
+def test_an_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
+    config = bk.BertConfig(
+        vocabulary_size=tokenizer.vocabulary_size,
+        num_layers=2,
+        num_heads=3,
+        hidden_dim=24,
+        intermediate_dim=40,
+        max_sequence_length=19,
+    )
+    encoder = bk.BertEncoder(config, pooler=False)
+    model = bk.ElectraPretrainer(encoder, generator_config=config)
+    assert bk.fill_mask(model, tokenizer, TEXTS[:1]) == bk.fill_mask(model.generator, tokenizer, TEXTS[:1])
+    with pytest.raises(
+        bk.InputError, match="ElectraPretrainer has ELECTRA's head for replaced tokens and no generator"
+    ):
+        bk.fill_mask(bk.ElectraPretrainer(encoder), tokenizer, TEXTS[:1])
+
+
+def test_settings_that_cannot_be_met_are_refused(folder, tokenizer):
+    model = bk.load(folder)
+    with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
+        bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
+    with pytest.raises(bk.InputError, match="the tokenizer has 25 pieces, the model 24"):
+        bk.fill_mask(model, bk.BertTokenizer([*tokenizer.vocabulary, "new"]), TEXTS)
+    with pytest.raises(bk.InputError, match="there are no texts to fill"):
+        bk.fill_mask(model, tokenizer, [])
+    with pytest.raises(bk.InputError, match="was given one text"):
+        bk.fill_mask(model, tokenizer, "[MASK]")
+
+
+FAULTS = {
+    "a folder that does not exist": (["nothing", "[MASK]"], "nothing does not exist; expected a checkpoint folder"),
+    "a text without a mask": (
+        ["twin", "a [MASK]", "the cat sat"],
+        r"text 2 \('the cat sat'\) has no \[MASK\]; expected one or more: write it for the word",
+    ),
+    "a text that is too long": (
+        ["twin", "[MASK]" + " the" * 17],
+        r"text 1 .* has 20 pieces with \[CLS\] and \[SEP\]; the model reads 19 at most: cut the text",
+    ),
+    "a model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
+    "no standard input": (["twin", "-"], "standard input has no text"),
+}
+
+
+@pytest.fixture
+def workplace(tmp_path, folder, checkpoint, monkeypatch):
+    (tmp_path / "twin").symlink_to(folder)
+    (tmp_path / "checkpoint").symlink_to(checkpoint)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, capsys):
+    command, message = FAULTS[fault]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n \n"))
+    assert main(["fill-mask", *command]) == 2
+    last_line = capsys.readouterr().err.strip().split("\n")[-1]
+    assert last_line.startswith("bert-keras fill-mask: ")
+    assert re.search(message, last_line)
+
+
+def test_a_classifier_says_which_head_it_has(workplace, tokenizer, checkpoint, capsys):
+    bk.save(bk.BertClassifier.from_checkpoint(checkpoint, num_classes=3), tokenizer, workplace / "classifier")
+    assert main(["fill-mask", "classifier", "[MASK]"]) == 2
+    assert "a BertClassifier has a classification head; expected a masked-LM head" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys):
+    folder = make_folder("BertForMaskedLM")
+    (folder / "vocab.txt").unlink()
+    assert main(["fill-mask", str(folder), "[MASK]"]) == 2
+    assert "has no vocab.txt" in capsys.readouterr().err
+
+
+def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, capsys):
+    assert main(["fill-mask", "twin", "The [MASK] sat.", "a [MASK] [MASK]", "--top-k", "3"]) == 0
+    printed = capsys.readouterr()
+    assert re.search(r"bert-keras fill-mask\n  model +twin \(BertMaskedLM, [\d,]+ parameters\)", printed.err)
+    proposal = r"  +\d+\.\d%  \S+ +"
+    first = rf"The \[MASK\] sat\.\n({proposal}The ?\S+ sat\.\n){{3}}"
+    second = rf"a \[MASK\] \[MASK\]\n  \[MASK\] 1 of 2\n({proposal}a.*\n){{3}}  \[MASK\] 2 of 2\n({proposal}a.*\n){{3}}"
+    assert re.fullmatch(f"{first}\n{second}", printed.out)
+
+
+def test_json_holds_what_python_gives_also_for_standard_input(workplace, folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("the [MASK] ran\n\n  [MASK] hat \n"))
+    assert main(["fill-mask", "twin", "a [MASK]", "-", "--top-k", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    texts = ["a [MASK]", "the [MASK] ran", "[MASK] hat"]
+    assert [entry["text"] for entry in result["texts"]] == texts
+    filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), texts, top_k=2)
+    for entry, masks in zip(result["texts"], filled, strict=True):
+        assert entry["masks"] == [[vars(one) for one in of_mask] for of_mask in masks]

@@ -1,0 +1,34 @@
+"""ELECTRA's generator draws words by their probability."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.modeling.electra import sample_ids
+
+NUM_DRAWS = 200_000
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("size", [3, 128, 300])
+def test_ids_are_drawn_by_their_softmax(size, jit_compile):
+    logits = np.random.default_rng(size).normal(0, 2, (1, 1, size)).astype("float32")
+    draw = tf.function(lambda logits: sample_ids(logits, tf.constant([3, 5], tf.uint32)), jit_compile=jit_compile)
+    ids = draw(tf.repeat(tf.constant(logits), NUM_DRAWS, axis=1)).numpy()[0]
+    expected = np.exp(logits[0, 0].astype("float64"))
+    expected *= NUM_DRAWS / expected.sum()
+    counts = np.bincount(ids, minlength=size)
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    degrees = size - 1
+    assert abs(chi_square - degrees) < 4 * np.sqrt(2 * degrees) + 4
+    assert len(counts) == size
+
+
+def test_a_word_without_probability_is_not_drawn_and_the_seed_decides():
+    logits = np.full((2, 50, 200), -1e4, "float32")
+    logits[..., 130] = 0.0
+    assert (sample_ids(tf.constant(logits), tf.constant([1, 2], tf.uint32)).numpy() == 130).all()
+    flat = tf.zeros((2, 50, 200))
+    draws = [sample_ids(flat, tf.constant([1, counter], tf.uint32)).numpy() for counter in (1, 1, 2)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).mean() > 0.9

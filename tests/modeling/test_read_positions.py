@@ -1,0 +1,77 @@
+"""What nobody reads is not computed, and what is read is what it was."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+TOLERANCE = 1e-5  # measured: 2.2e-6
+POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
+
+
+def packed(batch):
+    """The batch with its rows cut into two examples each."""
+    places = np.arange(batch["token_ids"].shape[1])
+    return {**batch, "pack_ids": ((places > 2) + 1).astype("int32") * batch["padding_mask"]}
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("layout", [dict, packed], ids=["plain", "packed"])
+@pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"embedding_dim": 22}], ids=str)
+def test_the_vectors_at_positions_are_those_of_the_whole_sequence(layout, changes, jit_compile, make_model, make_batch):
+    encoder, batch = make_model("encoder_without_pooler", **changes), layout(make_batch())
+    read = tf.function(lambda: encoder(batch, read_positions=POSITIONS), jit_compile=jit_compile)()
+    assert list(read) == ["sequence_output"]
+    whole = encoder(batch)["sequence_output"].numpy()
+    wanted = np.take_along_axis(whole, POSITIONS[:, :, None], axis=1)
+    np.testing.assert_allclose(read["sequence_output"], wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classifier", "classifier_without_pooler"])
+def test_a_head_gives_the_same_with_and_without_what_it_does_not_read(kind, make_model, make_batch, run):
+    slots = ["mask_positions"] if kind in ("pretrainer", "masked_lm") else []
+    model, batch = make_model(kind), make_batch("token_ids", "padding_mask", "segment_ids", *slots)
+    read, whole = run(model, batch), run(model, batch, return_hidden_states=True, return_attention_scores=True)
+    assert set(whole) - set(read) == {"hidden_states", "attention_scores"}
+    for name, value in read.items():
+        np.testing.assert_allclose(value, whole[name], rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+def test_gradients_are_those_of_the_whole_sequence(make_model, make_batch):
+    encoder, batch = make_model("encoder_without_pooler"), make_batch()
+    factors = np.random.default_rng(4).normal(size=(3, 3, 30)).astype("float32")
+
+    def gradients(vectors_of):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(vectors_of() * factors)
+        return tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
+
+    read = gradients(lambda: encoder(batch, read_positions=POSITIONS)["sequence_output"])
+    whole = gradients(lambda: tf.gather(encoder(batch)["sequence_output"], POSITIONS, batch_dims=1))
+    for ours, theirs, weight in zip(read, whole, encoder.trainable_weights, strict=True):
+        ours, theirs = tf.convert_to_tensor(ours), tf.convert_to_tensor(theirs)
+        scale = max(1.0, float(tf.reduce_max(tf.abs(theirs))))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE * scale, err_msg=weight.path)
+
+
+def test_less_is_computed(make_model, make_batch):
+    """XLA counts fewer operations where few positions are read."""
+    encoder, batch = make_model("encoder_without_pooler", num_layers=1), make_batch()
+
+    def flops(**options):
+        function = tf.function(lambda ids: encoder({**batch, "token_ids": ids}, **options)["sequence_output"])
+        graph = function.get_concrete_function(tf.constant(batch["token_ids"])).graph
+        options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+        options["output"] = "none"
+        return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
+
+    assert flops(read_positions=POSITIONS) < 0.6 * flops()
+
+
+def test_keras_functional_use_still_works(make_model):
+    encoder = make_model("encoder")
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
+    model = keras.Model(inputs, encoder(inputs)["pooled_output"])
+    ids = np.array([[2, 17, 30, 3]], "int32")
+    features = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    np.testing.assert_allclose(model(features), encoder(features)["pooled_output"], rtol=0, atol=TOLERANCE)

@@ -1,0 +1,56 @@
+"""Documents whose pieces tell where they come from, and a way to read records back."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.pipelines.records import Row, parse_rows, read_manifest, shard_paths
+
+
+@pytest.fixture(scope="session")
+def made_documents():
+    """A function that makes documents of 1 to 29 sentences of 1 to 12 pieces; piece = 10,000 x document + place."""
+
+    def made(num_documents=211, seed=0, max_sentences=29):
+        rng = np.random.default_rng(seed)
+        documents = []
+        for index in range(num_documents):
+            pieces = iter(range(index * 10_000, (index + 1) * 10_000))
+            num_sentences = rng.integers(1, max_sentences + 1)
+            documents.append([[next(pieces) for _ in range(rng.integers(1, 13))] for _ in range(num_sentences)])
+        return documents
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def made_text():
+    """A function that makes documents of sentences of the tiny vocabulary's words, no two alike in a row."""
+
+    def made(num_documents=40, seed=0, max_sentences=12):
+        words = "a b c d the play un playing unable , .".split()
+        rng = np.random.default_rng(seed)
+        return [
+            [" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(rng.integers(1, max_sentences + 1))]
+            for _ in range(num_documents)
+        ]
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def read_rows():
+    """A function that reads the rows of a split of a folder, in the order of its shards."""
+
+    def read(folder, split="train"):
+        paths = shard_paths(folder, read_manifest(folder), split)
+        return rows_of(record.numpy() for record in tf.data.TFRecordDataset(paths))
+
+    return read
+
+
+def rows_of(records):
+    """Returns serialized records as rows of plain lists."""
+    parsed = parse_rows(tf.constant(list(records), tf.string))
+    columns = (parsed[name].to_list() for name in ("token_ids", "lengths", "sentence_labels"))
+    return [Row(ids, [tuple(pair) for pair in lengths], labels) for ids, lengths, labels in zip(*columns, strict=True)]

@@ -1,0 +1,59 @@
+"""The pairs as the first version made them, sentence by sentence in plain lists: the judge of the flat arrays."""
+
+import numpy as np
+
+NUM_SPECIAL = 3
+
+
+def reference_pairs(documents, *, max_sequence_length, seed, short_sequence_rate=0.1):
+    """Yields `(first_ids, second_ids, is_random)` of all documents, none of which is empty."""
+    for index in range(len(documents)):
+        yield from document_pairs(documents, index, max_sequence_length, seed, short_sequence_rate)
+
+
+def document_pairs(documents, index, max_sequence_length, seed, short_sequence_rate):
+    rng = np.random.default_rng([seed, index])
+    document = documents[index]
+    max_tokens = max_sequence_length - NUM_SPECIAL
+    start = 0
+    while start < len(document):
+        target = int(rng.integers(2, max_tokens + 1)) if rng.random() < short_sequence_rate else max_tokens
+        end = filled(document, start, target)
+        cut = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
+        first = joined(document, start, cut)
+        is_random = cut == end or rng.random() < 0.5
+        wanted = target - len(first)
+        second = random_run(documents, index, wanted, rng) if is_random else joined(document, cut, end)
+        yield *truncated(first, second, max_tokens, rng), int(is_random)
+        start = cut if is_random else end
+
+
+def filled(document, start, target):
+    num_tokens = 0
+    for end in range(start, len(document)):
+        num_tokens += len(document[end])
+        if num_tokens >= target:
+            return end + 1
+    return len(document)
+
+
+def joined(document, start, end):
+    return [token for sentence in document[start:end] for token in sentence]
+
+
+def random_run(documents, index, target, rng):
+    other_index = int(rng.integers(len(documents) - 1))
+    other = documents[other_index + (other_index >= index)]
+    start = int(rng.integers(len(other)))
+    return joined(other, start, filled(other, start, target))
+
+
+def truncated(first, second, max_tokens, rng):
+    num_second = min(len(second), max(max_tokens // 2, max_tokens - len(first)))
+    num_first = min(len(first), max_tokens - num_second)
+    return trimmed(first, num_first, rng), trimmed(second, num_second, rng)
+
+
+def trimmed(ids, length, rng):
+    front = int(rng.binomial(len(ids) - length, 0.5))
+    return ids[front : front + length]

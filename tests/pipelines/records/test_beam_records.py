@@ -1,0 +1,88 @@
+"""Beam writes the very bytes of the local builder, goes on where it was stopped, and tells bad input as plainly."""
+
+import sys
+
+import pytest
+
+pytest.importorskip("apache_beam")
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.records import DocumentText, FileText, write_records
+from bert_keras.pipelines.records.beam_records import beam_writer, write_records_with_beam
+from bert_keras.pipelines.text_sources import find_sources
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:apitools not found"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:apache_beam"),
+]
+SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
+OPTIONS = ["--runner=DirectRunner"]
+
+
+def content_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def text(made_text, tmp_path):
+    """A file of four blocks."""
+    documents = ["\n".join(document) for document in made_text(40)]
+    (tmp_path / "text.txt").write_text("\n\n".join(documents))
+    return lambda: FileText(find_sources(tmp_path / "text.txt"))
+
+
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_beam_writes_the_bytes_of_the_local_builder(text, tiny_tokenizer, tmp_path, objective, read_rows):
+    settings = {**SETTINGS, "sentence_objective": objective}
+    local = write_records(tmp_path / "local", text(), tiny_tokenizer, **settings)
+    beam = write_records_with_beam(tmp_path / "beam", text(), tiny_tokenizer, options=OPTIONS, **settings)
+    assert beam == local
+    assert content_of(tmp_path / "beam") == content_of(tmp_path / "local")
+    rows = [sorted(map(str, read_rows(tmp_path / name))) for name in ("beam", "local")]
+    assert rows[0] == rows[1]
+    assert not (tmp_path / ".beam.partial").exists()
+
+
+def test_beam_goes_on_with_finished_blocks(text, tiny_tokenizer, tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    calls = []
+
+    def stop(*call):
+        calls.append(call)
+        if len(calls) == 2:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        write_records(tmp_path / "out", text(), tiny_tokenizer, **SETTINGS, progress=stop)
+    kept = tmp_path / ".out.partial/train-00000.tfrecord"
+    made = kept.stat().st_ino
+    write_records_with_beam(tmp_path / "out", text(), tiny_tokenizer, options=OPTIONS, **SETTINGS)
+    assert (tmp_path / "out/train-00000.tfrecord").stat().st_ino == made
+    write_records(tmp_path / "local", text(), tiny_tokenizer, **SETTINGS)
+    assert content_of(tmp_path / "out") == content_of(tmp_path / "local")
+
+
+def test_bad_input_is_told_as_the_local_builder_tells_it(tiny_tokenizer, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"a b\n\nc \xff")
+    bad = FileText(find_sources(tmp_path / "bad.txt"))
+    with pytest.raises(InputError, match=r"bad\.txt, line 3: byte 0xff at column 3 is not UTF-8"):
+        write_records_with_beam(tmp_path / "out", bad, tiny_tokenizer, options=OPTIONS, **SETTINGS)
+    with pytest.raises(InputError, match=r"the text has 1 document\(s\).*blank line"):
+        write_records_with_beam(tmp_path / "out", DocumentText([["a", "b"]]), tiny_tokenizer, **SETTINGS)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+    with pytest.raises(InputError, match="workers cannot read standard input"):
+        write_records_with_beam(tmp_path / "out", FileText(find_sources("-")), tiny_tokenizer, **SETTINGS)
+
+
+def test_a_missing_beam_is_told_with_the_install_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(InputError, match=r"pip install 'bert-keras\[beam\]'"):
+        beam_writer("--runner=DirectRunner")
+
+
+def test_options_are_split_as_in_a_shell():
+    assert beam_writer("--runner=X --name='a b'").keywords == {"options": ["--runner=X", "--name=a b"]}
+    with pytest.raises(InputError, match=r"cannot be split .*close the quote"):
+        beam_writer("--name='a")

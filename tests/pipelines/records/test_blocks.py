@@ -1,0 +1,162 @@
+"""Blocks: their borders are the text's alone, documents are cut only if they must be, and nothing is read ahead."""
+
+import itertools
+import math
+
+import pytest
+
+from bert_keras.pipelines.records.blocks import Block, is_held_out, plan_blocks
+
+SETTINGS = {"block_bytes": 100, "seed": 5, "held_out_rate": 0.3}
+
+
+def passages_of(documents):
+    for document in documents:
+        yield from [*document, ""]
+
+
+def made_documents(lengths):
+    """Documents of so many passages of nine bytes, the line end counted, each of its own."""
+    return [[f"d{number:02}p{place:04}" for place in range(length)] for number, length in enumerate(lengths)]
+
+
+def planned(documents, **changes):
+    return list(plan_blocks(passages_of(documents), **{**SETTINGS, **changes}))
+
+
+def documents_of(blocks):
+    """The documents that the blocks hold, put together again."""
+    found = {}
+    for block in blocks:
+        for number, part, passages in block.documents():
+            assert (part > 0) == (number in found)
+            found.setdefault(number, []).extend(passage.decode() for passage in passages)
+    return [found[number] for number in sorted(found)]
+
+
+@pytest.mark.parametrize("lengths", [[3, 5, 2, 8, 1, 1, 4], [50], [1], [20, 20, 1], [1, 40, 1, 1], [9, 9, 9], [22, 1]])
+@pytest.mark.parametrize("block_bytes", [1, 100, 200, 10_000])
+def test_blocks_hold_every_passage_once_in_order(lengths, block_bytes):
+    documents = made_documents(lengths)
+    blocks = planned(documents, block_bytes=block_bytes)
+    assert documents_of(blocks) == documents
+    assert [block.index for block in blocks] == list(range(len(blocks)))
+    assert all(block.text for block in blocks)
+
+
+def test_a_block_ends_with_the_document_that_fills_it():
+    blocks = planned(made_documents([3, 5, 5, 8, 1, 3, 4]))
+    assert [[number for number, *_ in block.documents()] for block in blocks] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_a_document_is_cut_at_twice_the_size_and_keeps_its_number():
+    blocks = planned(made_documents([1, 50, 3]))
+    assert [[entry[:2] for entry in block.documents()] for block in blocks] == [
+        [(0, 0), (1, 0)],
+        [(1, 1)],
+        [(1, 2), (2, 0)],
+    ]
+    assert max(len(block.text) for block in blocks) < 200 + 9  # the passage that reached it is kept whole
+
+
+def test_a_document_that_ends_where_it_was_cut_leaves_no_empty_part():
+    blocks = planned(made_documents([20, 3]))
+    assert [[entry[:2] for entry in block.documents()] for block in blocks] == [[(0, 0)], [(1, 0)]]
+
+
+def test_empty_documents_and_repeated_ends_change_nothing():
+    passages = ["", "", "a", "", "", "b", "c", "", ""]
+    [block] = plan_blocks(passages, **SETTINGS)
+    assert list(block.documents()) == [(0, 0, [b"a"]), (1, 0, [b"b", b"c"])]
+    assert planned([]) == []
+    assert list(plan_blocks(["a"], **SETTINGS)) == [Block(0, 0, 0, b"a")]
+
+
+def test_the_text_is_read_no_further_than_the_block_that_is_asked_for():
+    num_read = 0
+
+    def passages():
+        nonlocal num_read
+        for number in itertools.count():
+            num_read += 1
+            yield f"{number:09}" if number % 5 else ""
+
+    blocks = plan_blocks(passages(), **SETTINGS)
+    for number in range(1, 30):
+        next(blocks)
+        assert num_read <= 30 * number
+
+
+def test_a_pool_is_the_latest_earlier_document_of_its_split():
+    documents = made_documents([7] * 60)
+    blocks = planned(documents)
+    kept = [number for number in range(60) if not is_held_out(5, number, 0.3)]
+    held_out = [number for number in range(60) if is_held_out(5, number, 0.3)]
+    for block in blocks:
+        for numbers, pool in zip((kept, held_out), block.pools, strict=True):
+            before = [number for number in numbers if number < block.first_document]
+            expected = "\n".join(documents[before[-1]]).encode() if before else b""
+            assert pool == expected
+
+
+def test_the_parts_of_a_document_never_have_its_own_beginning_as_a_pool():
+    documents = made_documents([2, 100, 100])
+    for block in planned(documents, held_out_rate=0):
+        for number, _, _ in block.documents():
+            assert f"d{number:02}".encode() not in block.pools[0]
+        assert bool(block.pools[0]) == bool(block.first_document)
+
+
+def test_where_the_first_document_fills_a_block_the_text_is_read_again_for_a_later_one():
+    documents = made_documents([100, 3, 3])
+    num_readings = 0
+
+    def read_again():
+        nonlocal num_readings
+        num_readings += 1
+        return passages_of(documents)
+
+    blocks = planned(documents, held_out_rate=0, read_again=read_again)
+    alone = [block for block in blocks if [number for number, *_ in block.documents()] == [0]]
+    assert len(alone) >= 4
+    assert {block.pools[0][:8] for block in alone} == {b"d01p0000"}
+    assert num_readings == 1
+    assert planned(documents, held_out_rate=0)[0].pools == (b"", b"")
+    assert planned(documents[:1], read_again=lambda: passages_of(documents[:1]))[0].pools == (b"", b"")
+    planned(made_documents([3] * 50), read_again=read_again)
+    assert num_readings == 1  # only where there is need
+
+
+def test_a_pool_is_bounded():
+    documents = [["x" * 1000] * 500, ["y"] * 5000]
+    blocks = planned(documents, block_bytes=300_000)
+    assert max(len(block.pools[0]) for block in blocks) < 1 << 16
+
+
+def test_a_digest_tells_blocks_apart():
+    fields = (3, 7, 0, b"text\n\nmore", (b"a", b"b"))
+    changes = [
+        (2, *fields[1:]),
+        (3, 6, *fields[2:]),
+        (3, 7, 1, *fields[3:]),
+        (*fields[:3], b"text\n\nmor", (b"ea", b"b")),
+    ]
+    changes.append((*fields[:4], (b"ab", b"")))
+    digests = {Block(*values).digest for values in (fields, *changes)}
+    assert len(digests) == 6
+    assert Block(*fields).digest in digests
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3])
+def test_documents_are_held_out_at_the_rate_asked_for_within_three_standard_errors(rate):
+    number = 100_000
+    share = sum(is_held_out(3, document, rate) for document in range(number)) / number
+    assert abs(share - rate) < 3 * math.sqrt(rate * (1 - rate) / number)
+    chosen = [[is_held_out(seed, document, rate) for document in range(1000)] for seed in (3, 4)]
+    assert chosen[0] != chosen[1]
+
+
+def test_the_first_two_documents_are_always_trained_on_and_rate_0_holds_nothing_out():
+    assert not any(is_held_out(seed, document, 0.999) for seed in range(100) for document in (0, 1))
+    assert is_held_out(0, 2, 0.999)
+    assert not any(is_held_out(0, document, 0) for document in range(1000))

@@ -1,0 +1,117 @@
+"""Workers answer in order, are never far ahead, and end when their parent does, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.records.workers import in_order
+
+
+def make_doubler(offset, *, num_threads=None):
+    """Doubles numbers; 13 is bad input, and 17 ends the process."""
+
+    def double(number):
+        if number == 13:
+            raise InputError("13 is no good")
+        if number == 17:
+            os._exit(3)
+        return 2 * number + offset, os.getpid(), num_threads
+
+    return double
+
+
+def keyed(numbers):
+    return ((f"key {number}", number) for number in numbers)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+def test_answers_come_in_the_order_of_the_items_and_none_is_handed_back(num_workers):
+    items = [("a", 1), ("b", None), ("c", 3), ("d", None), ("e", None), ("f", 6), ("g", 7), ("h", None)]
+    answers = list(in_order(iter(items), make_doubler, (100,), num_workers=num_workers))
+    assert [key for key, _ in answers] == list("abcdefgh")
+    assert [answer and answer[0] for _, answer in answers] == [102, None, 106, None, None, 112, 114, None]
+    processes = {answer[1] for _, answer in answers if answer}
+    assert len(processes) == min(num_workers, 3)
+    assert (os.getpid() in processes) == (num_workers == 1)
+    assert {answer[2] for _, answer in answers if answer} == {None if num_workers == 1 else 1}
+
+
+def test_one_item_alone_is_done_here():
+    [(_, (_, process, _))] = in_order(keyed([4]), make_doubler, (0,), num_workers=3)
+    assert process == os.getpid()
+    assert list(in_order(iter([]), make_doubler, (0,), num_workers=3)) == []
+
+
+def test_items_are_taken_no_further_ahead_than_there_are_workers():
+    taken = []
+
+    def items():
+        for number in range(20, 40):
+            taken.append(number)
+            yield number, number
+
+    for count, _ in enumerate(in_order(items(), make_doubler, (0,), num_workers=2), start=1):
+        assert len(taken) <= count + 2
+    assert count == 20
+
+
+def test_bad_input_is_told_as_it_is():
+    with pytest.raises(InputError, match=r"^13 is no good$"):
+        list(in_order(keyed([1, 13, 2, 3]), make_doubler, (0,), num_workers=2))
+
+
+def test_a_worker_that_ends_is_told_with_what_to_do():
+    with pytest.raises(InputError, match=r"a process that makes records ended before its work did.*or free memory"):
+        list(in_order(keyed([1, 17, 2, 3]), make_doubler, (0,), num_workers=2))
+
+
+SCRIPT = """
+import os, sys, time
+sys.path.insert(0, {folder!r})
+from bert_keras.pipelines.records.workers import in_order
+from helper import make_slow
+if __name__ == "__main__":
+    items = ((n, n) for n in range(1000))
+    for key, process in in_order(items, make_slow, (), num_workers=2):
+        print(process, flush=True)
+"""
+HELPER = """
+import os, time
+def make_slow(*, num_threads=None):
+    def slow(number):
+        time.sleep(0.01)
+        return os.getpid()
+    return slow
+"""
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_their_parent(tmp_path, how):
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    workers = {int(parent.stdout.readline()) for _ in range(20)}
+    assert len(workers) == 2
+    parent.send_signal(how)
+    parent.wait(timeout=30)
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while any(map(is_running, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))

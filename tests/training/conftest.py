@@ -1,0 +1,58 @@
+"""Records that a tiny model can learn, and a run that takes a second."""
+
+import numpy as np
+import pytest
+
+from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.recipes import Pretraining
+
+WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
+TINY = {
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.hidden_dim": 16,
+    "model.intermediate_dim": 32,
+    "batches.batch_size": 8,
+    "budget.steps": 6,
+    "optimizer.learning_rate": 0.01,
+    "speed.jit_compile": False,  # compiling takes longer than the steps
+}
+
+
+@pytest.fixture(scope="session")
+def story_tokenizer():
+    """A tokenizer of those words."""
+    return BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+
+
+@pytest.fixture(scope="session")
+def make_records_folder(story_tokenizer, tmp_path_factory):
+    """A function that writes records of stories of one word each, and gives (folder, manifest)."""
+    rng = np.random.default_rng(0)
+    stories = [[" ".join([word] * rng.integers(3, 9)) for _ in range(12)] for word in WORDS * 3]
+
+    def make(**settings):
+        folder = tmp_path_factory.mktemp("records") / "records"
+        settings = {"max_sequence_length": 24, "held_out_rate": 0.2, **settings}
+        return folder, write_records(folder, stories, story_tokenizer, **settings)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def records(make_records_folder):
+    """Records with next sentences, length 24."""
+    return make_records_folder()
+
+
+@pytest.fixture
+def tiny_run():
+    """A function that gives a tiny run on records as they are."""
+
+    def make(*manifests, **overrides):
+        named = {name.replace("__", "."): value for name, value in overrides.items()}
+        return Pretraining.resolve(overrides=TINY | named, defaults=settings_of_manifests(manifests))
+
+    return make

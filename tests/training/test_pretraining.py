@@ -1,0 +1,233 @@
+"""A run does what it says: objectives, phases, budgets, evaluation, and a stop where the loss is lost."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.errors import InputError
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TensorBoardScalars, TrainingLog
+from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.recipes import Pretraining
+
+
+def lines_of(trained):
+    return [json.loads(line) for line in trained.log.splitlines()]
+
+
+def test_a_run_learns_and_is_scored_on_what_was_held_out(records, tiny_run):
+    folder, manifest = records
+    enough = {"budget__steps": 150, "batches__batch_size": 16, "model__intermediate_dim": 64}
+    trained = pretrain(tiny_run(manifest, **enough, speed__jit_compile="auto"), [folder])
+    assert isinstance(trained.model, bk.BertPretrainer)
+    first, *_, last = [line for line in lines_of(trained) if "loss" in line]
+    assert last["step"] == 150
+    assert last["loss"] < 0.8 * first["loss"]
+    assert trained.metrics["held_out_mlm_accuracy"] > 0.2  # one word of 15 would be 0.07; measured: 0.33
+    assert trained.metrics["loss"] == last["loss"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "sentence_objective", "packed", "model"),
+    [
+        ("bert", "nsp", True, bk.BertPretrainer),
+        ("bert", "sop", False, bk.BertPretrainer),
+        ("mlm", "none", False, bk.BertMaskedLM),
+        ("mlm", "nsp", True, bk.BertMaskedLM),
+        ("electra", "none", False, bk.ElectraPretrainer),
+    ],
+)
+def test_every_objective_trains(objective, sentence_objective, packed, model, make_records_folder, tiny_run):
+    folder, manifest = make_records_folder(sentence_objective=sentence_objective, packed=packed)
+    trained = pretrain(tiny_run(manifest, model__objective=objective), [folder])
+    assert type(trained.model) is model
+    assert all(math.isfinite(value) for value in trained.metrics.values())
+    assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
+
+
+def test_the_same_run_gives_the_same_weights_and_another_seed_others(records, tiny_run):
+    folder, manifest = records
+    weights = [
+        np.concatenate([weight.numpy().ravel() for weight in pretrain(run, [folder]).model.weights])
+        for run in (tiny_run(manifest), tiny_run(manifest), tiny_run(manifest, seed=1))
+    ]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert (weights[0] != weights[2]).any()
+
+
+def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny_run):
+    short, long = make_records_folder(), make_records_folder(max_sequence_length=40)
+    run = tiny_run(
+        short[1],
+        long[1],
+        budget__steps=10,
+        phases=[{"records": 0, "share": 0.7}, {"records": 1, "share": 0.3, "batch_size": 4, "rewarm": True}],
+    )
+    lengths = []
+
+    class Lengths(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            lengths.append(logs["tokens"])
+
+    trained = pretrain(run, [short[0], long[0]], callbacks=[Lengths()])
+    assert trained.model.encoder.config.max_sequence_length == 40
+    assert int(trained.model.optimizer.iterations) == 10 == len(lengths)
+    a_batch = [8 * short[1]["num_tokens"] / short[1]["num_rows"], 4 * long[1]["num_tokens"] / long[1]["num_rows"]]
+    np.testing.assert_allclose(np.diff(lengths), [a_batch[0]] * 6 + [a_batch[1]] * 3, rtol=0.1)
+
+
+def test_micro_batches_are_not_steps(records, tiny_run):
+    folder, manifest = records
+    seen = []
+    counter = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+    trained = pretrain(tiny_run(manifest, batches__accumulation_steps=4), [folder], callbacks=[counter])
+    assert len(seen) == 24
+    assert lines_of(trained)[-1]["step"] == 6
+
+
+def test_evaluations_come_as_often_as_they_should(records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, evaluation__every_steps=4, budget__steps=10), [folder])
+    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
+    assert int(trained.model.optimizer.iterations) == 10
+
+
+def test_several_steps_an_execution_are_all_counted(records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, speed__steps_per_execution=3, budget__steps=9), [folder])
+    assert lines_of(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
+
+
+def test_the_clock_ends_a_run(records, tiny_run):
+    folder, manifest = records
+    run = Pretraining.resolve(
+        overrides=settings_of_manifests([manifest])
+        | {"model.hidden_dim": 16, "model.num_layers": 1, "model.intermediate_dim": 32, "budget.hours": 4 / 3600}
+    )
+    trained = pretrain(run, [folder])
+    seconds = lines_of(trained)[-1]["seconds"]
+    assert 4 <= seconds < 30  # compiling takes a few of them
+    assert "held_out_loss" in trained.metrics
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, records, tiny_run):
+    folder, manifest = records
+
+    class Spoil(keras.callbacks.Callback):
+        """Makes a weight infinite after the third step."""
+
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3 * parts - 1:
+                self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
+
+    with pytest.raises(InputError, match=r"the loss became nan at step 4: nothing was saved; train again with a lower"):
+        pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
+
+
+def test_training_goes_on_from_a_checkpoint(records, tiny_run, story_tokenizer, tmp_path):
+    folder, manifest = records
+    first = pretrain(tiny_run(manifest), [folder])
+    bk.save(first.model, story_tokenizer, tmp_path / "first")
+    run = tiny_run(manifest, model__start_from=str(tmp_path / "first"))
+    model = build_model(run, story_tokenizer.vocabulary_size)
+    for ours, theirs in zip(model.weights, first.model.weights, strict=True):
+        if "seed" not in ours.path:
+            np.testing.assert_array_equal(ours, theirs)
+    other = tiny_run(manifest, model__start_from=str(tmp_path / "first"), model__objective="electra")
+    with pytest.raises(InputError, match="holds a BertPretrainer; expected an ElectraPretrainer"):
+        build_model(other, story_tokenizer.vocabulary_size)
+    with pytest.raises(InputError, match=r"make records with its own vocab\.txt"):
+        build_model(run, 99)
+
+
+def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_folder, tiny_run):
+    folder, manifest = records
+    with pytest.raises(InputError, match=r"1 records folders were given, and the run has records of 2 lengths"):
+        pretrain(tiny_run(manifest, records__max_sequence_lengths=[24, 48]), [folder])
+    with pytest.raises(InputError, match=r"made with other settings \(packed False there, True in the run\)"):
+        pretrain(tiny_run(manifest, records__packed=True), [folder])
+    packed = make_records_folder(packed=True)
+    with pytest.raises(InputError, match="the records folders were made with different packed"):
+        settings_of_manifests([manifest, packed[1]])
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, model__dtype_policy=policy), [folder])
+    assert trained.model.encoder.blocks[0].intermediate.compute_dtype == policy.removeprefix("mixed_")
+    assert trained.model.encoder.blocks[0].intermediate.kernel.dtype == "float32"
+    assert math.isfinite(trained.metrics["loss"])
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_lamb_and_a_schedule_of_its_own_train(records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])
+    assert type(trained.model.optimizer).__name__ == "Lamb"
+    assert math.isfinite(trained.metrics["loss"])
+
+
+def test_tensorboard_reads_the_lines(records, tiny_run, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(tmp_path)])
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
+    [loss] = events.Scalars("loss")
+    assert (loss.step, loss.value) == (6, pytest.approx(trained.metrics["loss"]))
+
+
+class Numbers(keras.Model):
+    """A model whose loss is what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, x):
+        return x + 0.0 * self.weight
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return tf.reduce_mean(y_pred)
+
+
+def fit_numbers(values, callbacks, **compiled):
+    model = Numbers()
+    model.compile("sgd", **compiled)
+    data = tf.data.Dataset.from_tensor_slices(np.array(values, "float32")).batch(1)
+    model.fit(data, callbacks=callbacks, shuffle=False, verbose=0)
+
+
+def test_a_line_is_the_mean_of_its_own_steps():
+    log = TrainingLog(100.0)
+    fit_numbers([1.0] * 50 + [3.0] * 50 + [9.0] * 10, [log])
+    assert [(line["step"], line["loss"], line["tokens"]) for line in log.lines] == [
+        (50, 1.0, 5000),
+        (100, 3.0, 10000),
+        (110, 9.0, 11000),
+    ]
+    assert log.metrics()["loss"] == 9.0
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_the_step_of_a_lost_loss_is_told(bad, steps_per_execution):
+    values = [1.0] * 16
+    values[7] = bad
+    with pytest.raises(InputError, match=rf"the loss became {bad} at step 8"):
+        fit_numbers(values, [FiniteLoss()], steps_per_execution=steps_per_execution)
+
+
+def test_a_fit_ends_within_an_epoch():
+    log, stop = TrainingLog(1.0), StopAfter(7)
+    fit_numbers([1.0] * 30, [stop, log])
+    assert log.lines[-1]["step"] == 7
