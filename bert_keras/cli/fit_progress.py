@@ -24,7 +24,9 @@ class FitProgress(BatchCounter):
         self._num_seconds = num_seconds
         self._begin: float | None = None
         self._first_tokens: tuple[float, int] | None = None  # when the first batch was done, and its tokens
-        self._bar = ProgressBar("training", "steps" if num_seconds is None else "s")
+        self._bar = ProgressBar(
+            "training" if num_seconds is None else "training, seconds", "steps" if num_seconds is None else None
+        )
 
     def __enter__(self):
         self._bar.__enter__()

@@ -44,10 +44,10 @@ class ProgressBar:
 
     Args:
         what: a word or two for the work.
-        unit: what is counted, in the plural.
+        unit: what is counted, in the plural; None where a rate would say nothing.
     """
 
-    def __init__(self, what: str, unit: str):
+    def __init__(self, what: str, unit: str | None):
         self._what, self._unit = what, unit
         self._console = Console(stderr=True)
         self._bar = None
@@ -79,7 +79,8 @@ class ProgressBar:
             self._first = (now, done)
         since, done_before = self._first
         rate = (done - done_before) / max(now - since, 1e-9)
-        note = f"{rate:,.1f} {self._unit}/s  {note}" if done > done_before else note
+        if self._unit is not None and done > done_before:
+            note = f"{rate:,.1f} {self._unit}/s  {note}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=note)
         elif self._is_due(done, total):

@@ -1,0 +1,106 @@
+"""ELECTRA beside masked words at equal FLOPs: pretrained on the same records, fine-tuned on the same labelled texts.
+
+    python benchmarks/electra.py RECORDS TRAIN.csv TEST.csv [--size tiny] [--steps 2000] [--seeds 3]
+
+RECORDS is a folder of `make-records --objective none`; the files have the columns text and label (`--columns`). Masked
+words get `--steps` steps, ELECTRA as many as take the same floating point operations, counted by TensorFlow's profiler
+in the graph of a training step. Both are then fine-tuned alike, with `--seeds` seeds. Prints JSON lines.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.tasks import read_labelled_csv
+from bert_keras.training import Pretraining, finetune_classifier, pretrain
+from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.pretraining import build_model
+
+REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # as each was published
+
+
+def main() -> None:
+    """Pretrains and fine-tunes both."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=pathlib.Path)
+    parser.add_argument("train", type=pathlib.Path)
+    parser.add_argument("test", type=pathlib.Path)
+    parser.add_argument("--columns", nargs=2, default=["text", "label"])
+    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=10)
+    arguments = parser.parse_args()
+    columns = dict(zip(("text_column", "label_column"), arguments.columns, strict=True))
+    train, test = (read_labelled_csv(path, **columns) for path in (arguments.train, arguments.test))
+    budget = None
+    with tempfile.TemporaryDirectory() as folder:
+        for objective in ("mlm", "electra"):
+            flops = flops_a_step(run_of(arguments, objective, 1), arguments.records)
+            budget = budget or flops * arguments.steps
+            run = run_of(arguments, objective, round(budget / flops))
+            trained = pretrain(run, [arguments.records])
+            print(
+                json.dumps({"objective": objective, "gflops_a_step": flops / 1e9, "steps": run.budget.steps}),
+                flush=True,
+            )
+            print(json.dumps(dict(trained.metrics)), flush=True)
+            bk.save(trained.model, trained.tokenizer, pathlib.Path(folder, objective))
+            scores = []
+            for seed in range(arguments.seeds):
+                *_, score = finetune_classifier(
+                    pathlib.Path(folder, objective),
+                    train,
+                    test,
+                    num_epochs=arguments.epochs,
+                    learning_rate=5e-4,
+                    seed=seed,
+                )
+                scores.append(score["accuracy"])
+            spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+            print(json.dumps({"objective": objective, "accuracy": statistics.mean(scores), "std": spread}), flush=True)
+
+
+def run_of(arguments: argparse.Namespace, objective: str, num_steps: int) -> Pretraining:
+    """Returns the run of one side; they differ in the objective, the steps and what is put in for masked words."""
+    overrides = {
+        "model.preset": arguments.size,
+        "model.objective": objective,
+        "budget.steps": num_steps,
+        "batches.replace_rates": REPLACE_RATES[objective],
+        "optimizer.learning_rate": 1e-3,
+    }
+    return Pretraining.resolve(overrides=overrides, defaults=settings_of_manifests([read_manifest(arguments.records)]))
+
+
+def flops_a_step(run: Pretraining, records: pathlib.Path) -> float:
+    """Returns the floating point operations of a training step, forwards and backwards, without the optimizer."""
+    tokenizer = bk.BertTokenizer.from_checkpoint(records)
+    model = build_model(run, tokenizer.vocabulary_size)
+    model.compile("sgd")
+    [(features, labels)] = pretraining_batches(records, tokenizer, batch_size=run.batches.batch_size).take(1)
+
+    @tf.function
+    def step(features):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(features, labels, model(features, training=True))
+        return tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    options["output"] = "none"
+    graph = step.get_concrete_function(features).graph
+    return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
+
+
+if __name__ == "__main__":
+    main()
