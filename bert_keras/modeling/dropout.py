@@ -47,17 +47,16 @@ class Dropout(keras.layers.Layer):
 def random_bits(seed, shape):
     """Returns uint32 tensors of `shape`, 32 random bits a value: a hash of `seed` (2,) uint32 and the value's place."""
     seed = ops.cast(seed, "uint32")
-    first = _mixed(seed[1] * _uint32(_WEYL) + seed[0])
-    second = _mixed(ops.bitwise_xor(first, _uint32(_WEYL)))
+    key = _mixed(seed[1] * _uint32(_WEYL) + seed[0])
     num_values = 1
     for size in shape:
         num_values = num_values * size
     places = ops.reshape(ops.cast(ops.arange(num_values, dtype="int32"), "uint32"), shape)
-    return _mixed(ops.bitwise_xor(places, first), second)
+    return _mixed(places, key)
 
 
 def _mixed(bits, key=None):
-    """Every bit of the result depends on every bit given; `key` goes in half-way, so that equal runs do not recur."""
+    """Every bit of the result depends on every bit given; `key` goes in half-way, so keys do not shift the places."""
     bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(_SHIFTS[0])))
     bits = bits * _uint32(_MULTIPLIERS[0])
     if key is not None:

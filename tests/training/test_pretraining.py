@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import InputError
+from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TensorBoardScalars, TrainingLog
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
@@ -94,6 +95,19 @@ def test_evaluations_come_as_often_as_they_should(records, tiny_run):
     trained = pretrain(tiny_run(manifest, evaluation__every_steps=4, budget__steps=10), [folder])
     assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
+
+
+def test_evaluations_read_what_was_held_out_always_masked_alike(records, tiny_run, monkeypatch):
+    folder, manifest = records
+    asked = []
+
+    def note(*arguments, **settings):
+        asked.append((settings["split"], settings["masking"], settings["epochs"]))
+        return pretraining_batches(*arguments, **settings)
+
+    monkeypatch.setattr("bert_keras.training.pretraining.pretraining_batches", note)
+    pretrain(tiny_run(manifest, budget__steps=1), [folder])
+    assert asked == [("train", "dynamic", None), ("held_out", "static", 1)]
 
 
 def test_several_steps_an_execution_are_all_counted(records, tiny_run):
