@@ -14,6 +14,7 @@ from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TensorBoardScalars, TrainingLog
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.recipes import Pretraining
 
 
 def lines_of(trained):
@@ -165,6 +166,14 @@ def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_f
     packed = make_records_folder(packed=True)
     with pytest.raises(InputError, match="the records folders were made with different packed"):
         settings_of_manifests([manifest, packed[1]])
+
+
+@pytest.mark.parametrize(("sentences", "objective"), [("nsp", "bert"), ("sop", "bert"), ("none", "mlm")])
+def test_the_records_choose_the_model_where_nothing_else_does(sentences, objective, records):
+    _, manifest = records
+    defaults = settings_of_manifests([{**manifest, "sentence_objective": sentences}])
+    assert Pretraining.resolve(defaults=defaults).model.objective == objective
+    assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
