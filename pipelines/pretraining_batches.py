@@ -85,7 +85,7 @@ def pretraining_batches(
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     check_seed(seed)
-    manifest = read_manifest(folder, tokenizer=tokenizer)
+    manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split])
     length = _checked_length(folder, manifest["max_sequence_length"], max_sequence_length)
     batches_an_epoch = _batches_an_epoch(folder, manifest, split, batch_size, drop_remainder)
     num_batches = _num_batches(batches_an_epoch, epochs, first_batch)

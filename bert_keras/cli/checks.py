@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -109,11 +110,9 @@ def _prose_lines(progress: Callable[[int, int | None], None] | None) -> Iterator
             progress(num_bytes, None)
 
 
-def documents(sources: list[TextSource] | None, field: str) -> Iterator[list[str]]:
-    """Yields the documents of the sources."""
-    from bert_keras.pipelines.text_sources import documents_of
-
-    return documents_of(lines(sources, field))
+def num_cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def text_name(text: list[str] | None, sources: list[TextSource] | None) -> str:

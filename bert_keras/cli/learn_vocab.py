@@ -1,7 +1,6 @@
 """Learn a WordPiece vocabulary from text."""
 
 import argparse
-import os
 import pathlib
 import time
 
@@ -11,11 +10,12 @@ from bert_keras.cli.checks import (
     check_all,
     find_text,
     lines,
+    num_cores,
     positive_integer,
     text_name,
     whole_number,
 )
-from bert_keras.cli.report import ProgressBar, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_file, file_digest
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=positive_integer,
-        default=min(_num_cores(), _MAX_WORKERS),
+        default=min(num_cores(), _MAX_WORKERS),
         help="processes that count words; changes the time only (default: the cores of this machine, 8 at most)",
     )
     add_overwrite(parser)
@@ -136,13 +136,4 @@ def _sentence(result: dict) -> str:
     )
     if result["num_forgotten"]:
         sentence += f"; {result['num_forgotten']:,} words were forgotten (--max-words)"
-    if result["peak_memory_bytes"]:
-        sentence += f"; peak memory {result['peak_memory_bytes'] / 1e6:,.0f} MB"
-    if result["worker_peak_memory_bytes"]:
-        sentence += f", each worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
-    return sentence
-
-
-def _num_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return sentence + memory_note(result)

@@ -14,10 +14,11 @@ from bert_keras.cli.checks import (
     add_text,
     check_all,
     find_text,
+    num_cores,
     positive_integer,
     text_name,
 )
-from bert_keras.cli.report import ProgressBar, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target
 
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=positive_integer,
-        default=min(_num_cores(), _MAX_WORKERS),
+        default=min(num_cores(), _MAX_WORKERS),
         help=f"processes; they change the time only (default: the cores of this machine, {_MAX_WORKERS} at most)",
     )
     parser.add_argument(
@@ -204,13 +205,4 @@ def _sentence(result: dict) -> str:
         f"pieces, of {result['num_documents']:,} documents, {result['splits']['held_out']['num_documents']:,} of them "
         f"held out, in {result['seconds']:.1f} s"
     )
-    if result["peak_memory_bytes"]:
-        sentence += f"; peak memory {result['peak_memory_bytes'] / 1e6:,.0f} MB"
-    if result["worker_peak_memory_bytes"]:
-        sentence += f", each worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
-    return sentence
-
-
-def _num_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return sentence + memory_note(result)

@@ -107,7 +107,8 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla:
         overrides["speed.jit_compile"] = False
-    manifests = [read_manifest(folder) for folder in arguments.records]
+    # `pretrain` hashes the shards
+    manifests = [read_manifest(folder, checked_splits=()) for folder in arguments.records]
     settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, settings_of_manifests(manifests))
     settings.check_records(manifests, [str(folder) for folder in arguments.records])
     return settings, manifests

@@ -39,6 +39,16 @@ def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def memory_note(result: Mapping[str, object]) -> str:
+    """Returns the end of a sentence that tells `peak_memory_bytes` and `worker_peak_memory_bytes`, where known."""
+    note = ""
+    if result["peak_memory_bytes"]:
+        note += f"; peak memory {result['peak_memory_bytes'] / 1e6:,.0f} MB"
+    if result["worker_peak_memory_bytes"]:
+        note += f", each worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
+    return note
+
+
 class ProgressBar:
     """A bar with rate and time left on a terminal, ten lines in a log. Use it in a `with` block.
 
@@ -80,7 +90,7 @@ class ProgressBar:
         since, done_before = self._first
         rate = (done - done_before) / max(now - since, 1e-9)
         if self._unit is not None and done > done_before:
-            note = f"{rate:,.1f} {self._unit}/s  {note}"
+            note = f"{rate:,.{0 if rate >= 1000 else 1}f} {self._unit}/s  {note}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=note)
         elif self._is_due(done, total):

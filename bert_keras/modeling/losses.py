@@ -24,7 +24,7 @@ class TopAccuracy(keras.metrics.MeanMetricWrapper):
     """How often no logit is above the label's. Labels (...), logits (..., V), weights (...).
 
     What `SparseCategoricalAccuracy` counts, ties aside; but a maximum is what the loss has computed already, while an
-    index of it takes XLA as long as a matrix product.
+    index of it takes four times as long in XLA (15 ms against 4 for 640 x 30,522 on two cores).
     """
 
     def __init__(self, name: str = "accuracy", **kwargs):

@@ -22,7 +22,8 @@ from bert_keras.pipelines.records.manifest import FORMAT_VERSION, MANIFEST, make
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.text import DocumentText, FileText
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
-from bert_keras.pipelines.records.workers import in_order, no_standard_error
+from bert_keras.pipelines.records.workers import in_order
+from bert_keras.pipelines.standard_error import no_standard_error
 
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
 

@@ -116,9 +116,8 @@ class PartialFolder:
             with open(staging, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(staging, self.path / name)
-        except BaseException:
+        finally:
             staging.unlink(missing_ok=True)
-            raise
 
 
 @contextlib.contextmanager

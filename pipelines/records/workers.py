@@ -4,7 +4,6 @@ import collections
 import contextlib
 import itertools
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -114,16 +113,3 @@ def _serve(connection: Connection, make_work: Callable[..., Work], arguments: tu
             except InputError as error:
                 answer = None, error
             connection.send(answer)
-
-
-@contextlib.contextmanager
-def no_standard_error() -> Iterator[None]:
-    """Turns standard error away for a while: TensorFlow greets whoever imports it, whatever its switches say."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
