@@ -4,6 +4,8 @@ They live in the bottom row of the direction rule, so that every other folder ca
 raise them and the command line can catch them, whichever name a module was imported under.
 """
 
+import os
+
 
 class InputError(ValueError):
     """Bad input, told in one sentence: what happened, what was expected, how to mend it.
@@ -20,6 +22,19 @@ class MissingExtraError(InputError):
         super().__init__(
             f"{feature} needs the package '{package}', which is not installed: run  pip install 'bert-keras[{extra}]'"
         )
+
+
+class InterruptedTrainingError(RuntimeError):
+    """A training was told to stop, and its state is kept: exit status 75, `EX_TEMPFAIL`, "try again".
+
+    Args:
+        step: optimizer steps done.
+        folder: where the state is; None: this process keeps none.
+    """
+
+    def __init__(self, step: int, folder: str | os.PathLike | None):
+        kept = "" if folder is None else f"; its state is in {folder}: run the same command with --resume to go on"
+        super().__init__(f"the training was told to stop at step {step:,}{kept}")
 
 
 class VerdictError(RuntimeError):

@@ -6,9 +6,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.packing import check_lengths, pack
-from bert_keras.pipelines.seeds import check_seed
+from bert_keras.pipelines.seeds import check_seed, example_seeds, random_bits
 from bert_keras.pipelines.tokenizer import BertTokenizer, text_array
+
+_TEXT_ORDER = 7  # a draw of an example; masking and rows of records have 0 to 6
 
 
 def classification_batches(
@@ -20,41 +23,82 @@ def classification_batches(
     max_sequence_length: int,
     seed: int = 0,
     shuffle: bool = False,
+    epochs: int | None = 1,
+    first_batch: int = 0,
+    fill_batches: bool = False,
+    share: BatchShare = WHOLE_BATCH,
 ) -> tf.data.Dataset:
     """Returns batches of texts and their class numbers, each padded to its own longest text.
+
+    They are a pure function of the arguments: the order of an epoch depends on the seed and the epoch alone.
 
     Args:
         texts: all texts, kept in memory.
         labels: a class number for each text, or `None`: the dataset then gives features only.
         tokenizer: a `BertTokenizer`.
-        batch_size: B; the last batch can be smaller.
+        batch_size: B; the last batch of an epoch can be smaller.
         max_sequence_length: longer texts are cut to this many pieces, special tokens counted.
         seed: decides the order, when shuffled.
-        shuffle: draw a new order each time the dataset is read.
+        shuffle: draw a new order for each epoch.
+        epochs: how often the texts are read; `None`: without end.
+        first_batch: begin with this batch, counted from 0 over all epochs, as if those before had been read.
+        fill_batches: fill the last batch of an epoch with rows of weight 0, so that all have B rows.
+        share: which rows of each batch to read, where several workers or replicas train together; each element is
+            then one replica's part of a batch. It needs `fill_batches`.
 
     Returns:
-        `(features, labels)`: `token_ids`, `segment_ids`, `padding_mask` `(B, S)` and class numbers `(B,)` int32.
+        `(features, labels)`: `token_ids`, `segment_ids`, `padding_mask` `(B, S)` and class numbers `(B,)` int32; with
+        `fill_batches` also weights `(B,)` float32, 1 = a text, 0 = a row that only fills the batch.
 
     Raises:
         InputError: there are no texts, a label is not an integer, the numbers of texts and labels
             differ, or a setting is out of range.
     """
-    _check_counts(batch_size=batch_size)
+    _check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
     check_seed(seed)
     check_lengths(max_sequence_length)
     texts = text_array(texts)
     if not len(texts):
         raise InputError("there are no texts to make batches of; expected one or more")
-    columns = (texts,) if labels is None else (texts, _class_numbers(labels, len(texts)))
-    dataset = tf.data.Dataset.from_tensor_slices(columns)
-    if shuffle:
-        dataset = dataset.shuffle(len(texts), seed=seed, reshuffle_each_iteration=True)
+    if share != WHOLE_BATCH and not fill_batches:
+        raise InputError("a share of each batch was asked for, and batches that are not full: set fill_batches")
+    rows = share.rows_a_replica(batch_size)
+    columns = [tf.constant(texts)] + ([] if labels is None else [tf.constant(_class_numbers(labels, len(texts)))])
+    first_epoch, first_of_epoch = divmod(first_batch, -(-len(texts) // batch_size))
 
-    def prepare(texts: tf.Tensor, *labels: tf.Tensor):
-        features = pack(tokenizer, texts, max_sequence_length=max_sequence_length)
-        return (features, *labels) if labels else features
+    def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        numbers = tf.range(len(texts), dtype=tf.int64)
+        if shuffle:
+            numbers = tf.argsort(random_bits(example_seeds(seed, epoch, numbers), _TEXT_ORDER, 1)[:, 0])
+        numbers = tf.cast(numbers, tf.int64)[tf.where(epoch == first_epoch, first_of_epoch * batch_size, 0) :]
+        if fill_batches:
+            numbers = tf.pad(numbers, [[0, -len(texts) % batch_size]], constant_values=-1)
+        return tf.data.Dataset.from_tensor_slices(numbers).batch(batch_size, drop_remainder=fill_batches)
 
-    dataset = dataset.batch(batch_size).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    def prepare(numbers: tf.Tensor):
+        is_text = numbers >= 0
+        chosen = [tf.gather(column, tf.maximum(numbers, 0)) for column in columns]
+        chosen[0] = tf.where(is_text, chosen[0], "")
+        features = pack(tokenizer, chosen[0], max_sequence_length=max_sequence_length)
+        batch = (
+            features,
+            *chosen[1:],
+            *([tf.cast(is_text, tf.float32)] if fill_batches and labels is not None else []),
+        )
+        return batch if len(batch) > 1 else features
+
+    def of_replicas(*batch) -> tf.data.Dataset:
+        """Cuts whole batches, so that all replicas pad to the same length and draw what one device would."""
+        own = share.rows_of_worker(batch_size)
+        cut = tf.nest.map_structure(
+            lambda values: tf.reshape(values[own], [share.num_replicas, rows, *tf.unstack(tf.shape(values)[1:])]), batch
+        )
+        return tf.data.Dataset.from_tensor_slices(cut if len(cut) > 1 else cut[0])
+
+    all_epochs = tf.data.Dataset.counter(first_epoch) if epochs is None else tf.data.Dataset.range(first_epoch, epochs)
+    dataset = all_epochs.flat_map(batches_of).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    if share != WHOLE_BATCH:
+        dataset = dataset.flat_map(of_replicas)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

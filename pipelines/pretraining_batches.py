@@ -8,6 +8,7 @@ import os
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.masking import (
     BERT_REPLACE_RATES,
     MaskingPieces,
@@ -43,6 +44,8 @@ def pretraining_batches(
     max_sequence_length: int | None = None,
     shuffle: bool = True,
     drop_remainder: bool = True,
+    share: BatchShare = WHOLE_BATCH,
+    check_shards: bool = True,
 ) -> tf.data.Dataset:
     """Returns batches for masked words and, if the records have labels for it, the order of sentences.
 
@@ -65,6 +68,9 @@ def pretraining_batches(
         max_sequence_length: what the model was planned for, to be checked: the records' own is S.
         shuffle: whether to change the order; otherwise rows come as they were written.
         drop_remainder: leave out what does not fill a batch at the end of an epoch.
+        share: which rows of each batch to read, where several workers or replicas train together; each element is
+            then one replica's part of a batch. It needs `drop_remainder`.
+        check_shards: whether to compare the shards with their hashes first.
 
     Returns:
         `(features, labels)`, with static shapes where `drop_remainder` holds: `token_ids`, `segment_ids`,
@@ -85,8 +91,9 @@ def pretraining_batches(
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     check_seed(seed)
-    manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split])
+    manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
     length = _checked_length(folder, manifest["max_sequence_length"], max_sequence_length)
+    rows_an_element = _rows_an_element(share, batch_size, drop_remainder)
     batches_an_epoch = _batches_an_epoch(folder, manifest, split, batch_size, drop_remainder)
     num_batches = _num_batches(batches_an_epoch, epochs, first_batch)
     rows = _sharded_rows(folder, manifest, split, seed)
@@ -96,7 +103,7 @@ def pretraining_batches(
         max_sequence_length=length,
         max_examples=manifest["max_examples_a_row"] if manifest["packed"] else None,
         has_sentence_labels=manifest["sentence_objective"] != "none",
-        batch_size=batch_size if drop_remainder else None,
+        batch_size=rows_an_element,
         seed=seed,
         fixed_epoch=0 if masking == "static" else None,
         mask_settings={
@@ -114,10 +121,15 @@ def pretraining_batches(
             batches = rows.shuffled(epoch, skip).rebatch(batch_size, drop_remainder)
         else:
             batches = rows.in_order(skip).batch(batch_size, drop_remainder)
+        if share != WHOLE_BATCH:
+            own = share.rows_of_worker(batch_size)
+            batches = batches.map(lambda *columns: tuple(column[own] for column in columns)).rebatch(rows_an_element)
         return batches.map(lambda numbers, serialized: (epoch, numbers, serialized))
 
     all_epochs = tf.data.Dataset.counter(first_epoch) if epochs is None else tf.data.Dataset.range(first_epoch, epochs)
     dataset = all_epochs.flat_map(batches_of).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    if num_batches != tf.data.INFINITE_CARDINALITY:
+        num_batches *= share.num_replicas
     return dataset.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(tf.data.AUTOTUNE)
 
 
@@ -183,6 +195,13 @@ def _checked_length(folder, length: int, expected: int | None) -> int:
             f"make-records --max-sequence-length {expected}, or set max_sequence_length to {length}"
         )
     return length
+
+
+def _rows_an_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
+    """Returns the rows of each element of the dataset; None where the last one may have fewer."""
+    if share != WHOLE_BATCH and not drop_remainder:
+        raise InputError("a share of each batch was asked for, and batches that are not full: set drop_remainder")
+    return share.rows_a_replica(batch_size) if drop_remainder else None
 
 
 def _batches_an_epoch(folder, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:

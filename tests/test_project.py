@@ -21,10 +21,12 @@ ROWS = {
     "bert_keras.files": ("bert_keras.errors",),
     "bert_keras.errors": (),
     "bert_keras.pipelines": (*BASE, "bert_keras.pipelines"),
-    "bert_keras.modeling": (*BASE, "bert_keras.modeling"),
+    "bert_keras.distribution": (*BASE, "bert_keras.distribution"),
+    "bert_keras.modeling": (*BASE, "bert_keras.distribution", "bert_keras.modeling"),
     "bert_keras.checkpoints": (*BASE, "bert_keras.pipelines", "bert_keras.modeling", "bert_keras.checkpoints"),
     "bert_keras.training": (
         *BASE,
+        "bert_keras.distribution",
         "bert_keras.pipelines",
         "bert_keras.modeling",
         "bert_keras.checkpoints",

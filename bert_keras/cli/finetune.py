@@ -3,10 +3,18 @@
 import argparse
 import pathlib
 
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer, positive_number
+from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
-from bert_keras.files import check_writable_target
+from bert_keras.cli.training_options import (
+    add_training_options,
+    backups_of,
+    batch_arithmetic,
+    check_out,
+    keeping_of,
+    prepare_devices,
+    started_workers,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-sequence-length", type=positive_integer, default=128, help="pieces a text (default %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="draws head, dropout and order (default %(default)s)")
-    add_overwrite(parser)
+    parser.add_argument(
+        "--accumulation-steps",
+        type=positive_integer,
+        default=1,
+        help="parts a step is computed in (default %(default)s)",
+    )
+    add_training_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -35,13 +49,17 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
         lambda: check_exists(arguments.train, "a .csv or .tsv file"),
         lambda: check_exists(arguments.dev, "a .csv or .tsv file"),
-        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_out(arguments),
     )
+    if started_workers(arguments):
+        return
     load_tensorflow()
+    strategy = prepare_devices(arguments)
     from bert_keras.checkpoints import save
     from bert_keras.cli.fit_progress import FitProgress
     from bert_keras.pipelines.tasks import read_labelled_csv
     from bert_keras.training import finetune_classifier
+    from bert_keras.training.strategies import is_chief
 
     columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
     train, dev = read_labelled_csv(arguments.train, **columns), read_labelled_csv(arguments.dev, **columns)
@@ -54,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
             "train": f"{arguments.train} ({len(train[0]):,} texts, {len(set(train[1]))} labels)",
             "dev": f"{arguments.dev} ({len(dev[0]):,} texts)",
             "epochs": arguments.epochs,
-            "batch_size": arguments.batch_size,
+            "batches": batch_arithmetic(arguments.batch_size, strategy, arguments.accumulation_steps),
             "steps": num_steps,
             "learning_rate": arguments.learning_rate,
             "max_sequence_length": arguments.max_sequence_length,
@@ -72,8 +90,14 @@ def run(arguments: argparse.Namespace) -> None:
             max_sequence_length=arguments.max_sequence_length,
             seed=arguments.seed,
             callbacks=[progress],
+            strategy=strategy,
+            accumulation_steps=arguments.accumulation_steps,
+            keeping=keeping_of(arguments, strategy),
         )
+    if not is_chief(strategy):
+        return
     save(model, tokenizer, arguments.out, overwrite=arguments.overwrite)
+    backups_of(arguments.out).remove()
     sentence = (
         f"wrote {arguments.out}: {scores['accuracy']:.1%} of the held-out texts right; "
         f"the commonest label alone would be right on {scores['majority_accuracy']:.1%}"

@@ -3,27 +3,25 @@
 import time
 
 from bert_keras.cli.report import ProgressBar
-from bert_keras.training.callbacks import BatchCounter, shown_name
+from bert_keras.training.callbacks import StepCounter, shown_name
 
 
-class FitProgress(BatchCounter):
+class FitProgress(StepCounter):
     """Shows a training as one bar over all its epochs and phases. Use it in a `with` block around them.
 
     Behind a `TrainingLog` it also shows real tokens a second.
 
     Args:
         num_steps: optimizer steps of the whole training.
-        batches_a_step: micro-batches an optimizer step.
         num_seconds: its time, where the clock ends it and nobody knows the steps.
     """
 
-    def __init__(self, num_steps: int, *, batches_a_step: int = 1, num_seconds: float | None = None):
+    def __init__(self, num_steps: int, *, num_seconds: float | None = None):
         super().__init__()
-        self._num_steps = num_steps
-        self._batches_a_step = batches_a_step
+        self._total_steps = num_steps
         self._num_seconds = num_seconds
         self._begin: float | None = None
-        self._first_tokens: tuple[float, int] | None = None  # when the first batch was done, and its tokens
+        self._first_tokens: tuple[float, int] | None = None  # when the first step was done, and its tokens
         self._bar = ProgressBar(
             "training" if num_seconds is None else "training, seconds", "steps" if num_seconds is None else None
         )
@@ -39,10 +37,10 @@ class FitProgress(BatchCounter):
         self._begin = self._begin or time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
-        step = self.count(batch) // self._batches_a_step
+        step = self.count(batch)
         note = "  ".join([*self._tokens_a_second(logs or {}), *_shown(logs or {})])
         if self._num_seconds is None:
-            self._bar.update(step, self._num_steps, note)
+            self._bar.update(step, self._total_steps, note)
         else:
             elapsed = min(int(time.monotonic() - self._begin), int(self._num_seconds))
             self._bar.update(elapsed, max(int(self._num_seconds), 1), f"step {step:,}  {note}")

@@ -6,16 +6,20 @@ import sys
 from collections.abc import Sequence
 
 from bert_keras import __version__
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
 
 VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "fill-mask", "export", "convert")
 
-_DONE, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130
+_DONE, _FAILED, _BAD_INPUT, _TRY_AGAIN, _INTERRUPTED = 0, 1, 2, 75, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 done, 1 a verdict failed, 2 bad input, 130 interrupted."""
+    """Runs one command and returns its exit status.
+
+    0 done, 1 a verdict failed, 2 bad input, 75 a training was told to stop and can be resumed, 130 interrupted.
+    """
     arguments = parser().parse_args(argv)
+    arguments.words = list(sys.argv[1:] if argv is None else argv)  # for verbs that start themselves again
     try:
         arguments.run(arguments)
     except InputError as error:
@@ -24,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", _BAD_INPUT)
     except VerdictError as error:
         return _say(arguments.verb, error, _FAILED)
+    except InterruptedTrainingError as error:
+        return _say(arguments.verb, error, _TRY_AGAIN)
     except KeyboardInterrupt:
         return _say(arguments.verb, "interrupted; what was not finished was not written", _INTERRUPTED)
     return _DONE

@@ -11,18 +11,19 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.checks import (
-    add_overwrite,
-    check_all,
-    check_exists,
-    positive_integer,
-    positive_number,
-    whole_number,
-)
+from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
+from bert_keras.cli.training_options import (
+    add_training_options,
+    backups_of,
+    batch_arithmetic,
+    check_out,
+    keeping_of,
+    prepare_devices,
+    started_workers,
+)
 from bert_keras.config import PRESETS
-from bert_keras.files import check_writable_target
 
 if TYPE_CHECKING:
     from bert_keras.training.recipes import Pretraining
@@ -62,34 +63,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, as in TOML; repeatable"
     )
     parser.add_argument("--tensorboard", type=pathlib.Path, metavar="DIR", help="write events for TensorBoard there")
-    add_overwrite(parser)
+    add_training_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a folder that make-records wrote") for path in arguments.records),
-        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_out(arguments),
         lambda: settings_of(arguments),
     )
+    if started_workers(arguments):
+        return
     plans = settings.plan([manifest["splits"]["train"]["num_rows"] for manifest in manifests])
     load_tensorflow()
+    strategy = prepare_devices(arguments)
     from bert_keras.checkpoints import save
     from bert_keras.checkpoints.model_card import model_card
     from bert_keras.cli.fit_progress import FitProgress
     from bert_keras.training import pretrain
     from bert_keras.training.callbacks import TensorBoardScalars
+    from bert_keras.training.strategies import is_chief
 
-    print_settings("pretrain", _shown(arguments, settings, plans, manifests))
-    listeners = [] if arguments.tensorboard is None else [TensorBoardScalars(arguments.tensorboard)]
+    print_settings("pretrain", _shown(arguments, settings, plans, manifests, strategy))
+    watched = arguments.tensorboard is not None and is_chief(strategy)
+    listeners = [TensorBoardScalars(arguments.tensorboard)] if watched else []
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
     num_steps = sum(plan.num_steps or 0 for plan in plans)
-    with FitProgress(
-        num_steps, batches_a_step=settings.batches.accumulation_steps, num_seconds=num_seconds
-    ) as progress:
-        trained = pretrain(settings, arguments.records, callbacks=[progress], listeners=listeners)
+    with FitProgress(num_steps, num_seconds=num_seconds) as progress:
+        trained = pretrain(
+            settings,
+            arguments.records,
+            callbacks=[progress],
+            listeners=listeners,
+            strategy=strategy,
+            keeping=keeping_of(arguments, strategy),
+        )
+    if not is_chief(strategy):
+        return
     notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
     card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
     save(trained.model, trained.tokenizer, arguments.out, overwrite=arguments.overwrite, notes=notes, card=card)
+    backups_of(arguments.out).remove()
     sentence = f"wrote {arguments.out}: {_summary(trained.metrics)}"
     print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
 
@@ -114,7 +128,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     return settings, manifests
 
 
-def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping]) -> dict[str, object]:
+def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping], strategy) -> dict[str, object]:
     """Returns what is printed before the work begins."""
     config = settings.model.bert_config(manifests[0]["vocabulary_size"], max(settings.records.max_sequence_lengths))
     shown = {"records": ", ".join(f"{folder}" for folder in arguments.records), "out": arguments.out}
@@ -126,9 +140,11 @@ def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping]
     )
     for number, plan in enumerate(plans, 1):
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _budget(plan, manifests[plan.records])
+    parts = settings.batches.accumulation_steps
+    divisions = dict.fromkeys(batch_arithmetic(plan.batch_size, strategy, parts) for plan in plans)
     shown["batches"] = (
-        f"{settings.batches.accumulation_steps} x {plans[0].micro_batch_size} rows, {settings.batches.masking} masks, "
-        f"{settings.batches.mask_unit}, {plans[0].max_predictions} slots a row"
+        f"{' then '.join(divisions)}, {settings.batches.masking} masks, {settings.batches.mask_unit}, "
+        f"{plans[0].max_predictions} slots a row"
     )
     shown["optimizer"] = (
         f"{settings.optimizer.name}, {settings.optimizer.schedule} to {settings.optimizer.learning_rate:g}, "

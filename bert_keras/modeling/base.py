@@ -8,6 +8,7 @@ import os
 
 import keras
 
+from bert_keras.distribution import DividedStep
 from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
 
 _readers = []
@@ -18,8 +19,11 @@ def read_checkpoints_with(reader) -> None:
     _readers[:] = [reader]
 
 
-class BertModel(keras.Model):
-    """A Keras model that takes and gives dicts of features, and whose weights exist once it is constructed."""
+class BertModel(DividedStep, keras.Model):
+    """A Keras model that takes and gives dicts of features, and whose weights exist once it is constructed.
+
+    `fit` and `evaluate` work under every `tf.distribute` strategy, see `bert_keras.distribution`.
+    """
 
     extra_inputs: tuple[str, ...] = ()  # optional features beside the encoder's
 

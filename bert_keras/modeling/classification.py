@@ -8,8 +8,9 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, check_labels, first_positions, handed_on, output_layer
+from bert_keras.modeling.heads import HeadModel, check_labels, first_positions, handed_on, output_layer, row_weights
 from bert_keras.modeling.layers import dense, gelu
+from bert_keras.modeling.losses import StepMean
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 IGNORED_LABEL = -100  # a token that does not count: padding, special tokens, later pieces of a word
@@ -81,6 +82,7 @@ class BertClassifier(_ClassModel):
         if encoder.pooler is None:
             self.cls_dense = dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
             self.cls_dense.build((None, encoder.config.hidden_dim))
+            self.cls_dropout = Dropout(self.dropout.rate, name="cls_dropout")
         self.build()
 
     def call(self, inputs, training=None, **returns):
@@ -88,22 +90,30 @@ class BertClassifier(_ClassModel):
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
-            pooled = gelu(self.cls_dense(self.dropout(first[:, 0], training=training)))
+            pooled = gelu(self.cls_dense(self.cls_dropout(first[:, 0], training=training)))
         return {"logits": self.classifier(self.dropout(pooled, training=training)), **extra}
 
     def default_loss(self):
-        if self.problem == "single_label":
-            return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        if self.problem == "multi_label":
-            return keras.losses.BinaryCrossentropy(from_logits=True)
-        return keras.losses.MeanSquaredError()
+        loss = {
+            "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
+            "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
+            "regression": keras.losses.MeanSquaredError(reduction="none"),
+        }[self.problem]
+        return {"logits": StepMean(loss, "logits")}
 
     def default_metrics(self):
-        if self.problem == "single_label":
-            return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-        if self.problem == "multi_label":
-            return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]  # logit 0 = probability one half
-        return [keras.metrics.RootMeanSquaredError(name="rmse")]
+        metric = {
+            "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
+            "regression": keras.metrics.RootMeanSquaredError(name="rmse"),
+        }[self.problem]
+        return {"logits": [metric]}
+
+    def match_labels(self, x, y, outputs):
+        return {"logits": y}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        return {"logits": row_weights(y, sample_weight)}
 
     def get_config(self):
         return {**super().get_config(), "problem": self.problem}
@@ -133,18 +143,19 @@ class BertTokenClassifier(_ClassModel):
         return {"logits": self.classifier(rows), **handed_on(encoded)}
 
     def default_loss(self):
-        return {
-            "logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
-        }
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+        return {"logits": StepMean(loss, "logits")}
 
     def default_metrics(self):
         return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
 
-    def match_labels(self, x, y, outputs, sample_weight):
+    def match_labels(self, x, y, outputs):
+        return {"logits": ops.where(ops.not_equal(y, IGNORED_LABEL), y, 0)}, outputs
+
+    def label_weights(self, x, y, sample_weight):
         """Turns the ignored label into weight 0, so that loss and accuracy count the same tokens."""
-        counted = ops.not_equal(y, IGNORED_LABEL)
-        weights = ops.cast(counted, "float32")
+        weights = ops.cast(ops.not_equal(y, IGNORED_LABEL), "float32")
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
             weights = weights * (sample_weight if len(sample_weight.shape) == 2 else sample_weight[:, None])
-        return {"logits": ops.where(counted, y, 0)}, outputs, {"logits": weights}
+        return {"logits": weights}

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from bert_keras.distribution import current_step
+
 # lowbias32 (Ellis 2018, github.com/skeeto/hash-prospector): the least biased 32-bit mixer of its length
 _SHIFTS = (16, 15, 16)
 _MULTIPLIERS = (0x7FEB352D, 0x846CA68B)
@@ -13,9 +15,9 @@ _WEYL = 0x9E3779B9  # odd, so that draws of one generator get keys far apart
 class Dropout(keras.layers.Layer):
     """Dropout (Srivastava et al. 2014): sets a share `rate` of the values to 0 and scales the others by 1 / (1 - rate).
 
-    Its mask is a hash of (seed, number of the call, place of the value), so a compiler folds it into the pass that
+    Its mask is a hash of (seed, step, place of the value in the whole batch), so a compiler folds it into the pass that
     reads the values, on every core. XLA's own generator runs on one: 14 ns a value on a CPU, a fifth of a tiny
-    model's training step.
+    model's training step. However a step is divided, its masks are the same, also when they are computed twice.
 
     Args:
         rate: the share that is set to 0, from 0 to below 1.
@@ -33,7 +35,7 @@ class Dropout(keras.layers.Layer):
     def call(self, inputs, training=None):
         if not training or self.seed_generator is None:
             return inputs
-        bits = random_bits(self.seed_generator.next(), ops.shape(inputs))
+        bits = drawn_bits(self.seed_generator, ops.shape(inputs))
         kept = ops.greater_equal(bits, _uint32(int(self.rate * 2**32)))
         return ops.where(kept, inputs * (1.0 / (1.0 - self.rate)), ops.zeros((), inputs.dtype))
 
@@ -44,15 +46,40 @@ class Dropout(keras.layers.Layer):
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
 
 
-def random_bits(seed, shape):
-    """Returns uint32 tensors of `shape`, 32 random bits a value: a hash of `seed` (2,) uint32 and the value's place."""
+def drawn_bits(generator: keras.random.SeedGenerator, shape):
+    """Returns uint32 tensors of `shape`, 32 random bits a value; the first size counts rows of the batch, or multiples.
+
+    In a step they depend on the generator's seed, the step's number and the row's place in the whole batch; elsewhere,
+    as in any Keras layer, on how often the generator was asked.
+    """
+    step = current_step()
+    if step is None:
+        return random_bits(generator.next(), shape)
+    seed = ops.cast(ops.convert_to_tensor(generator.state), "uint32")[0] + _uint32(step.salt)
+    return random_bits(
+        ops.stack([seed, ops.cast(step.number, "uint32")]),
+        shape,
+        first_place=ops.cast(step.first_row, "uint32") * ops.cast(_product(shape) // step.num_rows, "uint32"),
+    )
+
+
+def random_bits(seed, shape, first_place=0):
+    """Returns uint32 tensors of `shape`, 32 random bits a value: a hash of `seed` (2,) uint32 and the value's place.
+
+    Places count on from `first_place`.
+    """
     seed = ops.cast(seed, "uint32")
     key = _mixed(seed[1] * _uint32(_WEYL) + seed[0])
+    places = ops.cast(ops.arange(_product(shape), dtype="int32"), "uint32") + ops.cast(first_place, "uint32")
+    return _mixed(ops.reshape(places, shape), key)
+
+
+def _product(shape):
+    """The number of values, a tensor where a size is one."""
     num_values = 1
     for size in shape:
         num_values = num_values * size
-    places = ops.reshape(ops.cast(ops.arange(num_values, dtype="int32"), "uint32"), shape)
-    return _mixed(places, key)
+    return num_values
 
 
 def _mixed(bits, key=None):

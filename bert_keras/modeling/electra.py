@@ -5,15 +5,17 @@ import numpy as np
 from keras import ops
 
 from bert_keras.config import BertConfig
+from bert_keras.distribution import salted_step
 from bert_keras.errors import InputError
-from bert_keras.modeling.dropout import random_bits
+from bert_keras.modeling.dropout import drawn_bits
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
 from bert_keras.modeling.layers import ACTIVATIONS, dense
-from bert_keras.modeling.losses import TopAccuracy, WeightedCrossEntropy
+from bert_keras.modeling.losses import CrossEntropy, StepMean, TopAccuracy
 from bert_keras.modeling.masked_lm import BertMaskedLM
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
+_GENERATOR = 1  # its salt
 _BLOCK = 128  # ids looked through at once when one is drawn
 _UNIFORM_SHIFT = np.uint32(8)  # 24 of 32 random bits, all that float32 can hold
 _SHARED_FIELDS = (  # what sizes or computes the one embeddings layer of both
@@ -67,7 +69,8 @@ class ElectraPretrainer(HeadModel):
     def call(self, inputs, training=None, **returns):
         if self.generator is None or inputs.get("mask_positions") is None:
             return self.discriminate(inputs, training, **returns)
-        mlm_logits = self.generator(inputs, training=training)["mlm_logits"]
+        with salted_step(_GENERATOR):  # it shares the embeddings layer, but not the layer's dropout
+            mlm_logits = self.generator(inputs, training=training)["mlm_logits"]
         sampled_ids = ops.stop_gradient(self.sample(mlm_logits, training))
         corrupted = {**inputs, "token_ids": put_at(inputs["token_ids"], inputs["mask_positions"], sampled_ids)}
         judged = self.discriminate(corrupted, training, **returns)
@@ -82,7 +85,7 @@ class ElectraPretrainer(HeadModel):
     def sample(self, logits, training):
         """Returns ids (B, M): drawn by their probability when training, else the likeliest."""
         if training:
-            return sample_ids(logits, self.sampler.next())
+            return sample_ids(logits, drawn_bits(self.sampler, ops.shape(logits)[:2]))
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
     def default_loss(self):
@@ -91,10 +94,11 @@ class ElectraPretrainer(HeadModel):
                 "ElectraPretrainer has no generator to make replaced tokens, so there is nothing to train on: "
                 "give it a generator_config"
             )
-        replaced = keras.losses.BinaryCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight", name="replaced"
-        )
-        return {"replaced_logits": replaced, "mlm_logits": WeightedCrossEntropy("mlm")}
+        replaced = keras.losses.BinaryCrossentropy(from_logits=True, reduction="none", name="replaced")
+        return {
+            "replaced_logits": StepMean(replaced, "replaced_logits"),
+            "mlm_logits": StepMean(CrossEntropy("mlm"), "mlm_logits"),
+        }
 
     def default_loss_weights(self):
         return {"replaced_logits": DISCRIMINATOR_WEIGHT, "mlm_logits": 1.0}
@@ -105,15 +109,16 @@ class ElectraPretrainer(HeadModel):
             "mlm_logits": [TopAccuracy()],
         }
 
-    def match_labels(self, x, y, outputs, sample_weight):
+    def match_labels(self, x, y, outputs):
         """A token counts as replaced where the generator's id differs from the original one."""
         outputs = {name: outputs[name][..., None] if name == "replaced_logits" else outputs[name] for name in outputs}
         sampled_ids = outputs.pop("sampled_ids")
         wrong = ops.cast(ops.not_equal(sampled_ids, ops.cast(y["mask_ids"], "int32")), "float32") * y["mask_weights"]
         replaced = put_at(ops.zeros_like(outputs["replaced_logits"][..., 0]), x["mask_positions"], wrong)
-        labels = {"replaced_logits": replaced[..., None], "mlm_logits": y["mask_ids"]}
-        weights = {"replaced_logits": ops.cast(x["padding_mask"], "float32"), "mlm_logits": y["mask_weights"]}
-        return labels, outputs, weights
+        return {"replaced_logits": replaced[..., None], "mlm_logits": y["mask_ids"]}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        return {"replaced_logits": ops.cast(x["padding_mask"], "float32"), "mlm_logits": y["mask_weights"]}
 
     def get_config(self):
         generator = self.generator_config
@@ -126,8 +131,8 @@ class ElectraPretrainer(HeadModel):
         return super().from_config({**config, "generator_config": generator}, custom_objects)
 
 
-def sample_ids(logits, seed):
-    """Draws an id for each of the logits (B, M, V) by its softmax: (B, M) int32, decided by `seed` (2,) uint32.
+def sample_ids(logits, bits):
+    """Draws an id for each of the logits (B, M, V) by its softmax: (B, M) int32, decided by `bits` (B, M) uint32.
 
     One random number a slot, looked up in the running sum of the probabilities, of blocks first and then within the
     block. The Gumbel trick would need as many random numbers and logarithms as there are logits, 20 million a step.
@@ -138,7 +143,7 @@ def sample_ids(logits, seed):
     num_blocks = -(-size // _BLOCK)
     blocks = ops.pad(weights, [[0, 0], [0, num_blocks * _BLOCK - size]])
     blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))
-    uniform = ops.cast(ops.right_shift(random_bits(seed, (batch * num_slots,)), _UNIFORM_SHIFT), "float32") * 2.0**-24
+    uniform = ops.cast(ops.right_shift(ops.reshape(bits, (-1,)), _UNIFORM_SHIFT), "float32") * 2.0**-24
     block_weights = ops.sum(blocks, axis=-1)  # (B*M, num_blocks)
     target = uniform * ops.sum(block_weights, axis=-1)
     block, passed = _place_in(block_weights, target)

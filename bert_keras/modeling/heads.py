@@ -26,8 +26,29 @@ class HeadModel(BertModel):
         super().__init__(**kwargs)
         self.encoder = encoder
 
-    def compile(self, optimizer="rmsprop", loss="auto", *, loss_weights=None, metrics="auto", **kwargs):
-        """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head."""
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss="auto",
+        *,
+        loss_weights=None,
+        metrics="auto",
+        accumulation_steps: int = 1,
+        **kwargs,
+    ):
+        """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head.
+
+        `accumulation_steps`: into how many parts each replica cuts its batch, to need less memory. The step is
+        that of the whole batch.
+        """
+        if accumulation_steps < 1:
+            raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
+        if accumulation_steps > 1 and not self.divides_steps:
+            raise InputError(
+                f"accumulation_steps is {accumulation_steps}, which needs the TensorFlow backend: set KERAS_BACKEND, "
+                "or give the optimizer gradient_accumulation_steps"
+            )
+        self.accumulation_steps = accumulation_steps
         if isinstance(loss, str) and loss == "auto":
             loss, loss_weights = self.default_loss(), loss_weights or self.default_loss_weights()
         if isinstance(metrics, str) and metrics == "auto":
@@ -52,22 +73,25 @@ class HeadModel(BertModel):
         """Returns fresh metrics, as a list or a dict by output name."""
         return []
 
-    def match_labels(self, x, y, outputs, sample_weight):
-        """Returns (labels, outputs, weights) with the same keys, as Keras losses want them."""
+    def match_labels(self, x, y, outputs):
+        """Returns (labels, outputs) with the same keys, as Keras losses want them."""
         del x
-        return y, outputs, sample_weight
+        return y, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        """Returns what each label counts, by output, floats of the labels' shape; known before the model runs."""
+        del x, y
+        return sample_weight
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        y, y_pred, sample_weight = self._matched(x, y, y_pred, sample_weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+        return super().compute_loss(x, *self._matched(x, y, y_pred, sample_weight), training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        y, y_pred, sample_weight = self._matched(x, y, y_pred, sample_weight)
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+        return super().compute_metrics(x, *self._matched(x, y, y_pred, sample_weight))
 
     def _matched(self, x, y, y_pred, sample_weight):
         outputs = {name: value for name, value in y_pred.items() if name not in _EXTRA_OUTPUTS}
-        return self.match_labels(x, y, outputs, sample_weight)
+        return *self.match_labels(x, y, outputs), self.label_weights(x, y, sample_weight)
 
     def encode(self, inputs, training=None, **returns):
         """Runs the encoder on the features that are its own and returns its outputs."""
@@ -107,6 +131,13 @@ def rows_at(positions, sequence):
     batch, length, width = ops.shape(sequence)
     rows = ops.take(ops.reshape(sequence, (-1, width)), flat_rows(positions, length), axis=0)
     return ops.reshape(rows, (batch, -1, width))
+
+
+def row_weights(labels, sample_weight):
+    """Returns a weight (B,) for each row: 1 unless `sample_weight`, (B,) or (B, 1), says otherwise."""
+    if sample_weight is None:
+        return ops.ones((ops.shape(labels)[0],), "float32")
+    return ops.reshape(ops.cast(sample_weight, "float32"), (-1,))
 
 
 def first_positions(inputs):

@@ -3,17 +3,48 @@
 import keras
 from keras import ops
 
+from bert_keras.distribution import current_step
+
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class WeightedCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of integer labels with logits, averaged by the weights over the whole batch; 0 if none counts.
+class StepMean(keras.losses.Loss):
+    """The weighted mean of a loss over everything that counts in a step; 0 if nothing does.
 
-    Labels (...), logits (..., V), weights (...).
+    Where a step is computed in parts, each gives its share, so that the parts sum to the mean over the whole batch.
+    Outside of a step it is the mean over what it is given.
+
+    Args:
+        loss: a Keras loss with the reduction "none".
+        output: the name of the output whose label weights count, see `HeadModel.label_weights`.
+        name: default: the loss's.
     """
 
-    def __init__(self, name: str = "cross_entropy", **kwargs):
-        kwargs.setdefault("reduction", "mean_with_sample_weight")
-        super().__init__(name=name, **kwargs)
+    def __init__(self, loss: keras.losses.Loss, output: str, name: str | None = None):
+        super().__init__(name=name or loss.name, reduction="none")
+        self.loss = loss
+        self.output = output
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        values = self.loss(y_true, y_pred)
+        weights = ops.ones_like(values) if sample_weight is None else ops.cast(sample_weight, values.dtype)
+        step = current_step()
+        total = ops.sum(weights) if step is None else step.total_weights.get(self.output, ops.sum(weights))
+        return ops.divide_no_nan(ops.sum(values * weights), ops.cast(total, values.dtype))
+
+    def get_config(self):
+        return {"loss": keras.saving.serialize_keras_object(self.loss), "output": self.output, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class CrossEntropy(keras.losses.Loss):
+    """Cross-entropy (...) of integer labels (...) with logits (..., V), see `cross_entropy`."""
+
+    def __init__(self, name: str = "cross_entropy", reduction: str = "none", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
 
     def call(self, y_true, y_pred):
         return cross_entropy(y_pred, y_true)

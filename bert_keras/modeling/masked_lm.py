@@ -8,7 +8,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, check_pooler, first_positions, handed_on, output_layer, rows_at
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
-from bert_keras.modeling.losses import TopAccuracy, WeightedCrossEntropy
+from bert_keras.modeling.losses import CrossEntropy, StepMean, TopAccuracy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -54,13 +54,16 @@ class MaskedLMModel(HeadModel):
         return ops.reshape(logits, (batch, num_slots, self.encoder.config.vocabulary_size))
 
     def default_loss(self):
-        return {"mlm_logits": WeightedCrossEntropy("mlm")}
+        return {"mlm_logits": StepMean(CrossEntropy("mlm"), "mlm_logits")}
 
     def default_metrics(self):
         return {"mlm_logits": [TopAccuracy()]}
 
-    def match_labels(self, x, y, outputs, sample_weight):
-        return {"mlm_logits": y["mask_ids"]}, outputs, {"mlm_logits": y["mask_weights"]}
+    def match_labels(self, x, y, outputs):
+        return {"mlm_logits": y["mask_ids"]}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        return {"mlm_logits": y["mask_weights"]}
 
     def get_config(self):
         return {**super().get_config(), "head_act": self.head_act}
@@ -136,18 +139,20 @@ class BertPretrainer(MaskedLMModel):
         return {"mlm_logits": self.slot_logits(vectors), "next_sentence_logits": logits, **extra}
 
     def default_loss(self):
-        return {**super().default_loss(), "next_sentence_logits": WeightedCrossEntropy("next_sentence")}
+        next_sentence = StepMean(CrossEntropy("next_sentence"), "next_sentence_logits")
+        return {**super().default_loss(), "next_sentence_logits": next_sentence}
 
     def default_metrics(self):
         return {**super().default_metrics(), "next_sentence_logits": [TopAccuracy()]}
 
-    def match_labels(self, x, y, outputs, sample_weight):
-        labels, outputs, weights = super().match_labels(x, y, outputs, sample_weight)
-        next_sentence = y["next_sentence_labels"]
-        every = ops.ones(ops.shape(next_sentence), "float32")
-        labels["next_sentence_logits"] = next_sentence
-        weights["next_sentence_logits"] = y.get("next_sentence_weights", every)
-        return labels, outputs, weights
+    def match_labels(self, x, y, outputs):
+        labels, outputs = super().match_labels(x, y, outputs)
+        return {**labels, "next_sentence_logits": y["next_sentence_labels"]}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        every = ops.ones(ops.shape(y["next_sentence_labels"]), "float32")
+        weights = super().label_weights(x, y, sample_weight)
+        return {**weights, "next_sentence_logits": y.get("next_sentence_weights", every)}
 
 
 def checked_head_act(config: BertConfig, head_act: str | None) -> str:

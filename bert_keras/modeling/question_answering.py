@@ -3,7 +3,8 @@
 import keras
 
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
+from bert_keras.modeling.heads import HeadModel, handed_on, output_layer, row_weights
+from bert_keras.modeling.losses import StepMean
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -30,7 +31,9 @@ class BertQuestionAnswerer(HeadModel):
 
     def default_loss(self):
         return {
-            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=name)
+            name: StepMean(
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none", name=name), name
+            )
             for name in ("start_logits", "end_logits")
         }
 
@@ -42,7 +45,8 @@ class BertQuestionAnswerer(HeadModel):
             name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in ("start_logits", "end_logits")
         }
 
-    def match_labels(self, x, y, outputs, sample_weight):
-        labels = {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}
-        weights = None if sample_weight is None else dict.fromkeys(labels, sample_weight)
-        return labels, outputs, weights
+    def match_labels(self, x, y, outputs):
+        return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        return dict.fromkeys(("start_logits", "end_logits"), row_weights(y["start_positions"], sample_weight))

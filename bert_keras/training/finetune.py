@@ -1,19 +1,24 @@
 """Fine-tuning a classifier on labelled texts, through `model.fit`."""
 
+import contextlib
+import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
 
 import keras
+import tensorflow as tf
 
 from bert_keras.checkpoints.load import load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertClassifier
 from bert_keras.pipelines.batches import classification_batches
 from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.training.callbacks import FiniteLoss
+from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import adamw
+from bert_keras.training.strategies import spread
 
 
 def finetune_classifier(
@@ -27,6 +32,9 @@ def finetune_classifier(
     max_sequence_length: int = 128,
     seed: int = 0,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    strategy: tf.distribute.Strategy | None = None,
+    accumulation_steps: int = 1,
+    keeping: Keeping = NOTHING_KEPT,
 ) -> tuple[BertClassifier, BertTokenizer, dict[str, float]]:
     """Trains a `BertClassifier` on a checkpoint and scores it on held-out texts.
 
@@ -40,6 +48,9 @@ def finetune_classifier(
         max_sequence_length: longer texts are cut, in pieces.
         seed: draws the new head, the dropout and the order of the texts.
         callbacks: handed to `model.fit`.
+        strategy: any of `tf.distribute`; None: one device. The batch size is that of all replicas together.
+        accumulation_steps: into how many parts each replica cuts its batch, to save memory.
+        keeping: where the state of the training is kept, and whether to go on from there.
 
     Returns:
         The model with its `labels`, the tokenizer, and the scores: `accuracy`, `loss` and
@@ -53,22 +64,40 @@ def finetune_classifier(
     tokenizer = load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
+    steps_an_epoch = -(-len(train[0]) // batch_size)
+    keep_freed_memory()
     keras.utils.set_random_seed(seed)
-    model = BertClassifier.from_checkpoint(checkpoint, num_classes=len(labels), labels=labels)
+    with contextlib.nullcontext() if strategy is None else strategy.scope():
+        model = BertClassifier.from_checkpoint(checkpoint, num_classes=len(labels), labels=labels)
+        model.compile(adamw(learning_rate, steps_an_epoch * num_epochs), accumulation_steps=accumulation_steps)
     length = min(max_sequence_length, model.encoder.config.max_sequence_length)
 
-    def batches(texts, names, shuffle):
-        ids = [labels.index(name) for name in names]
-        return classification_batches(
-            texts, ids, tokenizer, batch_size=batch_size, max_sequence_length=length, seed=seed, shuffle=shuffle
+    def batches(texts: tuple[Sequence[str], Sequence[str]], **order):
+        ids = [labels.index(name) for name in texts[1]]
+        settings = {"batch_size": batch_size, "max_sequence_length": length, "seed": seed, "fill_batches": True}
+        return spread(
+            strategy,
+            lambda share: classification_batches(texts[0], ids, tokenizer, share=share, **settings, **order),
         )
 
-    steps_an_epoch = -(-len(train[0]) // batch_size)
-    model.compile(adamw(learning_rate, steps_an_epoch * num_epochs))
-    keep_freed_memory()
-    watchers = [FiniteLoss(), *callbacks]
-    model.fit(batches(*train, True), epochs=num_epochs, callbacks=watchers, shuffle=False, verbose=0)
-    scores = model.evaluate(batches(*dev, False), verbose=0, return_dict=True)
+    phase = Phase(
+        train=lambda first_batch: batches(train, shuffle=True, epochs=None, first_batch=first_batch),
+        held_out=lambda: (batches(dev), -(-len(dev[0]) // batch_size)),
+        num_steps=steps_an_epoch * num_epochs,
+    )
+    settings = {"num_epochs": num_epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    log = fit_phases(
+        model,
+        [phase],
+        settings={**settings, "max_sequence_length": length, "labels": labels},
+        data=[hashlib.sha256(json.dumps(texts).encode()).hexdigest() for texts in (train, dev)],
+        strategy=strategy,
+        keeping=keeping,
+        callbacks=callbacks,
+        listeners=(),
+    )
+    metrics = log.metrics()
+    scores = {name: metrics[f"held_out_{name}"] for name in ("accuracy", "loss")}
     return model, tokenizer, {**scores, "majority_accuracy": _majority_accuracy(train[1], dev[1])}
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from bert_keras.errors import InputError
 from bert_keras.training.schedules import RateSequence, WarmupDecay
 from bert_keras.training.tables import OptimizerSettings
 
@@ -40,7 +39,7 @@ class Lamb(keras.optimizers.Optimizer):
         weight_decay: lambda in the paper.
         beta_1, beta_2: decay of the two moments.
         epsilon: added to the root of the second moment.
-        **kwargs: as `keras.optimizers.Optimizer` takes them: clipping, `gradient_accumulation_steps`, `name`.
+        **kwargs: as `keras.optimizers.Optimizer` takes them: clipping, `name`.
     """
 
     def __init__(
@@ -87,36 +86,28 @@ class Lamb(keras.optimizers.Optimizer):
         return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
 
 
-def adamw(
-    learning_rate: float, num_steps: int | None, *, accumulation_steps: int = 1, **settings: float | str
-) -> BertAdamW:
+def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:
     """Returns AdamW as BERT was trained with; every number can be changed.
 
     Args:
         learning_rate: the peak.
         num_steps: optimizer steps of the whole training; None: the rate stays, for `TimedLearningRate` to set.
-        accumulation_steps: micro-batches whose gradients are averaged for one step.
         **settings: further fields of `tables.OptimizerSettings`: `schedule`, `warmup_rate`, `weight_decay`, `beta_1`,
             `beta_2`, `epsilon`, `clip_norm`.
 
     Raises:
         InputError: a number is out of range.
     """
-    settings = OptimizerSettings(name="adamw", learning_rate=learning_rate, **settings)
-    return make_optimizer(settings, num_steps, accumulation_steps=accumulation_steps)
+    return make_optimizer(OptimizerSettings(name="adamw", learning_rate=learning_rate, **settings), num_steps)
 
 
-def lamb(learning_rate: float, num_steps: int | None, *, accumulation_steps: int = 1, **settings: float | str) -> Lamb:
+def lamb(learning_rate: float, num_steps: int | None, **settings: float | str) -> Lamb:
     """Returns LAMB with BERT's exclusions; the arguments are those of `adamw`."""
-    settings = OptimizerSettings(name="lamb", learning_rate=learning_rate, **settings)
-    return make_optimizer(settings, num_steps, accumulation_steps=accumulation_steps)
+    return make_optimizer(OptimizerSettings(name="lamb", learning_rate=learning_rate, **settings), num_steps)
 
 
 def make_optimizer(
-    settings: OptimizerSettings,
-    stretches: Sequence[tuple[float, int]] | int | None,
-    *,
-    accumulation_steps: int = 1,
+    settings: OptimizerSettings, stretches: Sequence[tuple[float, int]] | int | None
 ) -> BertAdamW | Lamb:
     """Returns the optimizer of a run's `[optimizer]` table.
 
@@ -127,41 +118,21 @@ def make_optimizer(
         settings: `Pretraining.optimizer`.
         stretches: optimizer steps of the whole training; or (peak learning rate, steps) of each stretch with a warm-up
             of its own, see `Pretraining.stretches`; None: no schedule, for `TimedLearningRate`.
-        accumulation_steps: micro-batches whose gradients are averaged for one step. The average is that of one large
-            batch if all micro-batches weigh the same; with masked words each counts by its own number of slots.
     """
-    handling = _handling(settings.clip_norm, accumulation_steps)
     if isinstance(stretches, int):
         stretches = [(settings.learning_rate, stretches)]
-    rate = settings.learning_rate if stretches is None else _rates(settings, stretches, accumulation_steps)
+    rate = settings.learning_rate if stretches is None else _rates(settings, stretches)
     numbers = {name: getattr(settings, name) for name in ("weight_decay", "beta_1", "beta_2", "epsilon")}
     kind = {"adamw": BertAdamW, "lamb": Lamb}[settings.name]
-    return kind(rate, **numbers, **handling)
+    return kind(rate, **numbers, global_clipnorm=settings.clip_norm or None)
 
 
-def _rates(settings: OptimizerSettings, stretches: Sequence[tuple[float, int]], accumulation_steps: int):
+def _rates(settings: OptimizerSettings, stretches: Sequence[tuple[float, int]]):
     schedules = [
-        WarmupDecay(
-            settings.schedule,
-            peak,
-            num_steps,
-            int(num_steps * settings.warmup_rate),
-            power=settings.power,
-            batches_per_step=accumulation_steps,
-        )
+        WarmupDecay(settings.schedule, peak, num_steps, int(num_steps * settings.warmup_rate), power=settings.power)
         for peak, num_steps in stretches
     ]
     return schedules[0] if len(schedules) == 1 else RateSequence(schedules)
-
-
-def _handling(clip_norm: float, accumulation_steps: int) -> dict:
-    """Returns Keras's arguments for what is done to gradients before they are used."""
-    if accumulation_steps < 1:
-        raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more micro-batches a step")
-    return {
-        "global_clipnorm": clip_norm or None,
-        "gradient_accumulation_steps": accumulation_steps if accumulation_steps > 1 else None,
-    }
 
 
 def _trust_ratio(variable, update):

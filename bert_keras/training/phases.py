@@ -24,8 +24,7 @@ class PhasePlan:
         records: which records folder, from 0.
         max_sequence_length: pieces a row.
         max_predictions: masked slots a row.
-        batch_size: rows an optimizer step.
-        micro_batch_size: rows a batch, what `model.fit` is given.
+        batch_size: rows a step.
         learning_rate: the peak.
         rewarm: whether a new schedule begins with this phase.
         num_steps: optimizer steps, None where the budget is in hours.
@@ -36,7 +35,6 @@ class PhasePlan:
     max_sequence_length: int
     max_predictions: int
     batch_size: int
-    micro_batch_size: int
     learning_rate: float
     rewarm: bool
     num_steps: int | None
@@ -63,7 +61,6 @@ def plan_phases(
                 max_sequence_length=length,
                 max_predictions=batches.slots(length),
                 batch_size=size,
-                micro_batch_size=size // batches.accumulation_steps,
                 learning_rate=phase.learning_rate or optimizer.learning_rate,
                 rewarm=phase.rewarm or phase.learning_rate is not None,
                 num_steps=num_steps,

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -12,17 +14,18 @@ from bert_keras.checkpoints import load
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
+from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import make_optimizer
 from bert_keras.training.phases import PhasePlan
 from bert_keras.training.recipes import Pretraining
 from bert_keras.training.schedules import TimedLearningRate
+from bert_keras.training.strategies import spread
 
-_WITHOUT_END = 10**9  # batches, where the clock says when to stop
 MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 
 
@@ -49,18 +52,25 @@ def pretrain(
     *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     listeners: Sequence[Callable[[dict], None]] = (),
+    strategy: tf.distribute.Strategy | None = None,
+    keeping: Keeping = NOTHING_KEPT,
 ) -> Pretrained:
     """Trains a model on records.
 
     Args:
         run: all settings.
         folders: a records folder for each of `run.records.max_sequence_lengths`.
-        callbacks: handed to `model.fit`, once a phase.
+        callbacks: handed to `model.fit`, once a phase or more often.
         listeners: called with each line of the log, see `TrainingLog`.
+        strategy: any of `tf.distribute`; None: one device. The batch size is that of all replicas together.
+        keeping: where the state of the training is kept, in case it is killed or told to stop (SIGTERM), and whether
+            to go on from there.
 
     Raises:
-        InputError: the records are not those that the run asks for, are damaged, or are too few; or the loss
-            became infinite or not a number: the message says at which step.
+        InputError: the records are not those that the run asks for, are damaged, or are too few; the batch cannot be
+            divided among the replicas; the loss became infinite or not a number, the message says at which step; or
+            the backup is of another run.
+        InterruptedTrainingError: SIGTERM came, and the state was written.
 
     Example:
         >>> run = Pretraining.resolve(overrides={"model.preset": "tiny", "budget.steps": 1000})
@@ -70,26 +80,44 @@ def pretrain(
     run.check_records(manifests, [os.fspath(folder) for folder in folders])
     tokenizer = BertTokenizer.from_checkpoint(folders[0])
     num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
-    plans = run.plan(num_rows)
+    plans, stretches = run.plan(num_rows), run.stretches(num_rows)
+    if strategy is not None and strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
+        raise InputError(
+            "speed.steps_per_execution is for one device; expected 1 where several replicas train together"
+        )
     keep_freed_memory()
     keras.utils.set_random_seed(run.seed)
-    model = build_model(run, tokenizer.vocabulary_size)
-    parts = run.batches.accumulation_steps
-    stretches = run.stretches(num_rows)
-    optimizer = make_optimizer(
-        run.optimizer, None if plans[0].num_steps is None else stretches, accumulation_steps=parts
-    )
-    jit_compile = run.speed.jit_compile if run.speed.jit_compile != "auto" else True
-    model.compile(optimizer, jit_compile=jit_compile, steps_per_execution=run.speed.steps_per_execution)
-    log = TrainingLog(0.0, parts, tuple(listeners))
-    watchers = [FiniteLoss(parts), log, *callbacks]
+    with contextlib.nullcontext() if strategy is None else strategy.scope():
+        model = build_model(run, tokenizer.vocabulary_size)
+        model.compile(
+            make_optimizer(run.optimizer, None if plans[0].num_steps is None else stretches),
+            accumulation_steps=run.batches.accumulation_steps,
+            jit_compile=run.speed.jit_compile if run.speed.jit_compile != "auto" else True,
+            steps_per_execution=run.speed.steps_per_execution,
+        )
+    phases = []
     for plan, clock in zip(plans, _clocks(run, plans, stretches), strict=True):
-        counts = manifests[plan.records]["splits"]["train"]
-        log.change_rows(plan.micro_batch_size * counts["num_tokens"] / counts["num_rows"])
-        batches = _Batches(run, plan, folders[plan.records], manifests[plan.records], tokenizer)
-        num_batches = _WITHOUT_END if plan.num_steps is None else plan.num_steps * parts
-        stop = StopAfter(num_batches) if clock is None else clock
-        _fit(model, batches, num_batches, run, [stop, *watchers])
+        batches = _Batches(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy)
+        phases.append(
+            Phase(
+                train=batches.train,
+                held_out=batches.held_out,
+                tokens_a_step=plan.batch_size * batches.tokens_a_row,
+                num_steps=plan.num_steps,
+                clock=clock,
+                evaluate_every=run.evaluation.every_steps,
+            )
+        )
+    log = fit_phases(
+        model,
+        phases,
+        settings=run.to_dict(),
+        data=[hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() for manifest in manifests],
+        strategy=strategy,
+        keeping=keeping,
+        callbacks=callbacks,
+        listeners=listeners,
+    )
     return Pretrained(model, tokenizer, log.metrics(), log.to_json_lines())
 
 
@@ -136,54 +164,57 @@ class _Batches:
     folder: str | os.PathLike
     manifest: Mapping
     tokenizer: BertTokenizer
+    strategy: tf.distribute.Strategy | None
 
-    def train(self) -> tf.data.Dataset:
-        return self._made(self.plan.micro_batch_size, split="train", epochs=None, masking=self.run.batches.masking)
+    @property
+    def tokens_a_row(self) -> float:
+        """Real tokens of a training row, on the average."""
+        counts = self.manifest["splits"]["train"]
+        return counts["num_tokens"] / counts["num_rows"]
 
-    def held_out(self) -> tf.data.Dataset | None:
-        """The same batches at every evaluation; None where nothing was held out."""
-        num_rows = self.manifest["splits"]["held_out"]["num_rows"]
+    def train(self, first_batch: int):
+        """The batches of training without end, from this one on."""
+        masking = self.run.batches.masking
+        return self._made(self.plan.batch_size, split="train", epochs=None, first_batch=first_batch, masking=masking)
+
+    def held_out(self) -> tuple[object, int] | None:
+        """The same batches at every evaluation; None where too little was held out to give each part a row."""
+        num_parts = self.run.batches.accumulation_steps
+        num_parts *= 1 if self.strategy is None else self.strategy.num_replicas_in_sync
+        num_rows = self.manifest["splits"]["held_out"]["num_rows"] // num_parts * num_parts
         if not num_rows:
             return None
-        size = min(self.plan.micro_batch_size, num_rows)
-        batches = self._made(size, split="held_out", epochs=1, masking="static", shuffle=False)
-        return batches.take(self.run.evaluation.num_batches)
+        size = min(self.plan.batch_size, num_rows)
+        batches = self._made(size, split="held_out", epochs=None, masking="static", shuffle=False)
+        return batches, min(self.run.evaluation.num_batches, num_rows // size)
 
-    def _made(self, batch_size: int, **arguments) -> tf.data.Dataset:
+    def _made(self, batch_size: int, **arguments):
         settings = self.run.batches
-        batches = pretraining_batches(
-            self.folder,
-            self.tokenizer,
-            batch_size=batch_size,
-            seed=self.run.seed,
-            mask_unit=settings.mask_unit,
-            mask_rate=settings.mask_rate,
-            replace_rates=settings.replace_rates,
-            max_predictions=self.plan.max_predictions,
-            max_sequence_length=self.plan.max_sequence_length,
-            **arguments,
-        )
-        return batches if self.run.model.objective == "bert" else batches.map(_without_sentences)
+
+        def of_share(share: BatchShare) -> tf.data.Dataset:
+            batches = pretraining_batches(
+                self.folder,
+                self.tokenizer,
+                batch_size=batch_size,
+                seed=self.run.seed,
+                mask_unit=settings.mask_unit,
+                mask_rate=settings.mask_rate,
+                replace_rates=settings.replace_rates,
+                max_predictions=self.plan.max_predictions,
+                max_sequence_length=self.plan.max_sequence_length,
+                share=share,
+                check_shards=False,  # `pretrain` has done so
+                **arguments,
+            )
+            return batches if self.run.model.objective == "bert" else batches.map(_without_sentences)
+
+        return spread(self.strategy, of_share)
 
 
 def _without_sentences(features: dict, labels: dict) -> tuple[dict, dict]:
     """Leaves out what only a sentence objective reads."""
     features = {name: value for name, value in features.items() if name != "pack_starts"}
     return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
-
-
-def _fit(model, batches: _Batches, num_batches: int, run: Pretraining, callbacks: list) -> None:
-    """Trains for so many batches, in epochs from one evaluation to the next."""
-    every = run.evaluation.every_steps * run.batches.accumulation_steps or num_batches
-    model.fit(
-        batches.train(),
-        epochs=-(-num_batches // every),
-        steps_per_epoch=min(every, num_batches),
-        validation_data=batches.held_out(),
-        callbacks=callbacks,
-        shuffle=False,
-        verbose=0,
-    )
 
 
 def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[TimedLearningRate | None]:

@@ -105,9 +105,13 @@ class Pretraining:
 
     def to_toml(self) -> str:
         """Returns every setting as TOML; `resolve` of that file gives an equal run."""
+        return tomli_w.dumps(self.to_dict())
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns every setting, in nested tables of plain values."""
         values = dict(said(TopLevel(self.recipe, self.source, self.seed)))
         values |= {name: dict(said(getattr(self, name))) for name in TABLES}
-        return tomli_w.dumps({**values, "phases": [dict(said(phase)) for phase in self.phases]})
+        return {**values, "phases": [dict(said(phase)) for phase in self.phases]}
 
     def plan(self, num_rows: Sequence[int] = ()) -> list[PhasePlan]:
         """Returns the phases in their order, with steps or seconds.

@@ -60,8 +60,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         num_steps: optimizer steps of the whole training.
         num_warmup_steps: steps of the rise, less than `num_steps`.
         power: the exponent of "polynomial".
-        batches_per_step: micro-batches an optimizer step. Keras hands a schedule the number of batches, also where
-            `gradient_accumulation_steps` makes one step of several (3.12 to 3.15; the test of accumulation pins it).
 
     Raises:
         InputError: an unknown kind, a warm-up that is not shorter than the training, or a number out of range.
@@ -75,24 +73,19 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         num_warmup_steps: int,
         *,
         power: float = 1.0,
-        batches_per_step: int = 1,
     ):
         if not 0 <= num_warmup_steps < num_steps:
             raise InputError(
                 f"num_warmup_steps is {num_warmup_steps}, expected a number from 0 to below num_steps ({num_steps})"
             )
         _check_shape(kind, num_warmup_steps / num_steps, power)
-        if batches_per_step < 1:
-            raise InputError(f"batches_per_step is {batches_per_step}, expected 1 or more")
         self.kind = kind
         self.peak_learning_rate = peak_learning_rate
         self.num_steps = num_steps
         self.num_warmup_steps = num_warmup_steps
         self.power = power
-        self.batches_per_step = batches_per_step
 
     def __call__(self, step):
-        step = ops.cast(step, "int32") // self.batches_per_step
         step = ops.minimum(ops.cast(step, "float32") + 1.0, self.num_steps + 1.0)
         # from whole numbers of steps, not from a share: float32 would lose the last steps of a million
         rise = step / self.num_warmup_steps if self.num_warmup_steps else step + 1.0
@@ -106,7 +99,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "num_steps": self.num_steps,
             "num_warmup_steps": self.num_warmup_steps,
             "power": self.power,
-            "batches_per_step": self.batches_per_step,
         }
 
 
@@ -117,26 +109,22 @@ class RateSequence(keras.optimizers.schedules.LearningRateSchedule):
     For phases that warm up again, as LAMB's second phase does (You et al. 2019, section 4.1: "re-warm-up").
 
     Args:
-        schedules: `WarmupDecay`s of the same `batches_per_step`.
+        schedules: `WarmupDecay`s, one or more.
 
     Raises:
-        InputError: there is none, or they count batches differently.
+        InputError: there is none.
     """
 
     def __init__(self, schedules: Sequence[WarmupDecay]):
         self.schedules = list(schedules)
-        if len({schedule.batches_per_step for schedule in self.schedules}) != 1:
-            raise InputError(
-                f"{len(self.schedules)} schedules with batches_per_step "
-                f"{[schedule.batches_per_step for schedule in self.schedules]} were given; expected one or more, "
-                "all with the same number"
-            )
+        if not self.schedules:
+            raise InputError("no schedules were given; expected one or more")
 
     def __call__(self, step):
         step = ops.cast(step, "int32")
         rate, begin = self.schedules[0](step), 0
         for before, schedule in zip(self.schedules, self.schedules[1:], strict=False):
-            begin += before.num_steps * before.batches_per_step
+            begin += before.num_steps
             rate = ops.where(step < begin, rate, schedule(ops.maximum(step - begin, 0)))
         return rate
 

@@ -124,8 +124,8 @@ class BatchesSettings(Settings):
     """`[batches]`: how rows become batches.
 
     Args:
-        batch_size: rows an optimizer step, however many batches it is cut into.
-        accumulation_steps: into how many micro-batches a step is cut, to save memory.
+        batch_size: rows an optimizer step, however many parts it is cut into.
+        accumulation_steps: into how many parts a step is cut, to save memory.
         masking: "dynamic" (new masks in every epoch) or "static" (each row keeps its masks).
         mask_unit: what is masked as a whole: "piece", "whole_word" or "span".
         mask_rate: the share of pieces to choose.

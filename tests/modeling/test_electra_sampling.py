@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.modeling.dropout import random_bits
 from bert_keras.modeling.electra import sample_ids
 
 NUM_DRAWS = 200_000
@@ -13,8 +14,9 @@ NUM_DRAWS = 200_000
 @pytest.mark.parametrize("size", [3, 128, 300])
 def test_ids_are_drawn_by_their_softmax(size, jit_compile):
     logits = np.random.default_rng(size).normal(0, 2, (1, 1, size)).astype("float32")
-    draw = tf.function(lambda logits: sample_ids(logits, tf.constant([3, 5], tf.uint32)), jit_compile=jit_compile)
-    ids = draw(tf.repeat(tf.constant(logits), NUM_DRAWS, axis=1)).numpy()[0]
+    bits = random_bits(tf.constant([3, 5], tf.uint32), (1, NUM_DRAWS))
+    draw = tf.function(sample_ids, jit_compile=jit_compile)
+    ids = draw(tf.repeat(tf.constant(logits), NUM_DRAWS, axis=1), bits).numpy()[0]
     expected = np.exp(logits[0, 0].astype("float64"))
     expected *= NUM_DRAWS / expected.sum()
     counts = np.bincount(ids, minlength=size)
@@ -27,8 +29,9 @@ def test_ids_are_drawn_by_their_softmax(size, jit_compile):
 def test_a_word_without_probability_is_not_drawn_and_the_seed_decides():
     logits = np.full((2, 50, 200), -1e4, "float32")
     logits[..., 130] = 0.0
-    assert (sample_ids(tf.constant(logits), tf.constant([1, 2], tf.uint32)).numpy() == 130).all()
+    bits = [random_bits(tf.constant([1, counter], tf.uint32), (2, 50)) for counter in (1, 1, 2)]
+    assert (sample_ids(tf.constant(logits), bits[0]).numpy() == 130).all()
     flat = tf.zeros((2, 50, 200))
-    draws = [sample_ids(flat, tf.constant([1, counter], tf.uint32)).numpy() for counter in (1, 1, 2)]
+    draws = [sample_ids(flat, of_counter).numpy() for of_counter in bits]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert (draws[0] != draws[2]).mean() > 0.9

@@ -1,4 +1,4 @@
-"""AdamW and LAMB beside independent implementations, the exclusions from decay, accumulation, mixed precision."""
+"""AdamW and LAMB beside independent implementations, the exclusions from decay, mixed precision."""
 
 import json
 import os
@@ -47,23 +47,18 @@ def test_the_numbers_of_the_optimizer_are_those_of_bert(make):
 
 
 def test_every_number_can_be_changed():
-    optimizer = lamb(
-        1e-4, 100, schedule="cosine", warmup_rate=0.25, clip_norm=0, accumulation_steps=3, power=2.0, **NUMBERS
-    )
+    optimizer = lamb(1e-4, 100, schedule="cosine", warmup_rate=0.25, clip_norm=0, power=2.0, **NUMBERS)
     settings = optimizer.get_config()
     assert {name: settings[name] for name in NUMBERS} == NUMBERS
-    assert (settings["global_clipnorm"], settings["gradient_accumulation_steps"]) == (None, 3)
+    assert settings["global_clipnorm"] is None
     schedule = settings["learning_rate"]["config"]
-    assert (schedule["kind"], schedule["num_warmup_steps"], schedule["batches_per_step"]) == ("cosine", 25, 3)
-    assert schedule["power"] == 2.0
+    assert (schedule["kind"], schedule["num_warmup_steps"], schedule["power"]) == ("cosine", 25, 2.0)
     assert float(adamw(0.5, None).learning_rate) == 0.5
 
 
 def test_wrong_numbers_are_refused():
     with pytest.raises(bk.InputError, match=r"learning_rate is -1, expected a number above 0; beta_1 is 1, expected"):
         adamw(-1, 100, beta_1=1)
-    with pytest.raises(bk.InputError, match="accumulation_steps is 0; expected 1 or more micro-batches"):
-        adamw(1e-3, 100, accumulation_steps=0)
 
 
 def draw():
@@ -206,35 +201,6 @@ def toy_data(num_rows=24):
     return rng.normal(size=(num_rows, 6)).astype("float32"), rng.normal(size=(num_rows, 2)).astype("float32")
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
-@pytest.mark.parametrize("stretches", [6, [(0.1, 3), (0.05, 3)]])
-def test_micro_batches_step_like_one_batch_of_their_size(name, stretches):
-    settings = OptimizerSettings(name=name, learning_rate=0.1, warmup_rate=0.4)
-    whole, cut = (
-        toy(make_optimizer(settings, stretches)),
-        toy(make_optimizer(settings, stretches, accumulation_steps=4)),
-    )
-    whole.fit(*toy_data(), batch_size=8, epochs=2, shuffle=False, verbose=0)  # 6 steps
-    cut.fit(*toy_data(), batch_size=2, epochs=2, shuffle=False, verbose=0)  # 24 micro-batches
-    assert int(whole.optimizer.iterations) == int(cut.optimizer.iterations) == 6
-    for ours, theirs in zip(cut.get_weights(), whole.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1.5e-6)  # measured: 1.9e-7
-
-
-def test_keras_counts_micro_batches_for_a_schedule():
-    """Why `batches_per_step` is there; when this fails, Keras has changed and it must go."""
-    seen = []
-
-    class Counting(keras.optimizers.schedules.LearningRateSchedule):
-        def __call__(self, step):
-            seen.append(int(step))
-            return 0.1
-
-    model = toy(keras.optimizers.SGD(Counting(), gradient_accumulation_steps=4), run_eagerly=True)
-    model.fit(*toy_data(), batch_size=2, shuffle=False, verbose=0)
-    assert max(seen) == 11
-
-
 @pytest.mark.parametrize("make", [adamw, lamb])
 def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
     policy = keras.config.dtype_policy()
@@ -244,19 +210,19 @@ def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
         model = bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes)), 4)
     finally:
         keras.config.set_dtype_policy(policy)
-    model.compile(make(0.03, None, accumulation_steps=2), jit_compile=False)
+    model.compile(make(0.03, None), jit_compile=False)
     batch, labels = make_batch(), np.array([2, 0, 1])
     history = model.fit(batch, labels, batch_size=3, epochs=12, verbose=0).history["loss"]
     assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-    assert int(model.optimizer.iterations) == 6
+    assert int(model.optimizer.iterations) >= 10  # a step whose gradients overflow is left out
     assert history[-1] < 0.95 * history[0]  # measured: 0.19 adamw, 0.92 lamb
 
 
 @pytest.mark.parametrize("make", [adamw, lamb])
 def test_a_saved_model_goes_on_training_as_if_it_had_not_been_saved(make, tmp_path):
     numbers = {**NUMBERS, "warmup_rate": 0.3}
-    model = toy(make(0.1, 12, accumulation_steps=3, **numbers))
+    model = toy(make(0.1, 12, **numbers))
     model.fit(*toy_data(), batch_size=4, epochs=2, shuffle=False, verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -307,7 +273,7 @@ def test_on_jax_the_optimizers_and_the_clock_do_the_same(tmp_path):
     np.savez(tmp_path / "data.npz", x=x, y=y)
     expected = {}
     for name, make in (("adamw", adamw), ("lamb", lamb)):
-        model = toy(make(0.1, 8, accumulation_steps=3, **NUMBERS))
+        model = toy(make(0.1, 24, **NUMBERS))
         model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
         model.save(tmp_path / f"{name}.keras")
         model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)

@@ -310,7 +310,7 @@ def test_a_step_has_the_batch_size_however_it_is_cut():
     run = Pretraining(
         batches=BatchesSettings(batch_size=48, accumulation_steps=4), phases=(PhaseSettings(batch_size=24),)
     )
-    assert [(plan.batch_size, plan.micro_batch_size) for plan in run.plan()] == [(24, 6)]
+    assert [plan.batch_size for plan in run.plan()] == [24]
 
 
 def test_epochs_are_counted_in_rows():

@@ -62,11 +62,6 @@ def test_the_last_steps_of_a_million_are_exact():
     assert float(schedule(999_999)) == pytest.approx(1 / 990_001, rel=1e-6)  # a share in float32 would be 6 % off
 
 
-def test_micro_batches_of_one_step_share_its_rate():
-    plain, cut = WarmupDecay("cosine", 0.5, 10, 4), WarmupDecay("cosine", 0.5, 10, 4, batches_per_step=3)
-    assert [float(cut(batch)) for batch in range(30)] == [float(plain(batch // 3)) for batch in range(30)]
-
-
 def test_schedules_follow_each_other():
     first, second = WarmupDecay("linear", 0.5, 4, 2), WarmupDecay("cosine", 0.1, 6, 3)
     both = RateSequence([first, second])
@@ -74,18 +69,10 @@ def test_schedules_follow_each_other():
     assert [float(both(step)) for step in range(12)] == expected
 
 
-def test_schedules_that_follow_each_other_count_micro_batches():
-    cut = [WarmupDecay("linear", 0.5, 4, 2, batches_per_step=2), WarmupDecay("linear", 0.1, 6, 3, batches_per_step=2)]
-    assert float(RateSequence(cut)(7)) == float(cut[0](7))
-    assert float(RateSequence(cut)(8)) == float(cut[1](0))
-    with pytest.raises(bk.InputError, match=r"batches_per_step \[2, 1\].*all with the same"):
-        RateSequence([cut[0], WarmupDecay("linear", 0.5, 4, 2)])
-
-
 @pytest.mark.parametrize(
     "schedule",
     [
-        WarmupDecay("polynomial", 0.5, 10, 4, power=2.0, batches_per_step=3),
+        WarmupDecay("polynomial", 0.5, 10, 4, power=2.0),
         RateSequence([WarmupDecay("linear", 0.5, 4, 2), WarmupDecay("one_cycle", 0.1, 6, 3)]),
     ],
 )
@@ -106,9 +93,8 @@ def test_a_schedule_survives_its_config(schedule):
             lambda: WarmupDecay("linear", 0.5, 10, 10),
             r"num_warmup_steps is 10, expected a number from 0 to below num_st",
         ),
-        (lambda: WarmupDecay("linear", 0.5, 10, 1, batches_per_step=0), "batches_per_step is 0, expected 1 or more"),
         (lambda: TimedLearningRate("linear", 0.5, seconds=0), "seconds is 0 and seconds_done 0.0; expected above 0"),
-        (lambda: RateSequence([]), "0 schedules"),
+        (lambda: RateSequence([]), "no schedules were given; expected one or more"),
     ],
 )
 def test_a_wrong_number_is_refused(make, message):

@@ -1,0 +1,126 @@
+"""Options of the verbs that train: on which devices, by how many processes, and what a killed training leaves."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from bert_keras.cli.checks import positive_integer, whole_number
+from bert_keras.errors import InputError
+from bert_keras.files import check_writable_target
+
+if TYPE_CHECKING:
+    from bert_keras.training.backups import BackupFolder
+    from bert_keras.training.fitting import Keeping
+
+STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # as training.strategies, which needs TensorFlow
+_BACKUP_STEPS = 500
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of every training, and `--overwrite`."""
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="one-device",
+        help="all GPUs here (mirrored), the machines of TF_CONFIG (multi-worker), a TPU (default %(default)s)",
+    )
+    parser.add_argument(
+        "--workers", type=positive_integer, metavar="N", help="start N workers on this machine, multi-worker"
+    )
+    parser.add_argument(
+        "--backup-every",
+        type=whole_number,
+        default=_BACKUP_STEPS,
+        metavar="STEPS",
+        help="keep the state of the training beside OUT, to be resumed (default %(default)s; 0: only at SIGTERM)",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from the newest backup, if there is one")
+    parser.add_argument("--allow-changes", action="store_true", help="resume with other settings or other records")
+    parser.add_argument("--deterministic", action="store_true", help="the same bits on every run, also on GPUs; slower")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists, and drop its backups")
+
+
+def started_workers(arguments: argparse.Namespace) -> bool:
+    """Runs the same command in `--workers` processes, if that was asked for; returns whether it was.
+
+    Raises:
+        SystemExit: a worker failed; its status is handed on.
+    """
+    if arguments.workers is None:
+        return False
+    from bert_keras.cli.workers import run_workers
+
+    words = list(arguments.words)
+    place = next(index for index, word in enumerate(words) if word.split("=")[0] == "--workers")
+    del words[place : place + (1 if "=" in words[place] else 2)]
+    status = run_workers(
+        [sys.executable, "-m", "bert_keras.cli.main", *words, "--strategy", "multi-worker"], arguments.workers
+    )
+    if status:
+        raise SystemExit(status)
+    return True
+
+
+def keeping_of(arguments: argparse.Namespace, strategy) -> Keeping:
+    """Returns what is kept of the training; with `--overwrite` what was kept of an earlier one goes."""
+    from bert_keras.training.fitting import Keeping
+    from bert_keras.training.strategies import is_chief
+
+    backups = backups_of(arguments.out)
+    if arguments.overwrite and is_chief(strategy):
+        backups.remove()
+    return Keeping(backups, arguments.backup_every, arguments.resume, arguments.allow_changes)
+
+
+def batch_arithmetic(batch_size: int, strategy, num_parts: int) -> str:
+    """Returns how a batch is divided, in words.
+
+    Raises:
+        InputError: it cannot be divided evenly.
+    """
+    num_replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    if batch_size % (num_replicas * num_parts):
+        raise InputError(
+            f"a batch of {batch_size} rows cannot be divided among {num_replicas} replicas of {num_parts} parts: make "
+            f"it a multiple of {num_replicas * num_parts}"
+        )
+    rows = batch_size // num_replicas // num_parts
+    return f"{batch_size} rows a step = {num_replicas} replicas x {num_parts} parts x {rows}"
+
+
+def check_out(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if OUT may not be written, or if it was being trained before and nothing says what to do."""
+    check_writable_target(arguments.out, overwrite=arguments.overwrite)
+    if arguments.resume and arguments.overwrite:
+        raise InputError("--resume goes on with the backups and --overwrite drops them: give one of them")
+    steps = backups_of(arguments.out).steps()
+    if steps and not arguments.resume and not arguments.overwrite:
+        raise InputError(
+            f"a training of {arguments.out} was interrupted, and its backup of step {steps[-1]:,} is in "
+            f"{backups_of(arguments.out).path}: go on with --resume, or begin anew with --overwrite"
+        )
+
+
+def backups_of(out: pathlib.Path) -> BackupFolder:
+    """Returns where the state of a training of `out` is kept."""
+    from bert_keras.training.backups import BackupFolder
+
+    return BackupFolder(out.absolute().parent / f".{out.name}.training")
+
+
+def prepare_devices(arguments: argparse.Namespace):
+    """Returns the strategy, None for one device. To be called right after TensorFlow is loaded.
+
+    Raises:
+        InputError: there is no such device, or `TF_CONFIG` is wrong.
+    """
+    from bert_keras.training.strategies import make_strategy
+
+    if arguments.deterministic:
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
+    return make_strategy(arguments.strategy)

@@ -1,0 +1,20 @@
+"""How a training step is divided: into parts, over replicas, over workers. Knows `tf.distribute`, nothing of BERT.
+
+On another backend than TensorFlow a step is what Keras makes of it.
+"""
+
+import keras
+
+from bert_keras.distribution.step import Step, current_step, salted_step, within_step
+
+if keras.backend.backend() == "tensorflow":
+    from bert_keras.distribution.divided_step import DividedStep
+else:
+
+    class DividedStep:
+        """Nothing: Keras's own step."""
+
+        divides_steps = False
+
+
+__all__ = ["DividedStep", "Step", "current_step", "salted_step", "within_step"]

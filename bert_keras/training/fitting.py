@@ -1,0 +1,142 @@
+"""`model.fit` in phases, on any strategy, so that what is killed or told to stop can go on to the same end."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_keras.training.backups import BackupFolder
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.resuming import Backups, MetricsAgain, Place, restore_arrays, stop_when_told
+from bert_keras.training.schedules import TimedLearningRate
+from bert_keras.training.strategies import agreement, is_chief
+
+_WITHOUT_END = 10**9  # steps, where the clock says when to stop
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A stretch of a training on one kind of batches.
+
+    Attributes:
+        train: makes the batches without end from a given one on, counted from 0; as a strategy takes them.
+        held_out: makes the batches to evaluate on, and says how many there are; None where there are none.
+        num_steps: optimizer steps; None: until the clock stops it.
+        clock: stops it, where `num_steps` is None.
+        evaluate_every: steps between evaluations; 0: at the end only.
+        tokens_a_step: real tokens of a batch, on the average; None: not known.
+    """
+
+    train: Callable[[int], object]
+    held_out: Callable[[], tuple[object, int] | None]
+    num_steps: int | None
+    clock: TimedLearningRate | None = None
+    evaluate_every: int = 0
+    tokens_a_step: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Keeping:
+    """What is kept of a training in case it ends early.
+
+    Attributes:
+        backups: where; None: nothing is kept.
+        every_steps: steps between two backups; 0: only when told to stop.
+        resume: go on from the newest backup, if there is one.
+        allow_changes: go on although settings or data are not those that it was begun with.
+    """
+
+    backups: BackupFolder | None = None
+    every_steps: int = 0
+    resume: bool = False
+    allow_changes: bool = False
+
+
+NOTHING_KEPT = Keeping()
+
+
+def fit_phases(
+    model: keras.Model,
+    phases: Sequence[Phase],
+    *,
+    settings: Mapping[str, object],
+    data: Sequence[str],
+    strategy: tf.distribute.Strategy | None,
+    keeping: Keeping,
+    callbacks: Sequence[keras.callbacks.Callback],
+    listeners: Sequence[Callable[[dict], None]],
+) -> TrainingLog:
+    """Trains a compiled model.
+
+    Args:
+        model: made and compiled in the strategy's scope.
+        phases: one after the other.
+        settings: what a backup must agree with to be resumed, in nested tables of plain values.
+        data: a hash of each file or folder that is read, for the same end.
+        strategy: any of `tf.distribute`; None: one device.
+        keeping: what is kept, and whether to go on from it.
+        callbacks: handed to `model.fit`.
+        listeners: called with each line of the log.
+
+    Returns:
+        The log of the whole training, with what was done before it was resumed.
+
+    Raises:
+        InputError: the backup is of another training, or the loss became infinite or not a number.
+        InterruptedTrainingError: SIGTERM came, and the state was written.
+    """
+    log = TrainingLog(None, tuple(listeners))
+    place = Place(settings, data, log)
+    state = keeping.backups.newest() if keeping.resume and keeping.backups is not None else None
+    if state is not None:
+        place.move_to(state, allow_changes=keeping.allow_changes)
+    agreed = agreement(strategy)
+    own_backups = keeping.backups if is_chief(strategy) else None
+    with (
+        stop_when_told() as told,
+        Backups(own_backups, keeping.every_steps, place.facts, lambda: agreed(told())) as keeper,
+    ):
+        watchers = [FiniteLoss(), log, *callbacks, keeper]
+        for number, phase in enumerate(phases[place.phase :], place.phase):
+            log.change_rows(phase.tokens_a_step)
+            # anew: what was traced for the shapes of another phase would be traced again with unknown ones
+            model.make_train_function(force=True)
+            model.make_test_function(force=True)
+            if state is None:
+                place.begin(number, keeper.num_steps, phase.clock)
+            else:
+                model.build_step(phase.train(0).element_spec)
+                restore_arrays(model, state.arrays)
+                place.go_on(state, phase.clock, watchers)
+            _fit(model, phase, place.done, [MetricsAgain(state), *watchers])
+            state = None
+    return log
+
+
+def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.callbacks.Callback]) -> None:
+    """Trains what is left of a phase, in epochs from one evaluation to the next."""
+    num_steps = _WITHOUT_END if phase.num_steps is None else phase.num_steps
+    stop = phase.clock or StopAfter(num_steps - done)
+    held_out, num_held_out = phase.held_out() or (None, None)
+    for begin, steps_an_epoch, num_epochs in _fits(done, num_steps, phase.evaluate_every or num_steps):
+        model.fit(
+            phase.train(begin),
+            epochs=num_epochs,
+            steps_per_epoch=steps_an_epoch,
+            validation_data=held_out,
+            validation_steps=num_held_out,
+            callbacks=[stop, *callbacks],
+            shuffle=False,
+            verbose=0,
+        )
+        if model.stop_training:
+            return
+
+
+def _fits(done: int, num_steps: int, every: int) -> Iterator[tuple[int, int, int]]:
+    """Yields (first step, steps an epoch, epochs) of each call of `fit`: two where an epoch was begun before."""
+    if rest := min(-done % every, num_steps - done):
+        yield done, rest, 1
+    if left := num_steps - done - rest:
+        yield done + rest, min(every, left), -(-left // every)

@@ -1,0 +1,30 @@
+"""Trainings of every head in a process of their own, since TensorFlow's devices are decided when it starts."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).with_name("train_heads.py")
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def train_heads():
+    """A function that trains all heads with given options of `train_heads.py`: {head: [log of each step]}."""
+    done = {}
+
+    def train(*options: str) -> dict:
+        if options not in done:
+            path = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+            command = [sys.executable, str(SCRIPT), *options]
+            ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+            assert ended.returncode == 0, ended.stderr[-4000:]
+            done[options] = json.loads(ended.stdout.splitlines()[-1])
+        return done[options]
+
+    return train

@@ -1,0 +1,45 @@
+"""What a TPU asks of a step, as far as a CPU can tell: no strings, no calls into Python, and XLA compiles it whole."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.training import adamw
+from tests.distribution.train_heads import HEADS, NUM_ROWS, data_of
+
+HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext", "Print", "PrintV2"}
+
+
+@pytest.fixture(params=["pretrainer", "electra", "token_classifier"])
+def head(request):
+    """Heads with every kind of loss."""
+    return request.param
+
+
+@pytest.fixture
+def model_and_batch(head):
+    """A compiled model and a batch of tensors."""
+    model = HEADS[head]()
+    model.compile(adamw(1e-3, 10), accumulation_steps=2)
+    batch = tf.nest.map_structure(tf.constant, tuple(data_of(head, 1)))
+    model.build_step(batch)
+    return model, batch
+
+
+def test_the_step_holds_nothing_that_only_a_host_can_do(model_and_batch):
+    model, batch = model_and_batch
+    graph = tf.function(model.train_step).get_concrete_function(batch).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert len(nodes) > 500
+    assert not HOST_OPERATIONS & {node.op for node in nodes}
+    for node in nodes:
+        assert tf.string.as_datatype_enum not in {value.type for value in node.attr.values()}, node.name
+
+
+def test_xla_compiles_the_whole_step(model_and_batch):
+    model, batch = model_and_batch
+    step = tf.function(model.train_step, jit_compile=True)
+    losses = [float(step(batch)["loss"]) for _ in range(3)]
+    assert np.isfinite(losses).all()
+    assert int(model.optimizer.iterations) == 3
+    assert next(iter(batch[0].values())).shape[0] == NUM_ROWS

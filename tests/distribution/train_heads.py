@@ -1,0 +1,117 @@
+"""Trains a tiny model of every head for some steps and prints the logs of each step as JSON.
+
+python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--jit] [--policy mixed_float16]
+"""
+
+import argparse
+import contextlib
+import json
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.training import adamw
+
+NUM_ROWS, LENGTH, NUM_SLOTS, VOCABULARY = 8, 11, 4, 61
+CONFIG = bk.BertConfig(
+    vocabulary_size=VOCABULARY,
+    num_layers=2,
+    num_heads=2,
+    hidden_dim=12,
+    intermediate_dim=20,
+    max_sequence_length=16,
+    hidden_dropout_rate=0.2,
+    attention_dropout_rate=0.2,
+)
+GENERATOR = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dim": 8, "intermediate_dim": 12, "embedding_dim": 12})
+HEADS = {
+    "pretrainer": lambda: bk.BertPretrainer(bk.BertEncoder(CONFIG)),
+    "electra": lambda: bk.ElectraPretrainer(bk.BertEncoder(CONFIG, pooler=False), GENERATOR),
+    "classifier": lambda: bk.BertClassifier(bk.BertEncoder(CONFIG), 3),
+    "multi_label": lambda: bk.BertClassifier(bk.BertEncoder(CONFIG), 3, problem="multi_label"),
+    "token_classifier": lambda: bk.BertTokenClassifier(bk.BertEncoder(CONFIG, pooler=False), 3),
+    "question_answerer": lambda: bk.BertQuestionAnswerer(bk.BertEncoder(CONFIG, pooler=False)),
+}
+
+
+def data_of(head: str, num_steps: int) -> tuple:
+    """Draws rows whose lengths, and so the weights of their labels, differ much."""
+    rng = np.random.default_rng(3)
+    num_rows = NUM_ROWS * num_steps
+    lengths = rng.integers(3, LENGTH + 1, (num_rows, 1))
+    places = np.arange(LENGTH)[None, :]
+    padding_mask = (places < lengths).astype("int32")
+    x = {
+        "token_ids": rng.integers(5, VOCABULARY, padding_mask.shape).astype("int32") * padding_mask,
+        "padding_mask": padding_mask,
+        "segment_ids": (places >= lengths // 2).astype("int32") * padding_mask,
+    }
+    if head in ("pretrainer", "electra"):
+        used = np.arange(NUM_SLOTS) < rng.integers(0, NUM_SLOTS + 1, (num_rows, 1))
+        slots = np.argsort(rng.random((num_rows, LENGTH - 1)), axis=1)[:, :NUM_SLOTS] + 1  # no place twice
+        x["mask_positions"] = (slots * used).astype("int32")
+        ids = rng.integers(5, VOCABULARY, used.shape).astype("int32")
+        y = {"mask_ids": ids, "mask_weights": used.astype("float32")}
+        return x, y | ({"next_sentence_labels": rng.integers(0, 2, num_rows)} if head == "pretrainer" else {})
+    if head == "token_classifier":
+        return x, np.where(padding_mask == 1, rng.integers(0, 3, padding_mask.shape), -100).astype("int32")
+    if head == "question_answerer":
+        return x, {name: rng.integers(0, LENGTH, num_rows) for name in ("start_positions", "end_positions")}
+    if head == "multi_label":
+        return x, rng.integers(0, 2, (num_rows, 3)).astype("float32")
+    return x, rng.integers(0, 3, num_rows), rng.random(num_rows).astype("float32")
+
+
+class Logs(keras.callbacks.Callback):
+    """Keeps what `fit` says of each step, anew for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.lines.append({name: float(value) for name, value in logs.items()})
+        self.model.reset_metrics()
+
+
+def main() -> None:
+    """Trains every head."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--devices", type=int, default=0, help="logical devices to mirror on")
+    parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--jit", action="store_true")
+    parser.add_argument("--policy", default="float32")
+    parser.add_argument("--heads", nargs="+", default=list(HEADS))
+    arguments = parser.parse_args()
+    strategy = None
+    if arguments.devices:
+        [cpu] = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
+        strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(arguments.devices)])
+    keras.config.set_dtype_policy(arguments.policy)
+    report = {}
+    for head in arguments.heads:
+        keras.utils.set_random_seed(5)
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            model = HEADS[head]()
+            optimizer = adamw(1e-2, arguments.steps, clip_norm=0.5)  # so that clipping counts at every step
+            model.compile(optimizer, jit_compile=arguments.jit, accumulation_steps=arguments.parts)
+        data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        data, logs = data.with_options(options), Logs()
+        model.fit(data, callbacks=[logs], shuffle=False, verbose=0)
+        scores = model.evaluate(data.take(3), verbose=0, return_dict=True)
+        weights = np.concatenate([weight.numpy().ravel() for weight in model.trainable_weights])
+        report[head] = {"steps": logs.lines, "scores": scores, "weights": weights[:: len(weights) // 200].tolist()}
+    print(json.dumps(report), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The same training on several devices and by several processes, and what a wrong set-up says."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.batch_share import BatchShare
+from bert_keras.training.strategies import make_strategy
+
+SCRIPT = pathlib.Path(__file__).with_name("train_tiny.py")
+REPOSITORY = pathlib.Path(__file__).parents[2]
+TOLERANCE = 1e-5
+TWENTY_STEPS = ("--set", "budget.steps=20")
+
+
+def start(records, out: pathlib.Path, *options, tf_config: dict | None = None) -> subprocess.Popen:
+    """Starts `train_tiny.py`, as a worker if `tf_config` says so."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    if tf_config is not None:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    command = [sys.executable, str(SCRIPT), str(records), str(out), *TWENTY_STEPS, *map(str, options)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen, out: pathlib.Path) -> dict:
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said[-3000:]
+    return json.loads(out.read_text())
+
+
+@pytest.fixture
+def start_workers():
+    """A function that starts workers on loopback; what is left of them is killed after the test."""
+    started = []
+    yield lambda *arguments, **options: started.extend(new := workers_of(*arguments, **options)) or new
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def workers_of(records, out: pathlib.Path, *options, num_workers: int = 2) -> list[subprocess.Popen]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(num_workers)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    cluster = {"cluster": {"worker": addresses}}
+    return [
+        start(
+            records,
+            out,
+            "--strategy",
+            "multi-worker",
+            *options,
+            tf_config={**cluster, "task": {"type": "worker", "index": index}},
+        )
+        for index in range(num_workers)
+    ]
+
+
+@pytest.fixture(scope="module")
+def one_device(records, tmp_path_factory):
+    """The training on one device."""
+    out = tmp_path_factory.mktemp("one") / "out.json"
+    return finish(start(records[0], out), out)
+
+
+def assert_same_losses(ours: dict, theirs: dict) -> None:
+    assert len(theirs["losses"]) == 20
+    assert ours["losses"] == pytest.approx(theirs["losses"], abs=TOLERANCE)
+    for our_line, their_line in zip(ours["log"], theirs["log"], strict=True):
+        for name, value in their_line.items():
+            assert our_line[name] == pytest.approx(value, abs=TOLERANCE), name
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_mirrored_devices_train_as_one(devices, one_device, records, tmp_path):
+    options = ["--strategy", "mirrored", "--devices", devices]
+    mirrored = finish(start(records[0], tmp_path / "out.json", *options), tmp_path / "out.json")
+    assert_same_losses(mirrored, one_device)
+
+
+def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, records, start_workers, tmp_path):
+    options = ["--backups", tmp_path / "backups", "--every", 3]
+    chief, other = start_workers(records[0], tmp_path / "out.json", *options)
+    for line in other.stdout:
+        if int(line) >= 8:
+            break
+    other.kill()
+    for process in (chief, other):
+        process.kill()
+        process.communicate()
+    chief, other = start_workers(records[0], tmp_path / "out.json", *options, "--resume")
+    again = finish(chief, tmp_path / "out.json")
+    other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert again["num_resumed"] in (6, 9)
+    assert again["losses"] == pytest.approx(one_device["losses"][again["num_resumed"] :], abs=TOLERANCE)
+    alone = finish(
+        start(records[0], tmp_path / "alone.json", *options, "--resume"), tmp_path / "alone.json"
+    )  # one worker goes on from what two wrote
+    assert alone["losses"] == pytest.approx(one_device["losses"][alone["num_resumed"] :], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "nonsense", "{}", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}']
+)
+def test_a_wrong_tf_config_is_told(value, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(InputError, match=r"TF_CONFIG is .*; expected \{\"cluster\""):
+        make_strategy("multi-worker")
+
+
+def test_an_unknown_strategy_and_a_missing_tpu_are_told():
+    with pytest.raises(InputError, match="there is no strategy 'ring'; expected one of one-device, mirrored"):
+        make_strategy("ring")
+    with pytest.raises(InputError, match="no TPU was found"):
+        make_strategy("tpu")
+
+
+def test_shares_of_a_batch_are_its_rows_in_order():
+    rows = list(range(24))
+    for num_workers in (1, 2, 3, 4):
+        shares = [BatchShare(num_workers, worker, 2) for worker in range(num_workers)]
+        assert [row for share in shares for row in rows[share.rows_of_worker(24)]] == rows
+        assert {share.rows_a_replica(24) for share in shares} == {24 // num_workers // 2}
+    with pytest.raises(InputError, match="batch_size 9 cannot be divided among 4 replicas: make it a multiple of 4"):
+        BatchShare(2, 0, 2).rows_a_replica(9)
+    with pytest.raises(InputError, match="worker 2 of 2"):
+        BatchShare(2, 2)

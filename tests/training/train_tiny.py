@@ -1,0 +1,103 @@
+"""Pretrains a tiny model and writes down everything that it became.
+
+    python train_tiny.py RECORDS OUT.json [--backups DIR] [--every 2] [--resume] [--devices 2] [--strategy multi-worker]
+
+OUT.json has a hash of every variable of the model, its optimizer and its metrics, and the log without its times.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.records import read_manifest
+from bert_keras.training import Pretraining, pretrain
+from bert_keras.training.backups import BackupFolder
+from bert_keras.training.fitting import Keeping
+from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.recipes import parse_assignments
+from bert_keras.training.resuming import arrays_of
+from bert_keras.training.strategies import is_chief, make_strategy
+
+TINY = {
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.hidden_dim": 16,
+    "model.intermediate_dim": 32,
+    "batches.batch_size": 8,
+    "budget.steps": 30,
+    "evaluation.every_steps": 7,
+    "optimizer.learning_rate": 0.01,
+    "speed.jit_compile": False,
+}
+
+
+class Steps(keras.callbacks.Callback):
+    """Says each step on standard output, so that a test knows when to kill, and keeps its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(float(logs["loss"]))
+        print(len(self.losses), flush=True)
+
+
+def main() -> None:
+    """Trains, and writes the report."""
+    arguments = parser().parse_args()
+    if arguments.devices:
+        [cpu] = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
+    strategy = make_strategy(arguments.strategy)
+    defaults = settings_of_manifests([read_manifest(folder) for folder in arguments.records])
+    run = Pretraining.resolve(overrides=TINY | parse_assignments(arguments.set), defaults=defaults)
+    kept = None if arguments.backups is None else BackupFolder(arguments.backups)
+    keeping = Keeping(kept, arguments.every, arguments.resume, arguments.allow_changes)
+    steps = Steps()
+    try:
+        trained = pretrain(run, arguments.records, strategy=strategy, keeping=keeping, callbacks=[steps])
+    except InputError as error:
+        raise SystemExit(f"refused: {error}") from None
+    arrays = arrays_of(trained.model)
+    if is_chief(strategy):
+        report = {
+            "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},
+            "log": [without_time(line) for line in trained.log.splitlines()],
+            "losses": steps.losses,
+            "num_resumed": int(trained.model.optimizer.iterations.numpy()) - len(steps.losses),
+            "damaged": [] if kept is None else kept.damaged,
+        }
+        arguments.out.write_text(json.dumps(report))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the arguments' parser."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="+", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--backups", type=pathlib.Path)
+    parser.add_argument("--every", type=int, default=2)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--allow-changes", action="store_true")
+    parser.add_argument("--devices", type=int, default=0)
+    parser.add_argument("--strategy", default="one-device")
+    parser.add_argument("--set", action="append", default=[])
+    return parser
+
+
+def without_time(line: str) -> dict:
+    """Returns a line of the log without what differs from run to run."""
+    return {name: value for name, value in json.loads(line).items() if name != "seconds"}
+
+
+if __name__ == "__main__":
+    main()
