@@ -77,6 +77,7 @@ def test_bytes_are_counted_as_they_lie_on_disk(read, tmp_path):
         (b"One.\n\xff", r"a\.txt, line 2: byte 0xff at column 1 is not UTF-8"),
         (gzip.compress(b"One.\n" * 99)[:-9], r"a\.txt: the gzip data is cut short or damaged"),
     ],
+    ids=["blank", "binary", "no utf-8", "cut gzip"],  # gzip writes the time into its bytes: no names from those
 )
 def test_what_is_no_text_is_refused_by_file_and_line(read, content, message, sentences):
     with pytest.raises(InputError, match=message):
