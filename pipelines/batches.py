@@ -1,5 +1,6 @@
 """Labelled texts to `tf.data` batches, ready for `model.fit`."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,44 +63,64 @@ def classification_batches(
         raise InputError("there are no texts to make batches of; expected one or more")
     if share != WHOLE_BATCH and not fill_batches:
         raise InputError("a share of each batch was asked for, and batches that are not full: set fill_batches")
-    rows = share.rows_a_replica(batch_size)
+    share.rows_a_replica(batch_size)  # raises where the batch cannot be divided
     columns = [tf.constant(texts)] + ([] if labels is None else [tf.constant(_class_numbers(labels, len(texts)))])
+    source = _TextBatches(columns, tokenizer, batch_size, max_sequence_length, seed, shuffle, fill_batches, share)
     first_epoch, first_of_epoch = divmod(first_batch, -(-len(texts) // batch_size))
 
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        numbers = tf.range(len(texts), dtype=tf.int64)
-        if shuffle:
-            numbers = tf.argsort(random_bits(example_seeds(seed, epoch, numbers), _TEXT_ORDER, 1)[:, 0])
-        numbers = tf.cast(numbers, tf.int64)[tf.where(epoch == first_epoch, first_of_epoch * batch_size, 0) :]
-        if fill_batches:
-            numbers = tf.pad(numbers, [[0, -len(texts) % batch_size]], constant_values=-1)
-        return tf.data.Dataset.from_tensor_slices(numbers).batch(batch_size, drop_remainder=fill_batches)
-
-    def prepare(numbers: tf.Tensor):
-        is_text = numbers >= 0
-        chosen = [tf.gather(column, tf.maximum(numbers, 0)) for column in columns]
-        chosen[0] = tf.where(is_text, chosen[0], "")
-        features = pack(tokenizer, chosen[0], max_sequence_length=max_sequence_length)
-        batch = (
-            features,
-            *chosen[1:],
-            *([tf.cast(is_text, tf.float32)] if fill_batches and labels is not None else []),
-        )
-        return batch if len(batch) > 1 else features
-
-    def of_replicas(*batch) -> tf.data.Dataset:
-        """Cuts whole batches, so that all replicas pad to the same length and draw what one device would."""
-        own = share.rows_of_worker(batch_size)
-        cut = tf.nest.map_structure(
-            lambda values: tf.reshape(values[own], [share.num_replicas, rows, *tf.unstack(tf.shape(values)[1:])]), batch
-        )
-        return tf.data.Dataset.from_tensor_slices(cut if len(cut) > 1 else cut[0])
+        return source.numbers_of(epoch, tf.where(epoch == first_epoch, first_of_epoch * batch_size, 0))
 
     all_epochs = tf.data.Dataset.counter(first_epoch) if epochs is None else tf.data.Dataset.range(first_epoch, epochs)
-    dataset = all_epochs.flat_map(batches_of).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    dataset = all_epochs.flat_map(batches_of)
+    dataset = dataset.map(source.batch_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if share != WHOLE_BATCH:
-        dataset = dataset.flat_map(of_replicas)
+        dataset = dataset.flat_map(source.parts_of)
     return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _TextBatches:
+    """Texts, and labels if there are any, in `columns`; which of them make a batch, and what a batch of them is."""
+
+    columns: list[tf.Tensor]
+    tokenizer: BertTokenizer
+    batch_size: int
+    max_sequence_length: int
+    seed: int
+    shuffle: bool
+    fill_batches: bool
+    share: BatchShare
+
+    def numbers_of(self, epoch: tf.Tensor, num_skipped: tf.Tensor) -> tf.data.Dataset:
+        """Returns the numbers of the texts of each batch of an epoch (B,); -1 fills the last one."""
+        num_texts = len(self.columns[0])
+        numbers = tf.range(num_texts, dtype=tf.int64)
+        if self.shuffle:
+            bits = random_bits(example_seeds(self.seed, epoch, numbers), _TEXT_ORDER, 1)
+            numbers = tf.cast(tf.argsort(bits[:, 0]), tf.int64)
+        numbers = numbers[num_skipped:]
+        if self.fill_batches:
+            numbers = tf.pad(numbers, [[0, -num_texts % self.batch_size]], constant_values=-1)
+        return tf.data.Dataset.from_tensor_slices(numbers).batch(self.batch_size, drop_remainder=self.fill_batches)
+
+    def batch_of(self, numbers: tf.Tensor):
+        """Returns the features of these texts, with their labels and weights if there are any."""
+        is_text = numbers >= 0
+        texts, *labels = (tf.gather(column, tf.maximum(numbers, 0)) for column in self.columns)
+        features = pack(self.tokenizer, tf.where(is_text, texts, ""), max_sequence_length=self.max_sequence_length)
+        if not labels:
+            return features
+        return (features, *labels, tf.cast(is_text, tf.float32)) if self.fill_batches else (features, *labels)
+
+    def parts_of(self, *batch) -> tf.data.Dataset:
+        """Cuts a whole batch, so that all replicas pad to the same length and draw what one device would."""
+        own, replicas = self.share.rows_of_worker(self.batch_size), self.share.num_replicas
+        rows = self.share.rows_a_replica(self.batch_size)
+        cut = tf.nest.map_structure(
+            lambda values: tf.reshape(values[own], [replicas, rows, *tf.unstack(tf.shape(values)[1:])]), batch
+        )
+        return tf.data.Dataset.from_tensor_slices(cut if len(cut) > 1 else cut[0])
 
 
 def _class_numbers(labels: Sequence[int], num_texts: int) -> np.ndarray:

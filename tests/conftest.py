@@ -6,6 +6,7 @@ rows end in padding at different places, and both segments occur.
 """
 
 import os
+import subprocess
 import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
@@ -55,6 +56,20 @@ MODELS = {
         generator_config=bk.BertConfig(**{**GENERATOR_SIZES, "embedding_dim": config.embedding_dim}),
     ),
 }
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True)
+    if done.returncode:
+        pytest.skip("this machine does not allow to mount a tmpfs")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

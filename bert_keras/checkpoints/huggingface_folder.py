@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from safetensors.numpy import save_file
 
+from bert_keras.array_files import write_arrays
 from bert_keras.checkpoints.checkpoint import POOLERLESS, Checkpoint, StoredWeight, encoder_of, family_of, variables_of
 from bert_keras.checkpoints.embedder_modules import read_modules, write_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, write_config
@@ -113,7 +113,7 @@ def check_vocabulary(path: pathlib.Path, expected: int) -> None:
 
 def _write_model(model, folder: pathlib.Path) -> None:
     write_json(folder / "config.json", write_config(model))
-    save_file(dict(_arrays(model)), folder / WEIGHTS, metadata={"format": "pt"})
+    write_arrays(folder / WEIGHTS, dict(_arrays(model)), metadata={"format": "pt"})
 
 
 def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:

@@ -8,13 +8,15 @@ from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.training_options import (
     add_training_options,
-    backups_of,
+    backups_shown,
     batch_arithmetic,
     check_out,
     keeping_of,
     prepare_devices,
+    publish,
     started_workers,
 )
+from bert_keras.training.tables import DTYPE_POLICIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="parts a step is computed in (default %(default)s)",
     )
+    parser.add_argument("--dtype", choices=DTYPE_POLICIES, default="float32", help="precision (default %(default)s)")
     add_training_options(parser)
 
 
@@ -77,6 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
             "learning_rate": arguments.learning_rate,
             "max_sequence_length": arguments.max_sequence_length,
             "seed": arguments.seed,
+            "backups": backups_shown(arguments),
         },
     )
     with FitProgress(num_steps) as progress:
@@ -92,12 +96,13 @@ def run(arguments: argparse.Namespace) -> None:
             callbacks=[progress],
             strategy=strategy,
             accumulation_steps=arguments.accumulation_steps,
+            gradient_checkpointing=arguments.gradient_checkpointing,
+            dtype_policy=arguments.dtype,
             keeping=keeping_of(arguments, strategy),
         )
     if not is_chief(strategy):
         return
-    save(model, tokenizer, arguments.out, overwrite=arguments.overwrite)
-    backups_of(arguments.out).remove()
+    publish(arguments, lambda: save(model, tokenizer, arguments.out, overwrite=arguments.overwrite))
     sentence = (
         f"wrote {arguments.out}: {scores['accuracy']:.1%} of the held-out texts right; "
         f"the commonest label alone would be right on {scores['majority_accuracy']:.1%}"

@@ -33,6 +33,10 @@ class FitProgress(StepCounter):
     def __exit__(self, *_):
         self._bar.__exit__()
 
+    def start_at(self, num_steps: int) -> None:
+        super().start_at(num_steps)
+        self._bar.say(f"going on from step {num_steps:,}")
+
     def on_train_begin(self, logs=None):
         self._begin = self._begin or time.monotonic()
 

@@ -16,14 +16,16 @@ from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.training_options import (
     add_training_options,
-    backups_of,
+    backups_shown,
     batch_arithmetic,
     check_out,
     keeping_of,
     prepare_devices,
+    publish,
     started_workers,
 )
 from bert_keras.config import PRESETS
+from bert_keras.training.tables import DTYPE_POLICIES, OBJECTIVES, OPTIMIZERS
 
 if TYPE_CHECKING:
     from bert_keras.training.recipes import Pretraining
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 # flag, key of the setting, type or choices, help
 _FLAGS = (
     ("--preset", "model.preset", tuple(PRESETS), "the size (default tiny)"),
-    ("--objective", "model.objective", ("bert", "mlm", "electra"), "masked words and sentences, words, replaced words"),
+    ("--objective", "model.objective", OBJECTIVES, "masked words and sentences, words, replaced words"),
     ("--start-from", "model.start_from", str, "go on from this checkpoint folder"),
-    ("--dtype", "model.dtype_policy", ("float32", "mixed_bfloat16", "mixed_float16"), "precision (default float32)"),
+    ("--dtype", "model.dtype_policy", DTYPE_POLICIES, "precision (default float32)"),
     ("--steps", "budget.steps", positive_integer, "optimizer steps (default 1000)"),
     ("--epochs", "budget.epochs", positive_number, "passes over the records, instead of steps"),
     ("--hours", "budget.hours", positive_number, "time on the clock, instead of steps"),
@@ -41,7 +43,7 @@ _FLAGS = (
     ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "parts a step is computed in (default 1)"),
     ("--masking", "batches.masking", ("dynamic", "static"), "new masks in every epoch, or the same (default dynamic)"),
     ("--mask-unit", "batches.mask_unit", ("piece", "whole_word", "span"), "what is masked as a whole (default piece)"),
-    ("--optimizer", "optimizer.name", ("adamw", "lamb"), "default adamw"),
+    ("--optimizer", "optimizer.name", OPTIMIZERS, "default adamw"),
     ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3; base takes 1e-4)"),
     ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
     ("--evaluate-every", "evaluation.every_steps", whole_number, "steps between evaluations (default 0: at the end)"),
@@ -102,8 +104,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
     card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
-    save(trained.model, trained.tokenizer, arguments.out, overwrite=arguments.overwrite, notes=notes, card=card)
-    backups_of(arguments.out).remove()
+    parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite}
+    publish(arguments, lambda: save(trained.model, trained.tokenizer, arguments.out, **parts))
     sentence = f"wrote {arguments.out}: {_summary(trained.metrics)}"
     print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
 
@@ -121,6 +123,8 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla:
         overrides["speed.jit_compile"] = False
+    if arguments.gradient_checkpointing:
+        overrides["speed.gradient_checkpointing"] = True
     # `pretrain` hashes the shards
     manifests = [read_manifest(folder, checked_splits=()) for folder in arguments.records]
     settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, settings_of_manifests(manifests))
@@ -152,7 +156,7 @@ def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping]
     )
     held_out = manifests[0]["splits"]["held_out"]["num_rows"]
     shown["held out"] = f"{held_out:,} rows" if held_out else "nothing: no evaluation (make-records --held-out-rate)"
-    return shown | {"seed": settings.seed}
+    return shown | {"seed": settings.seed, "backups": backups_shown(arguments)}
 
 
 def _budget(plan, manifest: Mapping) -> str:

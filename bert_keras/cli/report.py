@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bert_keras.cli.interrupts import check_interrupt
+
 _LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
 
 
@@ -82,8 +84,17 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
+    def say(self, sentence: str) -> None:
+        """Prints a line of its own, above the bar where there is one."""
+        self._console.print(f"  {sentence}", highlight=False)
+
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""
+        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed, and some library has lost it.
+        """
+        check_interrupt()
         now = time.monotonic()
         if self._first is None:  # the first step compiles, and would spoil the rate
             self._first = (now, done)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target
+from bert_keras.training.tables import STRATEGIES
 
 if TYPE_CHECKING:
     from bert_keras.training.backups import BackupFolder
     from bert_keras.training.fitting import Keeping
 
-STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # as training.strategies, which needs TensorFlow
 _BACKUP_STEPS = 500
 
 
@@ -39,8 +40,15 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on from the newest backup, if there is one")
     parser.add_argument("--allow-changes", action="store_true", help="resume with other settings or other records")
+    parser.add_argument(
+        "--gradient-checkpointing",
+        action="store_true",
+        help="compute the inside of each block twice instead of keeping it: less memory, a third more work",
+    )
     parser.add_argument("--deterministic", action="store_true", help="the same bits on every run, also on GPUs; slower")
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists, and drop its backups")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace OUT if it exists; drop its backups, unless --resume"
+    )
 
 
 def started_workers(arguments: argparse.Namespace) -> bool:
@@ -65,12 +73,12 @@ def started_workers(arguments: argparse.Namespace) -> bool:
 
 
 def keeping_of(arguments: argparse.Namespace, strategy) -> Keeping:
-    """Returns what is kept of the training; with `--overwrite` what was kept of an earlier one goes."""
+    """Returns what is kept of the training; what was kept of an earlier one goes, if that is meant."""
     from bert_keras.training.fitting import Keeping
     from bert_keras.training.strategies import is_chief
 
     backups = backups_of(arguments.out)
-    if arguments.overwrite and is_chief(strategy):
+    if arguments.overwrite and not arguments.resume and is_chief(strategy):
         backups.remove()
     return Keeping(backups, arguments.backup_every, arguments.resume, arguments.allow_changes)
 
@@ -81,7 +89,7 @@ def batch_arithmetic(batch_size: int, strategy, num_parts: int) -> str:
     Raises:
         InputError: it cannot be divided evenly.
     """
-    num_replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    num_replicas = strategy.num_replicas_in_sync
     if batch_size % (num_replicas * num_parts):
         raise InputError(
             f"a batch of {batch_size} rows cannot be divided among {num_replicas} replicas of {num_parts} parts: make "
@@ -91,11 +99,18 @@ def batch_arithmetic(batch_size: int, strategy, num_parts: int) -> str:
     return f"{batch_size} rows a step = {num_replicas} replicas x {num_parts} parts x {rows}"
 
 
+def backups_shown(arguments: argparse.Namespace) -> str:
+    """Returns where backups go and when, in words."""
+    backups = backups_of(arguments.out)
+    when = f"every {arguments.backup_every:,} steps" if arguments.backup_every else "when told to stop"
+    steps = backups.steps()
+    newest = f"the newest is of step {steps[-1]:,}" if steps else "there is none to go on from"
+    return f"{when}, in {arguments.out.parent / backups.path.name}" + (f"; {newest}" if arguments.resume else "")
+
+
 def check_out(arguments: argparse.Namespace) -> None:
     """Raises `InputError` if OUT may not be written, or if it was being trained before and nothing says what to do."""
     check_writable_target(arguments.out, overwrite=arguments.overwrite)
-    if arguments.resume and arguments.overwrite:
-        raise InputError("--resume goes on with the backups and --overwrite drops them: give one of them")
     steps = backups_of(arguments.out).steps()
     if steps and not arguments.resume and not arguments.overwrite:
         raise InputError(
@@ -111,8 +126,27 @@ def backups_of(out: pathlib.Path) -> BackupFolder:
     return BackupFolder(out.absolute().parent / f".{out.name}.training")
 
 
+def publish(arguments: argparse.Namespace, write: Callable[[], None]) -> None:
+    """Writes OUT, and then drops the backups.
+
+    Raises:
+        InputError: it cannot be written; the backups stay.
+    """
+    backups = backups_of(arguments.out)
+    try:
+        write()
+    except OSError as error:
+        steps = backups.steps()
+        kept = f"the training up to step {steps[-1]:,} is kept in {backups.path}" if steps else "there is no backup"
+        raise InputError(
+            f"{arguments.out} cannot be written ({error.strerror or error}), and {kept}: make room, and run the same "
+            "command again with --resume"
+        ) from error
+    backups.remove()
+
+
 def prepare_devices(arguments: argparse.Namespace):
-    """Returns the strategy, None for one device. To be called right after TensorFlow is loaded.
+    """Returns the strategy to train under. To be called right after TensorFlow is loaded.
 
     Raises:
         InputError: there is no such device, or `TF_CONFIG` is wrong.

@@ -177,10 +177,12 @@ class DividedStep:
             self._symbolic_build(data_batch=tf.nest.map_structure(_example, element_spec))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Keras takes a batch from the data to build what is missing, which is then lost: its shapes are enough."""
-        if self._distribute_strategy is not None:
-            built_with = data_batch if iterator is None else iterator._distributed_dataset.element_spec
-            self.build_step(built_with)
+        """Makes what is missing from the shapes of a batch.
+
+        Keras does so only under a strategy, and takes a batch from the data for it, which is then lost. Without one it
+        makes the variables when the step is traced, and TensorFlow then traces it a second time.
+        """
+        self.build_step(data_batch if iterator is None else iterator._distributed_dataset.element_spec)
 
 
 def _take_whole_gradients(optimizer: keras.optimizers.Optimizer) -> None:
@@ -205,6 +207,6 @@ def _tail(values: tf.Tensor) -> list:
 
 
 def _example(spec) -> tf.Tensor:
-    """Returns zeros of the shape that a tensor, its spec or its spec on replicas says; an unknown size becomes 1."""
+    """Returns zeros of the shape that a tensor, its spec or its spec on replicas says; an unknown size becomes 2."""
     spec = getattr(spec, "_value_specs", (spec,))[0]
-    return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+    return tf.zeros([size or 2 for size in spec.shape], spec.dtype)  # of 1, Keras warns that a softmax makes no sense

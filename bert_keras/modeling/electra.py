@@ -76,6 +76,9 @@ class ElectraPretrainer(HeadModel):
         judged = self.discriminate(corrupted, training, **returns)
         return {**judged, "mlm_logits": mlm_logits, "sampled_ids": sampled_ids}
 
+    def encoders(self):
+        return [self.encoder] if self.generator is None else [self.encoder, self.generator.encoder]
+
     def discriminate(self, inputs, training=None, **returns):
         """Judges each token of a batch: `replaced_logits` (B, S)."""
         encoded = self.encode(inputs, training, **returns)

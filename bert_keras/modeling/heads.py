@@ -34,12 +34,15 @@ class HeadModel(BertModel):
         loss_weights=None,
         metrics="auto",
         accumulation_steps: int = 1,
+        gradient_checkpointing: bool = False,
         **kwargs,
     ):
         """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head.
 
         `accumulation_steps`: into how many parts each replica cuts its batch, to need less memory. The step is
         that of the whole batch.
+        `gradient_checkpointing`: need less memory by computing the inside of each block twice, see `BertEncoder`. The
+        step is the same.
         """
         if accumulation_steps < 1:
             raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
@@ -48,13 +51,21 @@ class HeadModel(BertModel):
                 f"accumulation_steps is {accumulation_steps}, which needs the TensorFlow backend: set KERAS_BACKEND, "
                 "or give the optimizer gradient_accumulation_steps"
             )
+        if gradient_checkpointing and not self.divides_steps:
+            raise InputError("gradient_checkpointing needs the TensorFlow backend: set KERAS_BACKEND, or leave it out")
         self.accumulation_steps = accumulation_steps
+        for encoder in self.encoders():
+            encoder.gradient_checkpointing = gradient_checkpointing
         if isinstance(loss, str) and loss == "auto":
             loss, loss_weights = self.default_loss(), loss_weights or self.default_loss_weights()
         if isinstance(metrics, str) and metrics == "auto":
             kwargs.setdefault("weighted_metrics", self.default_metrics())
             metrics = None
         super().compile(optimizer, loss, loss_weights=loss_weights, metrics=metrics, **kwargs)
+
+    def encoders(self) -> list[BertEncoder]:
+        """Returns every encoder that a step runs."""
+        return [self.encoder]
 
     def compile_from_config(self, config):
         """Compiles a loaded `.keras` model as it was; Keras asks for this where `compile` is overridden."""

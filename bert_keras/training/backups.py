@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import safetensors.numpy
 
+from bert_keras.array_files import write_arrays
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums, publish_folder, read_json, write_checksums, write_json
 
@@ -61,19 +62,20 @@ class BackupFolder:
             OSError: it could not be written; those before it are still there.
         """
         with publish_folder(self._folder(state.step), overwrite=True) as folder:
-            safetensors.numpy.save_file(dict(state.arrays), folder / _ARRAYS)
+            write_arrays(folder / _ARRAYS, state.arrays)
             write_json(folder / _FACTS, {"format_version": FORMAT_VERSION, "step": state.step, **state.facts})
             write_checksums(folder, [_ARRAYS, _FACTS])
         for step in self.steps()[: -self._num_kept]:
             shutil.rmtree(self._folder(step), ignore_errors=True)
 
     def newest(self) -> TrainingState | None:
-        """Returns the newest backup whose checksums are right; None where there is none."""
+        """Returns the newest backup whose checksums are right, None where there is none; others are told in the log."""
         for step in reversed(self.steps()):
             try:
                 return self._read(step)
             except InputError as error:
                 self.damaged.append(str(error))
+                _LOG.warning("a backup is damaged, and the one before it is looked for: %s", error)
         return None
 
     def remove(self) -> None:

@@ -1,8 +1,5 @@
 """Fine-tuning a classifier on labelled texts, through `model.fit`."""
 
-import contextlib
-import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +15,7 @@ from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import adamw
+from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.strategies import spread
 
 
@@ -34,6 +32,8 @@ def finetune_classifier(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     strategy: tf.distribute.Strategy | None = None,
     accumulation_steps: int = 1,
+    gradient_checkpointing: bool = False,
+    dtype_policy: str = "float32",
     keeping: Keeping = NOTHING_KEPT,
 ) -> tuple[BertClassifier, BertTokenizer, dict[str, float]]:
     """Trains a `BertClassifier` on a checkpoint and scores it on held-out texts.
@@ -48,8 +48,11 @@ def finetune_classifier(
         max_sequence_length: longer texts are cut, in pieces.
         seed: draws the new head, the dropout and the order of the texts.
         callbacks: handed to `model.fit`.
-        strategy: any of `tf.distribute`; None: one device. The batch size is that of all replicas together.
+        strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
+            size is that of all replicas together.
         accumulation_steps: into how many parts each replica cuts its batch, to save memory.
+        gradient_checkpointing: compute the inside of each block twice instead of keeping it, to save memory.
+        dtype_policy: "mixed_bfloat16" or "mixed_float16" computes in 16 bits and keeps the weights in 32.
         keeping: where the state of the training is kept, and whether to go on from there.
 
     Returns:
@@ -65,11 +68,16 @@ def finetune_classifier(
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
     steps_an_epoch = -(-len(train[0]) // batch_size)
+    strategy = strategy or tf.distribute.get_strategy()
     keep_freed_memory()
     keras.utils.set_random_seed(seed)
-    with contextlib.nullcontext() if strategy is None else strategy.scope():
+    with strategy.scope(), default_dtype_policy(dtype_policy):
         model = BertClassifier.from_checkpoint(checkpoint, num_classes=len(labels), labels=labels)
-        model.compile(adamw(learning_rate, steps_an_epoch * num_epochs), accumulation_steps=accumulation_steps)
+        model.compile(
+            adamw(learning_rate, steps_an_epoch * num_epochs),
+            accumulation_steps=accumulation_steps,
+            gradient_checkpointing=gradient_checkpointing,
+        )
     length = min(max_sequence_length, model.encoder.config.max_sequence_length)
 
     def batches(texts: tuple[Sequence[str], Sequence[str]], **order):
@@ -85,12 +93,19 @@ def finetune_classifier(
         held_out=lambda: (batches(dev), -(-len(dev[0]) // batch_size)),
         num_steps=steps_an_epoch * num_epochs,
     )
-    settings = {"num_epochs": num_epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     log = fit_phases(
         model,
         [phase],
-        settings={**settings, "max_sequence_length": length, "labels": labels},
-        data=[hashlib.sha256(json.dumps(texts).encode()).hexdigest() for texts in (train, dev)],
+        settings={
+            "num_epochs": num_epochs,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+            "max_sequence_length": length,
+            "seed": seed,
+            "dtype_policy": dtype_policy,
+            "labels": labels,
+        },
+        data=[train, dev],
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,

@@ -61,8 +61,8 @@ def fit_phases(
     phases: Sequence[Phase],
     *,
     settings: Mapping[str, object],
-    data: Sequence[str],
-    strategy: tf.distribute.Strategy | None,
+    data: Sequence[object],
+    strategy: tf.distribute.Strategy,
     keeping: Keeping,
     callbacks: Sequence[keras.callbacks.Callback],
     listeners: Sequence[Callable[[dict], None]],
@@ -73,8 +73,8 @@ def fit_phases(
         model: made and compiled in the strategy's scope.
         phases: one after the other.
         settings: what a backup must agree with to be resumed, in nested tables of plain values.
-        data: a hash of each file or folder that is read, for the same end.
-        strategy: any of `tf.distribute`; None: one device.
+        data: what tells the data that are read from others, in plain values, for the same end.
+        strategy: any of `tf.distribute`, also its default.
         keeping: what is kept, and whether to go on from it.
         callbacks: handed to `model.fit`.
         listeners: called with each line of the log.

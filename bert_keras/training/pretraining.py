@@ -1,9 +1,6 @@
 """Pretraining on records, through `model.fit`: what a `Pretraining` run says, done."""
 
-import contextlib
 import dataclasses
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -22,6 +19,7 @@ from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import make_optimizer
 from bert_keras.training.phases import PhasePlan
+from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.recipes import Pretraining
 from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.strategies import spread
@@ -62,7 +60,8 @@ def pretrain(
         folders: a records folder for each of `run.records.max_sequence_lengths`.
         callbacks: handed to `model.fit`, once a phase or more often.
         listeners: called with each line of the log, see `TrainingLog`.
-        strategy: any of `tf.distribute`; None: one device. The batch size is that of all replicas together.
+        strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
+            size is that of all replicas together.
         keeping: where the state of the training is kept, in case it is killed or told to stop (SIGTERM), and whether
             to go on from there.
 
@@ -81,17 +80,19 @@ def pretrain(
     tokenizer = BertTokenizer.from_checkpoint(folders[0])
     num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
     plans, stretches = run.plan(num_rows), run.stretches(num_rows)
-    if strategy is not None and strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
+    strategy = strategy or tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
         raise InputError(
             "speed.steps_per_execution is for one device; expected 1 where several replicas train together"
         )
     keep_freed_memory()
     keras.utils.set_random_seed(run.seed)
-    with contextlib.nullcontext() if strategy is None else strategy.scope():
+    with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
         model.compile(
             make_optimizer(run.optimizer, None if plans[0].num_steps is None else stretches),
             accumulation_steps=run.batches.accumulation_steps,
+            gradient_checkpointing=run.speed.gradient_checkpointing,
             jit_compile=run.speed.jit_compile if run.speed.jit_compile != "auto" else True,
             steps_per_execution=run.speed.steps_per_execution,
         )
@@ -112,7 +113,7 @@ def pretrain(
         model,
         phases,
         settings=run.to_dict(),
-        data=[hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() for manifest in manifests],
+        data=manifests,
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,
@@ -128,7 +129,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         InputError: the folder to start from holds another kind of model, or one of another size.
     """
     length = max(run.records.max_sequence_lengths)
-    with _dtype_policy(run.model.dtype_policy):
+    with default_dtype_policy(run.model.dtype_policy):
         if run.model.start_from is not None:
             return _loaded(run, vocabulary_size, length)
         config = run.model.bert_config(vocabulary_size, length)
@@ -164,7 +165,7 @@ class _Batches:
     folder: str | os.PathLike
     manifest: Mapping
     tokenizer: BertTokenizer
-    strategy: tf.distribute.Strategy | None
+    strategy: tf.distribute.Strategy
 
     @property
     def tokens_a_row(self) -> float:
@@ -179,8 +180,7 @@ class _Batches:
 
     def held_out(self) -> tuple[object, int] | None:
         """The same batches at every evaluation; None where too little was held out to give each part a row."""
-        num_parts = self.run.batches.accumulation_steps
-        num_parts *= 1 if self.strategy is None else self.strategy.num_replicas_in_sync
+        num_parts = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
         num_rows = self.manifest["splits"]["held_out"]["num_rows"] // num_parts * num_parts
         if not num_rows:
             return None
@@ -238,13 +238,3 @@ def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[Tim
             stop_seconds=done + plan.seconds,
         )
         done += plan.seconds
-
-
-@contextlib.contextmanager
-def _dtype_policy(name: str) -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

@@ -1,6 +1,8 @@
 """The state of a training, taken and put back: weights, optimizer, metrics, log, place in the data."""
 
 import contextlib
+import hashlib
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ class Place:
 
     Args:
         settings: all settings of the training, in nested tables of plain values.
-        data: a hash of each file or folder that it reads.
+        data: what tells the data that it reads from others, in plain values; a hash of it is kept.
         log: the course of the training.
 
     Attributes:
@@ -31,13 +33,13 @@ class Place:
         clock: what ends the phase by the time; None where steps do.
     """
 
-    def __init__(self, settings: Mapping[str, object], data: Sequence[str], log: TrainingLog):
+    def __init__(self, settings: Mapping[str, object], data: Sequence[object], log: TrainingLog):
         self.phase = 0
         self.done = 0
         self.clock: TimedLearningRate | None = None
         self._steps_before = 0
         self._settings = settings
-        self._data = list(data)
+        self._data = [hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for one in data]
         self._log = log
 
     def begin(self, phase: int, num_steps: int, clock: TimedLearningRate | None) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
+from bert_keras.pipelines.batch_share import BatchShare
+from bert_keras.training.tables import STRATEGIES
 
-STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")
 
-
-def make_strategy(name: str) -> tf.distribute.Strategy | None:
-    """Returns the `tf.distribute` strategy of that name, None for one device. To be called before TensorFlow is used.
+def make_strategy(name: str) -> tf.distribute.Strategy:
+    """Returns the `tf.distribute` strategy of that name. To be called before TensorFlow is used.
 
     Args:
-        name: "one-device"; "mirrored": all GPUs of this machine, or its logical CPUs; "multi-worker": the machines
-            that `TF_CONFIG` lists, as TensorFlow defines it; "tpu": this machine's, or the one that `TPU_NAME` names.
+        name: "one-device": TensorFlow's default; "mirrored": all GPUs of this machine, or its logical CPUs;
+            "multi-worker": the machines that `TF_CONFIG` lists, as TensorFlow defines it; "tpu": this machine's, or the
+            one that `TPU_NAME` names.
 
     Raises:
         InputError: an unknown name, no `TF_CONFIG` or a wrong one, or no TPU.
@@ -32,10 +32,10 @@ def make_strategy(name: str) -> tf.distribute.Strategy | None:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
         return _tpu_strategy()
-    return None
+    return tf.distribute.get_strategy()
 
 
-def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process is the one that writes files."""
     resolver = getattr(strategy, "cluster_resolver", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or not resolver.cluster_spec().jobs:
@@ -45,15 +45,13 @@ def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
     return resolver.task_id == 0
 
 
-def spread(strategy: tf.distribute.Strategy | None, make_batches: Callable[[BatchShare], tf.data.Dataset]):
+def spread(strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare], tf.data.Dataset]):
     """Returns batches for `model.fit`: a dataset, or one a worker, in which each replica finds its own rows.
 
     Args:
-        strategy: None for one device.
+        strategy: what `fit` runs under.
         make_batches: makes the batches of a share.
     """
-    if strategy is None:
-        return make_batches(WHOLE_BATCH)
 
     def batches_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
         num_workers = context.num_input_pipelines
@@ -63,7 +61,7 @@ def spread(strategy: tf.distribute.Strategy | None, make_batches: Callable[[Batc
     return strategy.distribute_datasets_from_function(batches_of_worker)
 
 
-def agreement(strategy: tf.distribute.Strategy | None) -> Callable[[bool], bool]:
+def agreement(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
     """Returns a function by which all workers learn whether any of them said yes. All must call it at the same time."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.num_replicas_in_sync == 1:
         return bool

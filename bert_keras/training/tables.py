@@ -11,6 +11,7 @@ from bert_keras.training.settings import Settings, choice, flag, number, said, s
 OBJECTIVES = ("bert", "mlm", "electra")
 SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # not a setting: where a run runs
 OPTIMIZERS = ("adamw", "lamb")
 # the same names as schedules.SCHEDULES, which needs Keras; a test holds them together
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
@@ -213,7 +214,14 @@ class EvaluationSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class SpeedSettings(Settings):
-    """`[speed]`: what changes only how fast it goes. `jit_compile`: XLA; `steps_per_execution`: batches a call."""
+    """`[speed]`: what changes time and memory, and not the model.
+
+    Args:
+        jit_compile: whether XLA compiles the step; "auto": yes.
+        steps_per_execution: batches a call, on one device.
+        gradient_checkpointing: compute the inside of each block twice instead of keeping it, for long rows.
+    """
 
     jit_compile: bool | str = flag("auto", or_names=("auto",))
     steps_per_execution: int = whole(1)
+    gradient_checkpointing: bool = flag(False)

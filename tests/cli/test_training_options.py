@@ -33,16 +33,58 @@ def log_of(out: pathlib.Path) -> list[dict]:
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
-def test_two_workers_of_one_machine_train_as_one(records, cli, tmp_path):
-    both = cli("pretrain", records, "both", *TINY, "--steps", 8, "--workers", 2)
-    assert both.returncode == 0, both.stderr[-3000:]
-    assert "4 rows a step = 2 replicas x 1 parts x 2" in both.stderr
-    assert both.stderr.count("wrote both") + both.stdout.count("wrote both") == 1
-    one = cli("pretrain", records, "one", *TINY, "--steps", 8)
+def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(records, cli, tmp_path):
+    arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 60, "--backup-every", 5))]
+    command = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
+    backups = tmp_path / ".out.training"
+    while process.poll() is None and not list(backups.glob("step-*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 75, said[-3000:]
+    assert "4 rows a step = 2 replicas x 1 parts x 2" in said
+    assert said.count("the training was told to stop at step") == 1
+    assert not (tmp_path / "out").exists()
+
+    refused = cli(*arguments)
+    assert refused.returncode == 2
+    assert "go on with --resume, or begin anew with --overwrite" in refused.stderr
+    again = cli(*arguments, "--resume")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert "going on from step" in again.stderr
+    one = cli("pretrain", records, "one", *TINY, "--steps", 60)
     assert one.returncode == 0, one.stderr[-3000:]
-    for ours, theirs in zip(log_of(tmp_path / "both"), log_of(tmp_path / "one"), strict=True):
+    for ours, theirs in zip(log_of(tmp_path / "out"), log_of(tmp_path / "one"), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["both", "one"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
+
+
+def test_out_is_replaced_also_by_a_training_that_goes_on(records, cli, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/old").write_text("old")
+    arguments = ["pretrain", records, "out", *TINY, "--steps", 2]
+    assert cli(*arguments, "--resume").returncode == 2
+    done = cli(*arguments, "--resume", "--overwrite")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "there is none to go on from" in done.stderr
+    assert not (tmp_path / "out/old").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk):
+    out = small_disk / "out"
+    # of 256 kB the state of this model takes 200, so that the model itself, of 60, has no room beside it
+    wider = ["--set", "model.hidden_dim=42"]
+    arguments = ["pretrain", records, out, *TINY, *wider, "--steps", 4, "--backup-every", 3]
+    done = cli(*arguments)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert f"{out} cannot be written (No space left on device), and the training up to step 3 is kept in" in done.stderr
+    assert [path.name for path in small_disk.iterdir()] == [".out.training"]
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    again = cli(*arguments, "--resume")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
 def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, tmp_path):
@@ -51,31 +93,6 @@ def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, 
     assert "a batch of 4 rows cannot be divided among 3 replicas of 1 parts: make it a multiple of 3" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_a_stop_keeps_the_state_and_resume_goes_on_from_it(records, cli, tmp_path):
-    arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 400, "--backup-every", 20))]
-    command = [sys.executable, "-m", "bert_keras.cli.main", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
-    backups = tmp_path / ".out.training"
-    while process.poll() is None and not list(backups.glob("step-*")):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 75, said[-3000:]
-    assert "the training was told to stop at step" in said
-    assert not (tmp_path / "out").exists()
-
-    refused = cli(*arguments)
-    assert refused.returncode == 2
-    assert "go on with --resume, or begin anew with --overwrite" in refused.stderr
-    both = cli(*arguments, "--resume", "--overwrite")
-    assert both.returncode == 2
-    again = cli(*arguments, "--resume")
-    assert again.returncode == 0, again.stderr[-3000:]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert log_of(tmp_path / "out")[-1]["step"] == 400
 
 
 def test_multi_worker_without_tf_config_is_told(records, cli, monkeypatch):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-HEADS = ("pretrainer", "electra", "classifier", "multi_label", "token_classifier", "question_answerer")
+HEADS = ("pretrainer", "electra", "classifier", "token_classifier", "question_answerer", "multi_label")
+SOON = HEADS[:4]  # which have every kind of labels and weights
 TOLERANCE = 1e-5  # of losses and accuracies, over 20 steps
 
 
@@ -17,10 +18,10 @@ def assert_same_training(ours: dict, theirs: dict, tolerance: float) -> None:
         assert ours["scores"][name] == pytest.approx(value, abs=tolerance), name
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("division", [("--parts", "4"), ("--devices", "2")], ids=" ".join)
+@pytest.mark.parametrize("head", SOON)
+@pytest.mark.parametrize("division", [("--parts", "4"), ("--devices", "2"), ("--checkpointing",)], ids=" ".join)
 def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
-    whole, divided = train_heads()[head], train_heads(*division)[head]
+    whole, divided = (train_heads("--heads", *SOON, *options)[head] for options in ((), division))
     assert_same_training(divided, whole, TOLERANCE)
     np.testing.assert_allclose(divided["weights"], whole["weights"], rtol=0, atol=TOLERANCE)
     losses = [logs["loss"] for logs in whole["steps"]]
@@ -29,6 +30,20 @@ def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("division", [("--devices", "4", "--parts", "2"), ("--devices", "2", "--jit")], ids=" ".join)
+@pytest.mark.parametrize(
+    "division",
+    [("--devices", "4", "--parts", "2"), ("--devices", "2", "--jit"), ("--checkpointing", "--jit", "--parts", "2")],
+    ids=" ".join,
+)
 def test_nor_do_parts_on_replicas_or_a_compiler(head, division, train_heads):
     assert_same_training(train_heads(*division)[head], train_heads()[head], TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_replicas_and_parts_compute_in_16_bits_as_one_device_does(head, policy, train_heads):
+    whole, divided = (
+        train_heads("--policy", policy, *options)[head] for options in ((), ("--devices", "2", "--parts", "2"))
+    )
+    assert_same_training(divided, whole, tolerance=0.05)

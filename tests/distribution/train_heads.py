@@ -1,6 +1,6 @@
 """Trains a tiny model of every head for some steps and prints the logs of each step as JSON.
 
-python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--jit] [--policy mixed_float16]
+python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--policy mixed_float16]
 """
 
 import argparse
@@ -20,7 +20,7 @@ from bert_keras.training import adamw
 NUM_ROWS, LENGTH, NUM_SLOTS, VOCABULARY = 8, 11, 4, 61
 CONFIG = bk.BertConfig(
     vocabulary_size=VOCABULARY,
-    num_layers=2,
+    num_layers=1,
     num_heads=2,
     hidden_dim=12,
     intermediate_dim=20,
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=0, help="logical devices to mirror on")
     parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--checkpointing", action="store_true", help="compute each block twice")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--policy", default="float32")
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
@@ -101,7 +102,12 @@ def main() -> None:
         with strategy.scope() if strategy else contextlib.nullcontext():
             model = HEADS[head]()
             optimizer = adamw(1e-2, arguments.steps, clip_norm=0.5)  # so that clipping counts at every step
-            model.compile(optimizer, jit_compile=arguments.jit, accumulation_steps=arguments.parts)
+            model.compile(
+                optimizer,
+                jit_compile=arguments.jit,
+                accumulation_steps=arguments.parts,
+                gradient_checkpointing=arguments.checkpointing,
+            )
         data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -7,6 +7,7 @@ from bert_keras.pipelines.records import write_records
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.recipes import Pretraining
+from tests.training.processes import start_two_workers
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
 TINY = {
@@ -56,3 +57,18 @@ def tiny_run():
         return Pretraining.resolve(overrides=TINY | named, defaults=settings_of_manifests(manifests))
 
     return make
+
+
+@pytest.fixture
+def two_workers():
+    """A function that starts a script as two workers on loopback; what is left of them is killed after the test."""
+    started = []
+
+    def begin(*arguments) -> list:
+        started.extend(workers := start_two_workers(*arguments))
+        return workers
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()

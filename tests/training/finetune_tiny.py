@@ -1,6 +1,7 @@
 """Fine-tunes a tiny classifier and writes down the loss of each step and the scores.
 
-python finetune_tiny.py CHECKPOINT OUT.json [--devices 4] [--parts 2] [--backups DIR] [--stop-after 11] [--resume]
+python finetune_tiny.py CHECKPOINT OUT.json [--strategy mirrored] [--devices 4] [--parts 2] [--gradient-checkpointing]
+    [--backups DIR] [--stop-after 11] [--resume]
 """
 
 import argparse
@@ -18,7 +19,7 @@ from bert_keras.errors import InterruptedTrainingError
 from bert_keras.training import finetune_classifier
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.fitting import Keeping
-from bert_keras.training.strategies import make_strategy
+from bert_keras.training.strategies import is_chief, make_strategy
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for length in range(1, 5)]  # 60: 8 batches of 8
@@ -45,7 +46,9 @@ def main() -> None:
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--devices", type=int, default=0)
+    parser.add_argument("--strategy", default="one-device")
     parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--gradient-checkpointing", action="store_true")
     parser.add_argument("--backups", type=pathlib.Path)
     parser.add_argument("--stop-after", type=int, default=0)
     parser.add_argument("--resume", action="store_true")
@@ -53,7 +56,7 @@ def main() -> None:
     if arguments.devices:
         [cpu] = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
-    strategy = make_strategy("mirrored" if arguments.devices else "one-device")
+    strategy = make_strategy(arguments.strategy)
     kept = None if arguments.backups is None else BackupFolder(arguments.backups)
     steps = Steps(arguments.stop_after)
     report = {"losses": steps.losses}
@@ -68,11 +71,13 @@ def main() -> None:
             callbacks=[steps],
             strategy=strategy,
             accumulation_steps=arguments.parts,
+            gradient_checkpointing=arguments.gradient_checkpointing,
             keeping=Keeping(kept, resume=arguments.resume),
         )
     except InterruptedTrainingError:
         report["stopped"] = True
-    arguments.out.write_text(json.dumps(report))
+    if is_chief(strategy):
+        arguments.out.write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,11 @@
 """Fine-tuning on several devices, in parts, and after a stop, is fine-tuning on one device at once."""
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests.training.processes import finish, start
 
-SCRIPT = pathlib.Path(__file__).with_name("finetune_tiny.py")
-REPOSITORY = pathlib.Path(__file__).parents[2]
 TOLERANCE = 1e-5
 
 
@@ -38,11 +31,7 @@ def finetune(checkpoint, tmp_path_factory):
 
     def run(*options: str) -> dict:
         out = tmp_path_factory.mktemp("finetuned") / "out.json"
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, str(SCRIPT), str(checkpoint), str(out), *map(str, options)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(out.read_text())
+        return finish(start("finetune_tiny.py", checkpoint, out, *options), out)
 
     return run
 
@@ -53,13 +42,27 @@ def one_device(finetune):
     return finetune()
 
 
-@pytest.mark.parametrize("options", [("--devices", "4"), ("--parts", "2")], ids=" ".join)
+def assert_same_training(ours: dict, theirs: dict) -> None:
+    assert len(theirs["losses"]) == 24
+    assert ours["losses"] == pytest.approx(theirs["losses"], abs=TOLERANCE)
+    assert ours["scores"] == pytest.approx(theirs["scores"], abs=TOLERANCE)
+    assert np.ptp(theirs["losses"]) > 0.01
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--strategy", "mirrored", "--devices", "4"), ("--parts", "2", "--gradient-checkpointing")],
+    ids=" ".join,
+)
 def test_losses_are_those_of_one_device(options, one_device, finetune):
-    divided = finetune(*options)
-    assert len(one_device["losses"]) == 24
-    assert divided["losses"] == pytest.approx(one_device["losses"], abs=TOLERANCE)
-    assert divided["scores"] == pytest.approx(one_device["scores"], abs=TOLERANCE)
-    assert np.ptp(one_device["losses"]) > 0.01
+    assert_same_training(finetune(*options), one_device)
+
+
+def test_two_workers_fine_tune_as_one(one_device, checkpoint, two_workers, tmp_path):
+    chief, other = two_workers("finetune_tiny.py", checkpoint, tmp_path / "out.json")
+    assert_same_training(finish(chief, tmp_path / "out.json"), one_device)
+    other.communicate(timeout=60)
+    assert other.returncode == 0
 
 
 def test_a_fine_tuning_goes_on_where_it_was_stopped(one_device, finetune, tmp_path):

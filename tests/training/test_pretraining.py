@@ -122,10 +122,10 @@ def test_several_steps_an_execution_are_all_counted(records, tiny_run):
 
 def test_the_clock_ends_a_run(records, tiny_run):
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=8 / 3600), [folder])
+    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
     *_, last, scored = lines_of(trained)
-    assert last["seconds"] >= 8
-    assert last["learning_rate"] < 0.009  # the peak is 0.01; a slow machine may take only a few steps
+    assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
+    assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
     assert "held_out_loss" in scored
 
 

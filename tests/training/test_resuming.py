@@ -1,43 +1,27 @@
 """A training that was killed, told to stop, or left with damaged backups ends where an uninterrupted one ends."""
 
-import errno
-import json
 import os
 import pathlib
-import random
+import shutil
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
+from bert_keras.errors import InputError
 from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
+from bert_keras.training.fitting import NOTHING_KEPT, Keeping
+from tests.training.processes import kill_at_random, start, wait_for_step
+from tests.training.train_tiny import train
 
-SCRIPT = pathlib.Path(__file__).with_name("train_tiny.py")
-REPOSITORY = pathlib.Path(__file__).parents[2]
-
-
-def start(records, out: pathlib.Path, *options, **popen) -> subprocess.Popen:
-    """Starts `train_tiny.py`."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **popen.pop("environment", {})}
-    command = [sys.executable, str(SCRIPT), *map(str, records), str(out), *map(str, options)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **pipes, **popen)
+PHASES = ({"records": 0, "share": 0.6}, {"records": 1, "share": 0.4, "batch_size": 4})
 
 
-def finish(process: subprocess.Popen, out: pathlib.Path) -> dict:
-    """Waits for its end and returns what it wrote."""
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said[-3000:]
-    return json.loads(out.read_text())
-
-
-def wait_for_step(process: subprocess.Popen, step: int) -> None:
-    for line in process.stdout:
-        if int(line) >= step:
-            return
+def start_training(records, out: pathlib.Path, *options) -> subprocess.Popen:
+    """Starts a training on records of two lengths."""
+    phases = ",".join("{" + ",".join(f"{key}={value}" for key, value in phase.items()) + "}" for phase in PHASES)
+    return start("train_tiny.py", *records, out, "--set", f"phases=[{phases}]", *options)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +30,20 @@ def two_records(make_records_folder):
     return [make_records_folder()[0], make_records_folder(max_sequence_length=32)[0]]
 
 
-PHASES = ("--set", 'phases=[{"records"=0,"share"=0.6},{"records"=1,"share"=0.4,"batch_size"=4}]')
+def train_here(records, keeping: Keeping = NOTHING_KEPT, **settings) -> dict:
+    """Trains in this process and returns the report; to start another one takes longer than the training."""
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    return train(records, {"phases": PHASES, **named}, keeping)
+
+
+def go_on_from(backups: pathlib.Path, records, every_steps: int = 0, **options) -> dict:
+    return train_here(records, Keeping(BackupFolder(backups), every_steps, resume=True), **options)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(two_records, tmp_path_factory):
+def uninterrupted(two_records):
     """What the training becomes if nothing happens to it."""
-    out = tmp_path_factory.mktemp("uninterrupted") / "out.json"
-    return finish(start(two_records, out, *PHASES), out)
+    return train_here(two_records)
 
 
 def assert_same_end(ours: dict, theirs: dict) -> None:
@@ -63,15 +53,11 @@ def assert_same_end(ours: dict, theirs: dict) -> None:
 
 
 def kill_and_resume(records, folder: pathlib.Path, trial: int) -> dict:
-    """Kills a training at a random moment and lets another process go on; returns what that one wrote."""
-    rng = random.Random(trial)
-    options = ["--backups", folder / "backups", "--every", rng.choice([1, 2, 5]), *PHASES]
-    process = start(records, folder / "out.json", *options)
-    wait_for_step(process, rng.randrange(1, 25))
-    time.sleep(rng.random() * 0.1)  # a step takes 10 to 30 ms, a backup as long
-    process.kill()
-    process.communicate()
-    return finish(start(records, folder / "out.json", *options, "--resume"), folder / "out.json")
+    """Kills a training at a random moment and goes on here; returns the report."""
+    backups, every = folder / "backups", (1, 2, 5)[trial % 3]
+    process = start_training(records, folder / "out.json", "--backups", backups, "--every", every)
+    kill_at_random(process, backups, trial, num_steps=25)
+    return go_on_from(backups, records, every)
 
 
 @pytest.mark.parametrize("trial", range(5))
@@ -86,27 +72,33 @@ def test_fifty_killed_trainings_end_with_the_same_bits(trial, two_records, unint
 
 
 def test_a_training_that_is_told_to_stop_keeps_its_state(two_records, uninterrupted, tmp_path):
-    options = ["--backups", tmp_path / "backups", "--every", 0, *PHASES]
-    process = start(two_records, tmp_path / "out.json", *options)
+    process = start_training(two_records, tmp_path / "out.json", "--backups", tmp_path / "backups", "--every", 0)
     wait_for_step(process, 9)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "the training was told to stop at step" in said
     assert "--resume" in said
-    again = finish(start(two_records, tmp_path / "out.json", *options, "--resume"), tmp_path / "out.json")
+    again = go_on_from(tmp_path / "backups", two_records)
     assert again["num_resumed"] >= 9
     assert_same_end(again, uninterrupted)
 
 
-@pytest.fixture
-def kept(two_records, tmp_path):
+@pytest.fixture(scope="module")
+def backups_of_a_killed_one(two_records, tmp_path_factory):
     """Backups of a training that was killed after its twelfth step."""
-    process = start(two_records, tmp_path / "out.json", "--backups", tmp_path / "backups", "--every", 4, *PHASES)
+    folder = tmp_path_factory.mktemp("killed")
+    process = start_training(two_records, folder / "out.json", "--backups", folder / "backups", "--every", 4)
     wait_for_step(process, 13)
     process.kill()
     process.communicate()
-    return tmp_path / "backups"
+    return folder / "backups"
+
+
+@pytest.fixture
+def kept(backups_of_a_killed_one, tmp_path):
+    """A copy of them."""
+    return shutil.copytree(backups_of_a_killed_one, tmp_path / "backups")
 
 
 def flip_a_bit(path: pathlib.Path) -> None:
@@ -142,22 +134,20 @@ def test_a_damaged_backup_is_named_and_the_one_before_is_used(damage, tmp_path):
     assert message in told
 
 
-def test_a_training_goes_on_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted, tmp_path):
+def test_a_training_goes_on_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted):
     *_, before, newest = sorted(kept.glob("step-*"))  # three where it was killed before it removed the oldest
     flip_a_bit(newest / "arrays.safetensors")
-    out = tmp_path / "out.json"
-    again = finish(start(two_records, out, "--backups", kept, "--every", 4, *PHASES, "--resume"), out)
+    again = go_on_from(kept, two_records)
     assert newest.name in again["damaged"][0]
     assert again["num_resumed"] == int(before.name.removeprefix("step-"))
     assert_same_end(again, uninterrupted)
 
 
-def test_a_full_disk_costs_a_backup_and_not_the_training(tmp_path, monkeypatch, caplog):
-    kept = BackupFolder(tmp_path / "backups")
+def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
+    kept = BackupFolder(small_disk / "backups")
     kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
-    monkeypatch.setattr("safetensors.numpy.save_file", fails_for_want_of_space)
     writer = BackupWriter(kept)
-    writer.begin(TrainingState(6, {"a": np.zeros(3)}, {}))
+    writer.begin(TrainingState(6, {"a": np.zeros(100_000)}, {}))
     writer.finish()
     assert "the backup of step 6 could not be written to" in caplog.text
     assert "No space left on device" in caplog.text
@@ -165,18 +155,11 @@ def test_a_full_disk_costs_a_backup_and_not_the_training(tmp_path, monkeypatch, 
     assert kept.newest().step == 3
 
 
-def fails_for_want_of_space(arrays, path) -> None:
-    pathlib.Path(path).write_bytes(b"half")
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
-def test_another_run_is_refused_unless_it_is_meant(kept, two_records, tmp_path):
-    options = ["--backups", kept, "--resume", *PHASES, "--set", "optimizer.learning_rate=0.02"]
-    process = start(two_records, tmp_path / "out.json", *options)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "is of another run (optimizer.learning_rate was 0.01 and is 0.02): go on with the settings" in said
-    finish(start(two_records, tmp_path / "out.json", *options, "--allow-changes"), tmp_path / "out.json")
-    process = start(two_records, tmp_path / "out.json", *options, "--allow-changes", "--set", "model.hidden_dim=8")
-    _, said = process.communicate(timeout=120)
-    assert "the backup holds the state of another model" in said
+def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
+    backups = BackupFolder(kept)
+    resumed, meant = Keeping(backups, resume=True), Keeping(backups, resume=True, allow_changes=True)
+    with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): go on"):
+        train_here(two_records, resumed, optimizer__learning_rate=0.02)
+    with pytest.raises(InputError, match="the backup holds the state of another model"):
+        train_here(two_records, meant, model__hidden_dim=8)
+    assert train_here(two_records, meant, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]

@@ -1,73 +1,21 @@
 """The same training on several devices and by several processes, and what a wrong set-up says."""
 
-import json
-import os
-import pathlib
-import socket
-import subprocess
-import sys
-
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.training.strategies import make_strategy
+from tests.training.processes import finish, start, wait_for_step
 
-SCRIPT = pathlib.Path(__file__).with_name("train_tiny.py")
-REPOSITORY = pathlib.Path(__file__).parents[2]
 TOLERANCE = 1e-5
 TWENTY_STEPS = ("--set", "budget.steps=20")
-
-
-def start(records, out: pathlib.Path, *options, tf_config: dict | None = None) -> subprocess.Popen:
-    """Starts `train_tiny.py`, as a worker if `tf_config` says so."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    if tf_config is not None:
-        environment["TF_CONFIG"] = json.dumps(tf_config)
-    command = [sys.executable, str(SCRIPT), str(records), str(out), *TWENTY_STEPS, *map(str, options)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finish(process: subprocess.Popen, out: pathlib.Path) -> dict:
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said[-3000:]
-    return json.loads(out.read_text())
-
-
-@pytest.fixture
-def start_workers():
-    """A function that starts workers on loopback; what is left of them is killed after the test."""
-    started = []
-    yield lambda *arguments, **options: started.extend(new := workers_of(*arguments, **options)) or new
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def workers_of(records, out: pathlib.Path, *options, num_workers: int = 2) -> list[subprocess.Popen]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(num_workers)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    cluster = {"cluster": {"worker": addresses}}
-    return [
-        start(
-            records,
-            out,
-            "--strategy",
-            "multi-worker",
-            *options,
-            tf_config={**cluster, "task": {"type": "worker", "index": index}},
-        )
-        for index in range(num_workers)
-    ]
 
 
 @pytest.fixture(scope="module")
 def one_device(records, tmp_path_factory):
     """The training on one device."""
     out = tmp_path_factory.mktemp("one") / "out.json"
-    return finish(start(records[0], out), out)
+    return finish(start("train_tiny.py", records[0], out, *TWENTY_STEPS), out)
 
 
 def assert_same_losses(ours: dict, theirs: dict) -> None:
@@ -80,30 +28,27 @@ def assert_same_losses(ours: dict, theirs: dict) -> None:
 
 @pytest.mark.parametrize("devices", [2, 4])
 def test_mirrored_devices_train_as_one(devices, one_device, records, tmp_path):
-    options = ["--strategy", "mirrored", "--devices", devices]
-    mirrored = finish(start(records[0], tmp_path / "out.json", *options), tmp_path / "out.json")
+    options = [*TWENTY_STEPS, "--strategy", "mirrored", "--devices", devices]
+    mirrored = finish(start("train_tiny.py", records[0], tmp_path / "out.json", *options), tmp_path / "out.json")
     assert_same_losses(mirrored, one_device)
 
 
-def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, records, start_workers, tmp_path):
-    options = ["--backups", tmp_path / "backups", "--every", 3]
-    chief, other = start_workers(records[0], tmp_path / "out.json", *options)
-    for line in other.stdout:
-        if int(line) >= 8:
-            break
+def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, records, two_workers, tmp_path):
+    options = [*TWENTY_STEPS, "--backups", tmp_path / "backups", "--every", 3]
+    chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *options)
+    wait_for_step(other, 8)
     other.kill()
     for process in (chief, other):
         process.kill()
         process.communicate()
-    chief, other = start_workers(records[0], tmp_path / "out.json", *options, "--resume")
+    chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *options, "--resume")
     again = finish(chief, tmp_path / "out.json")
     other.communicate(timeout=60)
     assert other.returncode == 0
     assert again["num_resumed"] in (6, 9)
     assert again["losses"] == pytest.approx(one_device["losses"][again["num_resumed"] :], abs=TOLERANCE)
-    alone = finish(
-        start(records[0], tmp_path / "alone.json", *options, "--resume"), tmp_path / "alone.json"
-    )  # one worker goes on from what two wrote
+    out = tmp_path / "alone.json"
+    alone = finish(start("train_tiny.py", records[0], out, *options, "--resume"), out)  # from what two have written
     assert alone["losses"] == pytest.approx(one_device["losses"][alone["num_resumed"] :], abs=TOLERANCE)
 
 

@@ -16,7 +16,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import tensorflow as tf
 
-from bert_keras.errors import InputError
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder
@@ -51,31 +50,33 @@ class Steps(keras.callbacks.Callback):
         print(len(self.losses), flush=True)
 
 
+def train(records, settings: dict, keeping: Keeping, strategy: tf.distribute.Strategy | None = None) -> dict:
+    """Trains, and returns the report."""
+    defaults = settings_of_manifests([read_manifest(folder) for folder in records])
+    run = Pretraining.resolve(overrides=TINY | settings, defaults=defaults)
+    steps = Steps()
+    trained = pretrain(run, records, strategy=strategy, keeping=keeping, callbacks=[steps])
+    arrays = arrays_of(trained.model)
+    return {
+        "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},
+        "log": [without_time(line) for line in trained.log.splitlines()],
+        "losses": steps.losses,
+        "num_resumed": int(trained.model.optimizer.iterations.numpy()) - len(steps.losses),
+        "damaged": [] if keeping.backups is None else keeping.backups.damaged,
+    }
+
+
 def main() -> None:
-    """Trains, and writes the report."""
+    """Trains as the arguments say, and writes the report."""
     arguments = parser().parse_args()
     if arguments.devices:
         [cpu] = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
     strategy = make_strategy(arguments.strategy)
-    defaults = settings_of_manifests([read_manifest(folder) for folder in arguments.records])
-    run = Pretraining.resolve(overrides=TINY | parse_assignments(arguments.set), defaults=defaults)
     kept = None if arguments.backups is None else BackupFolder(arguments.backups)
-    keeping = Keeping(kept, arguments.every, arguments.resume, arguments.allow_changes)
-    steps = Steps()
-    try:
-        trained = pretrain(run, arguments.records, strategy=strategy, keeping=keeping, callbacks=[steps])
-    except InputError as error:
-        raise SystemExit(f"refused: {error}") from None
-    arrays = arrays_of(trained.model)
+    keeping = Keeping(kept, arguments.every, arguments.resume)
+    report = train(arguments.records, parse_assignments(arguments.set), keeping, strategy)
     if is_chief(strategy):
-        report = {
-            "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},
-            "log": [without_time(line) for line in trained.log.splitlines()],
-            "losses": steps.losses,
-            "num_resumed": int(trained.model.optimizer.iterations.numpy()) - len(steps.losses),
-            "damaged": [] if kept is None else kept.damaged,
-        }
         arguments.out.write_text(json.dumps(report))
 
 
@@ -87,7 +88,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--backups", type=pathlib.Path)
     parser.add_argument("--every", type=int, default=2)
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--allow-changes", action="store_true")
     parser.add_argument("--devices", type=int, default=0)
     parser.add_argument("--strategy", default="one-device")
     parser.add_argument("--set", action="append", default=[])

@@ -182,20 +182,6 @@ def test_an_error_of_the_disk_is_one_sentence_that_says_what_stays(text, tiny_to
     )
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 256 kB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.name != "posix" or os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True)
-    if done.returncode:
-        pytest.skip("this machine does not allow to mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_is_room(
     text, tiny_tokenizer, tmp_path, small_disk
 ):

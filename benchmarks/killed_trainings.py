@@ -1,0 +1,138 @@
+"""How many killed trainings end as if nothing had happened: our backups beside Keras's `BackupAndRestore`.
+
+    python -m benchmarks.killed_trainings --trials 50
+
+Each trial trains a tiny model, is killed with SIGKILL at a random moment (every second one while something is written
+among its backups), and another process goes on to the end. The final weights, the optimizer and the metrics are then
+compared, bit by bit, with those of a training that nothing happened to. Ours is `pretrain` with backups each 5 steps.
+Keras's side is `model.fit` on the same model and the same batches, in the same order in every epoch, which is the best
+that can happen to a callback that does not keep the place in the data; once with backups each 5 steps, once each
+epoch, with `double_checkpoint`. Prints a line a trial and one JSON line with the sums.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+
+from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.records import read_manifest, write_records
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.training.backups import BackupFolder
+from bert_keras.training.fitting import Keeping
+from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.optimizers import adamw
+from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.recipes import Pretraining
+from bert_keras.training.resuming import arrays_of
+from tests.training.processes import kill_at_random
+
+WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
+NUM_STEPS, STEPS_AN_EPOCH, EVERY = 40, 10, 5
+SETTINGS = {
+    "model.num_layers": 1,
+    "model.num_heads": 2,
+    "model.hidden_dim": 16,
+    "model.intermediate_dim": 32,
+    "batches.batch_size": 8,
+    "budget.steps": NUM_STEPS,
+    "speed.jit_compile": False,
+}
+SIDES = {
+    "ours, each 5 steps": ("ours", EVERY),
+    "BackupAndRestore, each 5 steps": ("keras", EVERY),
+    "BackupAndRestore, each epoch": ("keras", "epoch"),
+}
+
+
+class Steps(keras.callbacks.Callback):
+    """Says each step."""
+
+    def __init__(self):
+        super().__init__()
+        self._done = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._done += 1
+        print(self._done, flush=True)
+
+
+def main() -> None:
+    """Runs all trials, or as `--train` one training."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=50)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--train", nargs=4, help=argparse.SUPPRESS, metavar=("SIDE", "RECORDS", "BACKUPS", "OUT"))
+    arguments = parser.parse_args()
+    if arguments.train:
+        side, *paths = arguments.train
+        train(*SIDES[side], *map(pathlib.Path, paths))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        stories = [[" ".join([word] * (3 + place % 6)) for place in range(12)] for word in WORDS * 3]
+        tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+        write_records(folder / "records", stories, tokenizer, max_sequence_length=24)
+        counts = {side: count(side, folder, arguments.trials) for side in arguments.sides}
+    print(json.dumps(counts))
+
+
+def count(side: str, folder: pathlib.Path, num_trials: int) -> dict[str, int]:
+    """Returns how many trials of a side ended in which way."""
+    place = folder / side.replace(" ", "_")
+    place.mkdir()
+    run(side, folder / "records", place / "none", place / "expected.json").communicate()
+    expected = json.loads((place / "expected.json").read_text())
+    ends = Counter()
+    for trial in range(num_trials):
+        backups, out = place / f"backups_{trial}", place / f"{trial}.json"
+        kill_at_random(run(side, folder / "records", backups, out), backups, trial, NUM_STEPS - 2)
+        again = run(side, folder / "records", backups, out)
+        _, said = again.communicate()
+        if again.returncode:
+            end = "cannot be resumed"
+            print(said.strip().splitlines()[-1][:150], file=sys.stderr)
+        else:
+            end = "same bits" if json.loads(out.read_text()) == expected else "other bits"
+        ends[end] += 1
+        print(f"{side}, trial {trial}: {end}", file=sys.stderr, flush=True)
+    return dict(ends)
+
+
+def run(side: str, *paths: pathlib.Path) -> subprocess.Popen:
+    """Starts a training."""
+    command = [sys.executable, "-m", "benchmarks.killed_trainings", "--train", side, *map(str, paths)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.Path, out: pathlib.Path) -> None:
+    """Trains, going on from the backups that there are, and writes a hash of everything that it became."""
+    settings = Pretraining.resolve(overrides=SETTINGS, defaults=settings_of_manifests([read_manifest(records)]))
+    if side == "ours":
+        model = pretrain(
+            settings, [records], keeping=Keeping(BackupFolder(backups), every, resume=True), callbacks=[Steps()]
+        ).model
+    else:
+        keras.utils.set_random_seed(0)
+        tokenizer = BertTokenizer.from_checkpoint(records)
+        model = build_model(settings, tokenizer.vocabulary_size)
+        model.compile(adamw(1e-3, NUM_STEPS), jit_compile=False)
+        batches = pretraining_batches(records, tokenizer, batch_size=8, epochs=None).take(STEPS_AN_EPOCH)
+        keeper = keras.callbacks.BackupAndRestore(backups, save_freq=every, double_checkpoint=True)
+        callbacks = [Steps(), keeper]
+        model.fit(batches, epochs=NUM_STEPS // STEPS_AN_EPOCH, callbacks=callbacks, shuffle=False, verbose=0)
+    digests = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays_of(model).items()}
+    out.write_text(json.dumps(digests))
+
+
+if __name__ == "__main__":
+    main()
