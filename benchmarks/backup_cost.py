@@ -4,10 +4,13 @@
 
 One `pretrain` run with a backup each 100 steps: every second stretch of 50 steps begins with a backup and has it
 written beside it, the stretch after it has none. Prints the median over pairs of neighbours of what the first one takes
-more, every pair, and the size of a backup.
+more, by the clock and in processor time of the process; every pair; and, since neighbours differ by more than a backup
+costs where other work goes on, what ten backups of the trained model take by themselves: the copy, for which the
+training stands still, and all of it, in processor time.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import statistics
@@ -20,9 +23,10 @@ import keras
 
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
-from bert_keras.training.backups import BackupFolder
+from bert_keras.training.backups import BackupFolder, TrainingState
 from bert_keras.training.fitting import Keeping
 from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.resuming import arrays_of
 
 STRETCH = 50
 
@@ -38,7 +42,7 @@ class Stretches(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self._done += 1
         if self._done % STRETCH == 0:
-            self.ends.append(time.perf_counter())
+            self.ends.append((time.perf_counter(), time.process_time()))
 
 
 def main() -> None:
@@ -60,17 +64,32 @@ def main() -> None:
     stretches = Stretches()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         backups = BackupFolder(folder)
-        pretrain(settings, [arguments.records], callbacks=[stretches], keeping=Keeping(backups, 2 * STRETCH))
-        newest = backups.path / f"step-{backups.steps()[-1]:09}"
-        num_bytes = sum(path.stat().st_size for path in newest.iterdir())
-    seconds = [end - begin for begin, end in zip(stretches.ends[1:], stretches.ends[2:], strict=False)]
-    pairs = [(seconds[place], seconds[place + 1]) for place in range(0, len(seconds) - 1, 2)]
-    more = statistics.median(100 * (with_one / without - 1) for with_one, without in pairs)
-    each = " ".join(f"{100 * (with_one / without - 1):+.1f}" for with_one, without in pairs)
-    step = statistics.median(without for _, without in pairs) / STRETCH
+        keeping = Keeping(backups, 2 * STRETCH)
+        trained = pretrain(settings, [arguments.records], callbacks=[stretches], keeping=keeping)
+        alone = [seconds_of_a_backup(trained.model, backups, number) for number in range(1, 11)]
+        num_bytes = sum(path.stat().st_size for path in (backups.path / "step-000000010").iterdir())
+    for clock, what in enumerate(("on the clock", "processor time")):
+        ends = [end[clock] for end in stretches.ends][1:]
+        seconds = [end - begin for begin, end in itertools.pairwise(ends)]
+        pairs = list(zip(seconds[::2], seconds[1::2], strict=False))
+        costs = [100 * (with_one / without - 1) for with_one, without in pairs]
+        step = statistics.median(without for _, without in pairs) / STRETCH
+        each = " ".join(f"{cost:+.1f}" for cost in costs)
+        print(f"{arguments.preset}, {what}: {statistics.median(costs):+.2f} % (pairs: {each}), {step:.3f} s a step")
+    copy, whole, work = (statistics.median(one) for one in zip(*alone, strict=True))
     print(
-        f"{arguments.preset}: {more:+.2f} % (pairs: {each}), {step:.3f} s a step, a backup has {num_bytes / 1e6:.0f} MB"
+        f"a backup of {num_bytes / 1e6:.0f} MB: copied in {copy:.3f} s, written after {whole:.2f} s, {work:.2f} s of "
+        f"processor time, which is {100 * work / (STRETCH * step):.2f} % of {STRETCH} steps"
     )
+
+
+def seconds_of_a_backup(model, backups: BackupFolder, number: int) -> tuple[float, float, float]:
+    """Returns the seconds of the copy, of the whole, and of the processor."""
+    begin, work = time.perf_counter(), time.process_time()
+    arrays = arrays_of(model)
+    copied = time.perf_counter()
+    backups.write(TrainingState(number, arrays, {}))
+    return copied - begin, time.perf_counter() - begin, time.process_time() - work
 
 
 if __name__ == "__main__":
