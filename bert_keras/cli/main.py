@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from bert_keras import __version__
-from bert_keras.cli.interrupts import heeded_interrupts
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
 
 VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "fill-mask", "export", "convert")
@@ -22,8 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     arguments.words = list(sys.argv[1:] if argv is None else argv)  # for verbs that start themselves again
     try:
-        with heeded_interrupts():
-            arguments.run(arguments)
+        arguments.run(arguments)
     except InputError as error:
         return _say(arguments.verb, error, _BAD_INPUT)
     except OSError as error:  # a full disk, a folder that may not be written

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from bert_keras.cli.interrupts import check_interrupt
-
 _LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
 
 
@@ -89,12 +87,7 @@ class ProgressBar:
         self._console.print(f"  {sentence}", highlight=False)
 
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C was pressed, and some library has lost it.
-        """
-        check_interrupt()
+        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""
         now = time.monotonic()
         if self._first is None:  # the first step compiles, and would spoil the rate
             self._first = (now, done)

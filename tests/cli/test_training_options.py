@@ -61,15 +61,19 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
 
 
-def test_out_is_replaced_also_by_a_training_that_goes_on(records, cli, tmp_path):
+def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_the_same_bits(records, cli, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/old").write_text("old")
-    arguments = ["pretrain", records, "out", *TINY, "--steps", 2]
+    arguments = ["pretrain", records, "out", *TINY, "--steps", 5, "--deterministic"]
     assert cli(*arguments, "--resume").returncode == 2
-    done = cli(*arguments, "--resume", "--overwrite")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "there is none to go on from" in done.stderr
+    weights = []
+    for _ in range(2):
+        done = cli(*arguments, "--resume", "--overwrite")
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "there is none to go on from" in done.stderr
+        weights.append((tmp_path / "out/model.safetensors").read_bytes())
     assert not (tmp_path / "out/old").exists()
+    assert weights[0] == weights[1]
 
 
 def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk):
