@@ -22,14 +22,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 OPTIONS = {
     "plain": {},
-    "--deterministic": {"deterministic": True},
-    "--gradient-checkpointing": {"speed.gradient_checkpointing": True},
-    "--accumulation-steps 4": {"batches.accumulation_steps": 4},
+    "deterministic": {"deterministic": True},
+    "gradient-checkpointing": {"speed.gradient_checkpointing": True},
+    "accumulation-steps 4": {"batches.accumulation_steps": 4},
     "both": {"speed.gradient_checkpointing": True, "batches.accumulation_steps": 4},
-    "--no-xla": {"speed.jit_compile": False},
-    "--no-xla --deterministic": {"speed.jit_compile": False, "deterministic": True},
-    "--no-xla --gradient-checkpointing": {"speed.jit_compile": False, "speed.gradient_checkpointing": True},
-    "--dtype mixed_bfloat16": {"model.dtype_policy": "mixed_bfloat16"},
+    "no-xla": {"speed.jit_compile": False},
+    "no-xla deterministic": {"speed.jit_compile": False, "deterministic": True},
+    "no-xla gradient-checkpointing": {"speed.jit_compile": False, "speed.gradient_checkpointing": True},
+    "dtype mixed_bfloat16": {"model.dtype_policy": "mixed_bfloat16"},
 }
 _WARM_UP_STEPS = 5
 
@@ -79,7 +79,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     if overrides.pop("deterministic", False):
         tf.config.experimental.enable_op_determinism()
     ends = []
-    clock = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: ends.append(time.perf_counter()))
+    clock = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: ends.append(time.perf_counter()))
     budget = {
         "model.preset": arguments.preset,
         "batches.batch_size": arguments.batch_size,
