@@ -174,7 +174,7 @@ class DividedStep:
             element_spec: of the dataset or the distributed dataset to train on.
         """
         with self.distribute_strategy.scope():
-            self._symbolic_build(data_batch=tf.nest.map_structure(_example, element_spec))
+            self._symbolic_build(data_batch=_each(_example, element_spec))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Makes what is missing from the shapes of a batch.

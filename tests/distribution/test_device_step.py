@@ -43,3 +43,15 @@ def test_xla_compiles_the_whole_step(model_and_batch):
     assert np.isfinite(losses).all()
     assert int(model.optimizer.iterations) == 3
     assert next(iter(batch[0].values())).shape[0] == NUM_ROWS
+
+
+def test_single_batches_are_trained_on_and_scored_as_in_any_keras_model(head):
+    batch = data_of(head, 1)
+    model, twin = HEADS[head](), HEADS[head]()
+    for one in (model, twin):
+        one.compile(adamw(1e-3, 10), jit_compile=False)
+    twin.set_weights(model.get_weights())
+    assert model.test_on_batch(*batch)[0] == pytest.approx(twin.evaluate(*batch, batch_size=NUM_ROWS, verbose=0)[0])
+    model.train_on_batch(*batch)
+    assert int(model.optimizer.iterations) == 1
+    assert model.test_on_batch(*batch)[0] != pytest.approx(twin.test_on_batch(*batch)[0])
