@@ -105,7 +105,7 @@ def finetune_classifier(
             "dtype_policy": dtype_policy,
             "labels": labels,
         },
-        data=[train, dev],
+        data=[train, dev, tokenizer.vocabulary],
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,
