@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
+from bert_keras.pipelines.epochs import Epochs, check_counts
 from bert_keras.pipelines.packing import check_lengths, pack
 from bert_keras.pipelines.seeds import check_seed, example_seeds, random_bits
 from bert_keras.pipelines.tokenizer import BertTokenizer, text_array
@@ -55,7 +56,7 @@ def classification_batches(
         InputError: there are no texts, a label is not an integer, the numbers of texts and labels
             differ, or a setting is out of range.
     """
-    _check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
+    check_counts(batch_size=batch_size)
     check_seed(seed)
     check_lengths(max_sequence_length)
     texts = text_array(texts)
@@ -66,13 +67,8 @@ def classification_batches(
     share.rows_a_replica(batch_size)  # raises where the batch cannot be divided
     columns = [tf.constant(texts)] + ([] if labels is None else [tf.constant(_class_numbers(labels, len(texts)))])
     source = _TextBatches(columns, tokenizer, batch_size, max_sequence_length, seed, shuffle, fill_batches, share)
-    first_epoch, first_of_epoch = divmod(first_batch, -(-len(texts) // batch_size))
-
-    def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        return source.numbers_of(epoch, tf.where(epoch == first_epoch, first_of_epoch * batch_size, 0))
-
-    all_epochs = tf.data.Dataset.counter(first_epoch) if epochs is None else tf.data.Dataset.range(first_epoch, epochs)
-    dataset = all_epochs.flat_map(batches_of)
+    plan = Epochs(-(-len(texts) // batch_size), epochs, first_batch)
+    dataset = plan.read(lambda epoch, passed_over: source.numbers_of(epoch, passed_over * batch_size))
     dataset = dataset.map(source.batch_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if share != WHOLE_BATCH:
         dataset = dataset.flat_map(source.parts_of)
@@ -135,9 +131,3 @@ def _class_numbers(labels: Sequence[int], num_texts: int) -> np.ndarray:
         if not 0 <= label < 2**31:
             raise InputError(f"label {index} is {label}; expected a class number from 0")
     return np.asarray(labels, np.int32)
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name} is {count}; expected 1 or more")

@@ -2,13 +2,13 @@
 
 import dataclasses
 import itertools
-import math
 import os
 
 import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
+from bert_keras.pipelines.epochs import Epochs, check_counts
 from bert_keras.pipelines.masking import (
     BERT_REPLACE_RATES,
     MaskingPieces,
@@ -86,7 +86,7 @@ def pretraining_batches(
         >>> batches = pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
         >>> model.fit(batches, steps_per_epoch=1000)
     """
-    _check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
+    check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
     if masking not in MASKINGS:
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
@@ -94,8 +94,7 @@ def pretraining_batches(
     manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
     length = _checked_length(folder, manifest["max_sequence_length"], max_sequence_length)
     rows_an_element = _rows_an_element(share, batch_size, drop_remainder)
-    batches_an_epoch = _batches_an_epoch(folder, manifest, split, batch_size, drop_remainder)
-    num_batches = _num_batches(batches_an_epoch, epochs, first_batch)
+    plan = Epochs(_batches_an_epoch(folder, manifest, split, batch_size, drop_remainder), epochs, first_batch)
     rows = _sharded_rows(folder, manifest, split, seed)
     prepare = _Preparation(
         pieces=MaskingPieces.of(tokenizer),
@@ -113,10 +112,9 @@ def pretraining_batches(
             "replace_rates": replace_rates,
         },
     )
-    first_epoch, first_of_epoch = divmod(first_batch, batches_an_epoch)
 
-    def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        skip = tf.where(epoch == first_epoch, tf.constant(first_of_epoch * batch_size, tf.int64), 0)
+    def batches_of(epoch: tf.Tensor, passed_over: tf.Tensor) -> tf.data.Dataset:
+        skip = passed_over * batch_size
         if shuffle:
             batches = rows.shuffled(epoch, skip).rebatch(batch_size, drop_remainder)
         else:
@@ -126,11 +124,9 @@ def pretraining_batches(
             batches = batches.map(lambda *columns: tuple(column[own] for column in columns)).rebatch(rows_an_element)
         return batches.map(lambda numbers, serialized: (epoch, numbers, serialized))
 
-    all_epochs = tf.data.Dataset.counter(first_epoch) if epochs is None else tf.data.Dataset.range(first_epoch, epochs)
-    dataset = all_epochs.flat_map(batches_of).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    if num_batches != tf.data.INFINITE_CARDINALITY:
-        num_batches *= share.num_replicas
-    return dataset.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(tf.data.AUTOTUNE)
+    dataset = plan.read(batches_of).map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    num_elements = plan.num_batches * (1 if epochs is None else share.num_replicas)
+    return dataset.apply(tf.data.experimental.assert_cardinality(num_elements)).prefetch(tf.data.AUTOTUNE)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -218,18 +214,3 @@ def _batches_an_epoch(folder, manifest: dict, split: str, batch_size: int, drop_
             "write records of more text"
         )
     return num_rows // batch_size if drop_remainder else -(-num_rows // batch_size)
-
-
-def _num_batches(batches_an_epoch: int, epochs: int | None, first_batch: int) -> int:
-    """Returns how many batches there are from `first_batch` on."""
-    total = math.inf if epochs is None else batches_an_epoch * epochs
-    if not 0 <= first_batch < total:
-        allowed = "0 or more" if epochs is None else f"0 to {total - 1}, the last of all epochs"
-        raise InputError(f"first_batch is {first_batch}; expected {allowed}")
-    return tf.data.INFINITE_CARDINALITY if epochs is None else total - first_batch
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name} is {count}; expected 1 or more")
