@@ -1,0 +1,1 @@
+"""From predictions to scores: what a fine-tuned model is worth, as its field counts it."""

@@ -1,0 +1,29 @@
+"""Scores need no deep learning, and their slow libraries only when they are called."""
+
+import subprocess
+import sys
+
+MODULES = "answers classes confusion_picture entities numbers pairs tag_schemes".split()
+
+
+def loaded_by(code: str) -> set[str]:
+    code += "\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_importing_the_scores_loads_no_slow_library():
+    loaded = loaded_by("\n".join(f"import bert_keras.metrics.{module}" for module in MODULES))
+    assert {f"bert_keras.metrics.{module}" for module in MODULES} <= loaded
+    assert not {"tensorflow", "keras", "torch", "jax", "sklearn", "scipy", "matplotlib"} & loaded
+
+
+def test_a_picture_is_drawn_without_pyplot(tmp_path):
+    path = str(tmp_path / "picture.png")
+    loaded = loaded_by(
+        "from bert_keras.metrics.confusion_picture import draw_confusion_matrix\n"
+        f"draw_confusion_matrix([[1, 0], [0, 1]], ['a', 'b'], {path!r})"
+    )
+    assert "matplotlib.figure" in loaded
+    assert "matplotlib.pyplot" not in loaded

@@ -1,0 +1,175 @@
+"""Entities are read from tags as seqeval reads them, and written so that they are read again."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import get_entities
+
+from bert_keras.errors import InputError
+from bert_keras.metrics.tag_schemes import Entity, entities_of, scheme_of, tags_of, to_iob2
+
+LABELS = ("PER", "LOC", "PER-LOC", "B", "O", "")
+ANY_TAGS = st.lists(
+    st.one_of(
+        st.just("O"),
+        st.sampled_from("BIES"),
+        st.builds("{}-{}".format, st.sampled_from("BIES"), st.sampled_from(LABELS)),
+    ),
+    max_size=12,
+)
+
+
+@st.composite
+def drawn_entities(draw, labels=("PER", "LOC", "PER-LOC", "_")):
+    """Entities of one sentence in their order, and how many words it has."""
+    entities, place = [], 0
+    for gap, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=6)):
+        entities.append(Entity(draw(st.sampled_from(labels)), place + gap, place + gap + length))
+        place += gap + length
+    return entities, place + draw(st.integers(0, 2))
+
+
+def written(entities, num_words, scheme) -> list[str]:
+    """Tags of the entities in a scheme, from its definition."""
+    tags, ends = ["O"] * num_words, {}
+    for label, start, end in entities:
+        letters = ["B", *"I" * (end - start - 1)]
+        if scheme == "IOB1" and ends.get(start) != label:
+            letters[0] = "I"
+        if scheme in ("IOBES", "BILOU"):
+            letters[-1] = "E"
+            letters = ["S"] if len(letters) == 1 else letters
+        if scheme == "BILOU":
+            letters = [{"E": "L", "S": "U"}.get(letter, letter) for letter in letters]
+        tags[start:end] = [letter if label == "_" else f"{letter}-{label}" for letter in letters]
+        ends = {end: label}
+    return tags
+
+
+def as_seqeval(entities) -> list[tuple[str, int, int]]:
+    """Seqeval's last word is the entity's own."""
+    return [(label, start, end - 1) for label, start, end in entities]
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANY_TAGS)
+def test_any_tags_are_read_as_seqeval_reads_them(tags):
+    assert as_seqeval(entities_of(tags)) == get_entities(tags)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES", "BILOU"])
+@settings(max_examples=60, deadline=None)
+@given(drawn_entities())
+def test_right_tags_of_every_scheme_give_their_entities(scheme, drawn):
+    entities, num_words = drawn
+    assert entities_of(written(entities, num_words, scheme)) == entities
+
+
+@settings(max_examples=100, deadline=None)
+@given(ANY_TAGS, st.randoms(use_true_random=False))
+def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
+    spelled = [{"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:] if random.random() < 0.5 else tag for tag in tags]
+    assert entities_of(spelled) == entities_of(tags)
+
+
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        (["O", "I-X", "I-X", "O", "I-Y"], [("X", 1, 3), ("Y", 4, 5)]),  # wrong in IOB2
+        (["B-X", "I-Y"], [("X", 0, 1), ("Y", 1, 2)]),
+        (["B-PER-LOC", "I-PER-LOC", "I-PER"], [("PER-LOC", 0, 2), ("PER", 2, 3)]),
+        (["B", "I", "O", "B", "B"], [("_", 0, 2), ("_", 3, 4), ("_", 4, 5)]),
+        (["U-X", "U-X", "B-X", "L-X"], [("X", 0, 1), ("X", 1, 2), ("X", 2, 4)]),
+        (["E-X", "E-X", "I-X"], [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
+        ([], []),
+    ],
+)
+def test_entities_worked_by_hand(tags, entities):
+    assert entities_of(tags) == entities
+
+
+@pytest.mark.parametrize("tag", ["NOUN", "X", "BPER", "b-PER", "O-PER", "O-", "", "M-PER", "B_PER", "INTJ"])
+def test_a_tag_of_another_kind_is_told(tag):
+    with pytest.raises(InputError, match=rf"^the tag of word 1 is {tag!r}; expected O, or .* such as B-PER"):
+        entities_of(["O", tag])
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn_entities(), st.randoms(use_true_random=False))
+def test_written_entities_are_read_again_whatever_their_order(drawn, random):
+    entities, num_words = drawn
+    tags = tags_of(random.sample(entities, len(entities)), num_words)
+    assert tags == written(entities, num_words, "IOB2")
+    assert entities_of(tags) == entities
+
+
+@pytest.mark.parametrize(
+    ("entities", "message"),
+    [
+        ([Entity("X", 1, 4)], r"Entity\(label='X', start=1, end=4\) is not in a sentence of 3 words"),
+        ([Entity("X", -1, 1)], r"is not in a sentence"),
+        ([Entity("X", 1, 1)], r"is not in a sentence of 3 words; expected 0 <= start < end"),
+        ([Entity("Y", 1, 3), Entity("X", 0, 2)], r"label='X', .* shares a word with another entity"),
+        ([Entity("X", 0, 2), Entity("Y", 1, 3)], r"label='Y', .* shares a word with another entity"),
+    ],
+)
+def test_entities_that_cannot_be_written_are_told(entities, message):
+    with pytest.raises(InputError, match=message):
+        tags_of(entities, 3)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES"])
+@settings(max_examples=60, deadline=None)
+@given(drawn_entities())
+def test_every_scheme_becomes_iob2(scheme, drawn):
+    entities, num_words = drawn
+    assert to_iob2(written(entities, num_words, scheme), scheme) == written(entities, num_words, "IOB2")
+
+
+def test_plain_tags_stay_and_an_unknown_scheme_is_told():
+    assert to_iob2(("NOUN", "X"), "none") == ["NOUN", "X"]
+    with pytest.raises(InputError, match=r"the scheme is 'iob2'; expected one of IOB1, IOB2, IOBES, none"):
+        to_iob2(["O"], "iob2")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(drawn_entities(), max_size=6))
+def test_the_scheme_of_a_corpus_is_found(sentences):
+    corpora = {
+        scheme: [written(*sentence, scheme) for sentence in sentences] for scheme in ("IOB1", "IOB2", "IOBES", "BILOU")
+    }
+    tags = {tag for sentence in corpora["IOB2"] for tag in sentence}
+    if not tags:
+        assert scheme_of(corpora["IOB2"]) == "none"
+    elif tags == {"O"}:
+        assert scheme_of(corpora["IOB2"]) == "IOB2"
+    else:
+        assert scheme_of(corpora["IOB1"]) == "IOB1"
+        assert scheme_of(corpora["IOB2"]) == "IOB2"
+        assert {"E", "S"} & {tag[0] for sentence in corpora["IOBES"] for tag in sentence}
+        assert scheme_of(corpora["IOBES"]) == scheme_of(iter(corpora["BILOU"])) == "IOBES"
+
+
+@pytest.mark.parametrize(
+    ("sentences", "scheme"),
+    [
+        (["DET NOUN VERB".split(), "X INTJ ADJ".split()], "none"),
+        (["X X".split()], "none"),
+        (["B-PER O".split(), "I-PER NOUN".split()], "none"),
+        (["B-PER I-PER".split(), "BPER".split()], "none"),
+        ([], "none"),
+        ([[], []], "none"),
+        (["O O".split()], "IOB2"),
+        (["B-PER-LOC I-PER-LOC O".split()], "IOB2"),
+        (["I-PER-LOC I-PER-LOC O I-PER B-PER".split()], "IOB1"),
+        (["I-PER I-LOC O".split()], "IOB1"),
+        (["O I O B".split(), ["B"]], "IOB2"),
+        (["B-X O B-X I-X O I-Y O".split()], "IOB2"),  # one wrong tag of IOB2
+        (["I-X O I-X I-X O B-Y O".split()], "IOB1"),  # one wrong tag of IOB1
+        (["I-X".split(), "B-X".split()], "IOB2"),  # a sentence does not go on with the one before
+        (["B-X I-X O S-Y".split()], "IOBES"),
+        (["B I O U".split()], "IOBES"),
+    ],
+)
+def test_schemes_worked_by_hand(sentences, scheme):
+    assert scheme_of(sentences) == scheme
