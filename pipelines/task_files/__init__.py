@@ -1,0 +1,1 @@
+"""Files of labelled examples: tables of texts, tagged words, questions."""

@@ -1,0 +1,115 @@
+"""Rows of JSON lines, one by one."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.json_values import check_characters, json_value
+from bert_keras.pipelines.task_files.lines import Line
+from bert_keras.pipelines.task_files.table_rows import Row, check_column, quoted
+
+
+class JsonLinesReader:
+    """Rows of lines that are JSON objects; numbers and booleans become strings, spelled as in the file.
+
+    Args:
+        lines: the lines of the file.
+        name: what messages call the file.
+        columns: the fields that are columns, whatever else an object holds; None: exactly those of the first line.
+
+    Attributes:
+        name: what messages call the file.
+        place: what messages about its columns call it; the line that names them is in it.
+        columns: the names of its columns.
+
+    Raises:
+        InputError: the file has no line to name the columns, or that line is bad.
+    """
+
+    def __init__(self, lines: Iterator[Line], name: str, *, columns: Sequence[str] | None = None):
+        self.name = self.place = name
+        self._first = None
+        self._lines = (line for line in lines if line.error or line.text.strip())
+        if columns is None:
+            self._first = next(self._lines, None)
+            if self._first is None:
+                raise InputError(f"{name} is empty; expected one JSON object a line: name another file")
+            self._lines = itertools.chain([self._first], self._lines)
+            self.place = f"{name}, line {self._first.number}"
+            columns = _json_object(self._first, name)
+        self.columns = list(columns)
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
+        """Gives the rows, once; blank lines are passed over.
+
+        Args:
+            columns: which fields, in which order, whatever else an object holds; None: all of them.
+
+        Raises:
+            InputError: a column is not there.
+        """
+        for column in columns or ():
+            check_column(column, self.columns, self.place)
+        exactly = columns is None and self._first is not None
+        return (self._row(line, self.columns if columns is None else columns, exactly) for line in self._lines)
+
+    def _row(self, line: Line, columns: Sequence[str], exactly: bool) -> Row:
+        place = f"{self.name}, line {line.number}"
+        try:
+            values = _json_object(line, self.name)
+            if exactly and (extra := [field for field in values if field not in columns]):
+                raise InputError(
+                    f"{place}: there is a field {extra[0]!r}, which line {self._first.number} lacks; expected the same "
+                    "fields in each line: mend the line, or name the columns that are meant"
+                )
+            return Row(line.number, [_json_field(values, column, place) for column in columns])
+        except InputError as error:
+            return Row(line.number, [], error)
+
+
+def _json_object(line: Line, name: str) -> dict:
+    """Returns the object of a line, its numbers as the strings that the file has."""
+    if line.error is not None:
+        raise line.error
+    place = f"{name}, line {line.number}"
+    value = json_value(line.text, place, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{'text': ...}}")
+    return value
+
+
+def _json_field(values: dict, field: str, place: str) -> str | list[str]:
+    """Returns a field of an object as a string or a list of strings."""
+    if field not in values:
+        raise InputError(
+            f"{place}: there is no field {field!r}; the fields are {quoted(values)}: expected every field in each line"
+        )
+    value = values[field]
+    items = value if isinstance(value, list) else [value]
+    wrong = [item for item in items if not isinstance(item, str | bool)]
+    if wrong:
+        inside = f" with {_with_article(_kind(wrong[0]))} in it" if isinstance(value, list) else ""
+        raise InputError(
+            f"{place}: the field {field!r} is a JSON {_kind(value)}{inside}; expected a string, a number, true, false "
+            "or a list of them: mend the line"
+        )
+    texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
+    check_characters("".join(texts), f"the field {field!r}", place)
+    return texts if isinstance(value, list) else texts[0]
+
+
+class _Number(str):
+    """A JSON number, as it is spelled."""
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", _Number: "number", type(None): "null"}
+    return kinds[type(value)]
+
+
+def _with_article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "ao" else f"a {kind}"

@@ -1,0 +1,68 @@
+"""Lines of files of tasks: read strictly, or each bad one with its error."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.byte_lines import open_bytes
+from bert_keras.pipelines.text_lines import check_text_file, decode_line
+from bert_keras.pipelines.text_sources import STANDARD_INPUT
+
+
+class Line(NamedTuple):
+    """A line of a file with its number from 1, its line end, and what is wrong with its bytes."""
+
+    number: int
+    text: str
+    error: InputError | None
+
+
+@contextlib.contextmanager
+def open_lines(source: str | os.PathLike) -> Iterator[tuple[str, Iterator[Line]]]:
+    """Opens a file of texts, one a line, or standard input ("-"): what messages call it, and its lines, good or bad.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    path, name = named_source(source)
+    with open_bytes(path and check_text_file(path), name, lambda num_bytes: None) as file:
+        yield name, _decoded_lines(file, name)
+
+
+def numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
+    """Yields (number from 1, line) of a UTF-8 text file, unpacked if it is gzip.
+
+    Raises:
+        InputError: the file is missing, is a folder, is not UTF-8, holds NUL bytes or is damaged gzip.
+    """
+    path = check_text_file(path)
+    with open_bytes(path, str(path), lambda num_bytes: None) as file:
+        for number, text, error in _decoded_lines(file, str(path)):
+            if error is not None:
+                raise error
+            yield number, text
+
+
+def named_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:
+    """Returns the path of a file, None for standard input ("-"), and what messages call it."""
+    if os.fspath(source) == STANDARD_INPUT:
+        return None, "standard input"
+    return pathlib.Path(source), str(pathlib.Path(source))
+
+
+def ending_of(path: pathlib.Path) -> str:
+    """Returns the ending of a file's name in lower case, with its dot; `.gz` is none."""
+    return pathlib.Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _decoded_lines(file: BinaryIO, name: str) -> Iterator[Line]:
+    """Yields the lines of a file; in a bad one, what cannot be text is taken out or replaced."""
+    for number, line in enumerate(file, start=1):
+        try:
+            yield Line(number, decode_line(line, name, number), None)
+        except InputError as error:
+            # Python 3.10's csv refuses NUL bytes itself
+            yield Line(number, line.replace(b"\0", b"").decode("utf-8", "replace"), error)

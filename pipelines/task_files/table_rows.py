@@ -1,0 +1,43 @@
+"""What the readers of tables share: rows with their errors, and words for messages.
+
+A bad row does not end the reading: it is given with its error, and the next row follows. What
+the reader cannot go on after is raised, such as a quote mark that is never closed.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from bert_keras.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Attributes:
+        line: the number of its first line in the file, from 1.
+        fields: a value a column: a string, or a list of strings where JSON has a list.
+        error: what is wrong with the row, whose fields are empty then; None: nothing.
+    """
+
+    line: int
+    fields: list[str | list[str]]
+    error: InputError | None = None
+
+
+def check_column(name: str, names: Sequence[str], place: str) -> None:
+    """Raises `InputError` unless exactly one of a table's columns is called `name`; `place` starts the message."""
+    if names.count(name) != 1:
+        how = "more than one" if name in names else "no"
+        raise InputError(
+            f"{place}: there is {how} column {name!r}; the columns are {quoted(names)}: name the one that is meant"
+        )
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Returns names as messages list them: `'a', 'b'`, or `none`."""
+    return ", ".join(map(repr, names)) or "none"
+
+
+def counted(things: Sequence, noun: str) -> str:
+    return f"{len(things)} {noun}" + "s" * (len(things) != 1)

@@ -1,0 +1,116 @@
+"""Tables in files and on standard input: `.csv`, `.tsv` and `.jsonl`, also with `.gz`; read whole or row by row."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.delimited_rows import DelimitedReader
+from bert_keras.pipelines.task_files.json_rows import JsonLinesReader
+from bert_keras.pipelines.task_files.lines import ending_of, named_source, open_lines
+from bert_keras.pipelines.task_files.table_rows import Row
+
+FORMATS = ("csv", "tsv", "jsonl")  # each is also the ending of its files
+
+TableReader = DelimitedReader | JsonLinesReader
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that was read whole.
+
+    Attributes:
+        path: its file.
+        columns: the names of its columns.
+        rows: a list of values a row: strings, and lists of strings where JSON has lists.
+        lines: the number of each row's first line in the file, from 1.
+    """
+
+    path: pathlib.Path
+    columns: list[str]
+    rows: list[list[str | list[str]]]
+    lines: list[int]
+
+
+def read_table(path: str | os.PathLike, *, columns: Sequence[str] | None = None, format: str | None = None) -> Table:
+    """Reads a table whole; the first bad row is an error.
+
+    Args:
+        path: a file in UTF-8 whose name ends in `.csv`, `.tsv` or `.jsonl`, or one of these with `.gz`.
+        columns: as `open_table` has it.
+        format: as `open_table` has it.
+
+    Raises:
+        InputError: the file cannot be read, has a bad row or none; file and line are named.
+    """
+    with open_table(path, columns=columns, format=format) as table:
+        rows = strict_rows(table.rows(), table.name)
+        return Table(pathlib.Path(path), table.columns, [row.fields for row in rows], [row.line for row in rows])
+
+
+@contextlib.contextmanager
+def open_table(
+    source: str | os.PathLike, *, columns: Sequence[str] | None = None, format: str | None = None
+) -> Iterator[TableReader]:
+    """Opens a table to be read row by row, so that it need not fit in memory and may be a pipe.
+
+    The reader has `columns`, the names, and `rows()`, which yields a `Row` for each row, good or bad: one that
+    is ragged, not UTF-8 or not JSON has its `error` set, and reading goes on behind it. The caller stops there,
+    or skips the row and counts it:
+
+        with open_table("texts.jsonl") as table:
+            for row in table.rows(["text"]):
+                if row.error is not None:
+                    raise row.error
+                print(row.line, row.fields[0])
+
+    Quotes of a `.csv` that stand in the wrong place spoil their row up to the end of the line.
+
+    Args:
+        source: a file, or "-", standard input. Gzip is known by its content.
+        columns: the names of the columns of a file without a header line; of JSON lines, the fields to read,
+            whatever else the objects hold. None: the first line has them.
+        format: one of `FORMATS`; None: the name of the file ends in it.
+
+    Raises:
+        InputError: the file cannot be read, its format is unknown or its header is bad; while reading, gzip
+            data are damaged or a quote mark is never closed.
+    """
+    form = _format(*named_source(source)) if format is None else _checked(format)
+    with open_lines(source) as (name, lines):
+        if form == "jsonl":
+            yield JsonLinesReader(lines, name, columns=columns)
+        else:
+            yield DelimitedReader(lines, name, format=form, columns=columns)
+
+
+def strict_rows(rows: Iterable[Row], name: str) -> list[Row]:
+    """Returns all rows; raises the error of the first bad one, and `InputError` if there is no row."""
+    good = []
+    for row in rows:
+        if row.error is not None:
+            raise row.error
+        good.append(row)
+    if not good:
+        raise InputError(f"{name} holds no rows; expected one or more: name another file")
+    return good
+
+
+def _format(path: pathlib.Path | None, name: str) -> str:
+    ending = "" if path is None else ending_of(path)
+    if ending.removeprefix(".") in FORMATS:
+        return ending.removeprefix(".")
+    if path is None:
+        raise InputError(f"{name} has no ending; expected its format, csv, tsv or jsonl: tell it")
+    has = f"ends in {ending!r}" if ending else "has no ending"
+    raise InputError(
+        f"{path} {has}; expected .csv, .tsv or .jsonl, or one of these with .gz: give the file its proper ending"
+    )
+
+
+def _checked(form: str) -> str:
+    if form not in FORMATS:
+        raise InputError(f"format is {form!r}; expected csv, tsv or jsonl")
+    return form
