@@ -105,7 +105,8 @@ def pack_tokens(
     check_lengths(max_sequence_length, pad_to_length, num_texts=1 if second is None else 2)
     _check_truncation(truncation, second)
     _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets)
-    first_lengths, second_lengths = _truncated_lengths(first, second, max_sequence_length - num_special, truncation)
+    lengths = [None if pieces is None else pieces.row_lengths() for pieces in (first, second)]
+    first_lengths, second_lengths = truncated_lengths(*lengths, max_sequence_length - num_special, truncation)
     ends = num_special + first_lengths + second_lengths  # (B, 1): where padding begins
     if pad_to_length is None:
         longest = _longest(ends, num_special)
@@ -134,14 +135,19 @@ def pack_tokens(
     }
 
 
-def _truncated_lengths(first, second, budget: int, truncation: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many pieces of each text stay, `(B, 1)` each: at most `budget` together."""
+def truncated_lengths(first, second, budget: int, truncation: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many pieces of each text stay, `(B, 1)` each: at most `budget` together.
+
+    Args:
+        first, second: `(B,)` integers, the pieces of each text; `second` is None where there is one text.
+        budget: pieces that fit beside the special tokens.
+        truncation: one of `TRUNCATIONS`.
+    """
     if second is None:
-        lengths = tf.minimum(_column(first.row_lengths()), budget)
+        lengths = tf.minimum(_column(first), budget)
         return lengths, tf.zeros_like(lengths)
     # tf.stack refuses two batches of different sizes, where broadcasting would pair one text with all
-    lengths = tf.stack([first.row_lengths(), second.row_lengths()], axis=1)
-    first_lengths, second_lengths = tf.split(tf.cast(lengths, tf.int32), 2, axis=1)
+    first_lengths, second_lengths = tf.split(tf.cast(tf.stack([first, second], axis=1), tf.int32), 2, axis=1)
     # the pieces that B keeps however long A is; beyond them B has what A leaves
     reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
     second_lengths = tf.minimum(second_lengths, tf.maximum(reserved, budget - first_lengths))
