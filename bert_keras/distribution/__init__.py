@@ -9,7 +9,9 @@ from bert_keras.distribution.step import Step, current_step, salted_step, within
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.distribution.divided_step import DividedStep
+    from bert_keras.distribution.philox import philox_bits
 else:
+    philox_bits = None
 
     class DividedStep:
         """Nothing: Keras's own step."""
@@ -17,4 +19,4 @@ else:
         divides_steps = False
 
 
-__all__ = ["DividedStep", "Step", "current_step", "salted_step", "within_step"]
+__all__ = ["DividedStep", "Step", "current_step", "philox_bits", "salted_step", "within_step"]

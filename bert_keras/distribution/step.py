@@ -22,6 +22,7 @@ class Step:
         total_weights: what all labels of the whole batch weigh together, by output, divided by the number of
             parts; a sum over this part divided by it is this part's share of the mean, times the parts.
         salt: tells two uses of the same layer in one step apart.
+        compiled: whether a compiler folds the step's operations together.
     """
 
     number: object
@@ -29,6 +30,7 @@ class Step:
     num_rows: object
     total_weights: Mapping[str, object] = dataclasses.field(default_factory=dict)
     salt: int = 0
+    compiled: bool = False
 
 
 _current: contextvars.ContextVar[Step | None] = contextvars.ContextVar("step", default=None)

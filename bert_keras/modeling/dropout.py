@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from bert_keras.distribution import current_step
+from bert_keras.distribution import current_step, philox_bits
 
 # lowbias32 (Ellis 2018, github.com/skeeto/hash-prospector): the least biased 32-bit mixer of its length
 _SHIFTS = (16, 15, 16)
@@ -50,17 +50,19 @@ def drawn_bits(generator: keras.random.SeedGenerator, shape):
     """Returns uint32 tensors of `shape`, 32 random bits a value; the first size counts rows of the batch, or multiples.
 
     In a step they depend on the generator's seed, the step's number and the row's place in the whole batch; elsewhere,
-    as in any Keras layer, on how often the generator was asked.
+    as in any Keras layer, on how often the generator was asked. A step that is not compiled takes TensorFlow's own
+    kernel, which is faster there; its bits are others.
     """
     step = current_step()
     if step is None:
         return random_bits(generator.next(), shape)
     seed = ops.cast(ops.convert_to_tensor(generator.state), "uint32")[0] + _uint32(step.salt)
-    return random_bits(
-        ops.stack([seed, ops.cast(step.number, "uint32")]),
-        shape,
-        first_place=ops.cast(step.first_row, "uint32") * ops.cast(_product(shape) // step.num_rows, "uint32"),
-    )
+    seeds = ops.stack([seed, ops.cast(step.number, "uint32")])
+    first_place = 0  # of a part of the batch, the place of its first value in the whole
+    if not isinstance(step.first_row, int) or step.first_row:
+        first_place = ops.cast(step.first_row, "uint32") * ops.cast(_product(shape) // step.num_rows, "uint32")
+    draw = random_bits if step.compiled or philox_bits is None else philox_bits
+    return draw(seeds, shape, first_place)
 
 
 def random_bits(seed, shape, first_place=0):

@@ -35,6 +35,7 @@ class HeadModel(BertModel):
         metrics="auto",
         accumulation_steps: int = 1,
         gradient_checkpointing: bool = False,
+        jit_update: bool = False,
         **kwargs,
     ):
         """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head.
@@ -43,6 +44,8 @@ class HeadModel(BertModel):
         that of the whole batch.
         `gradient_checkpointing`: need less memory by computing the inside of each block twice, see `BertEncoder`. The
         step is the same.
+        `jit_update`: compile the optimizer's part of the step with XLA, where the step itself is not compiled because
+        the lengths of batches change. It pays from some hundred steps on.
         """
         if accumulation_steps < 1:
             raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
@@ -54,6 +57,7 @@ class HeadModel(BertModel):
         if gradient_checkpointing and not self.divides_steps:
             raise InputError("gradient_checkpointing needs the TensorFlow backend: set KERAS_BACKEND, or leave it out")
         self.accumulation_steps = accumulation_steps
+        self.jit_update = jit_update
         for encoder in self.encoders():
             encoder.gradient_checkpointing = gradient_checkpointing
         if isinstance(loss, str) and loss == "auto":

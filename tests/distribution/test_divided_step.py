@@ -30,13 +30,17 @@ def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize(
-    "division",
-    [("--devices", "4", "--parts", "2"), ("--devices", "2", "--jit"), ("--checkpointing", "--jit", "--parts", "2")],
-    ids=" ".join,
-)
-def test_nor_do_parts_on_replicas_or_a_compiler(head, division, train_heads):
+@pytest.mark.parametrize("division", [("--devices", "4", "--parts", "2"), ("--jit-update",)], ids=" ".join)
+def test_nor_do_parts_on_replicas_or_a_compiled_update(head, division, train_heads):
     assert_same_training(train_heads(*division)[head], train_heads()[head], TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("division", [("--devices", "2"), ("--checkpointing", "--parts", "2")], ids=" ".join)
+def test_nor_does_the_division_of_a_compiled_step(head, division, train_heads):
+    """A compiled step draws other dropout than one that is not."""
+    assert_same_training(train_heads("--jit", *division)[head], train_heads("--jit")[head], TOLERANCE)
 
 
 @pytest.mark.slow
@@ -46,4 +50,9 @@ def test_replicas_and_parts_compute_in_16_bits_as_one_device_does(head, policy, 
     whole, divided = (
         train_heads("--policy", policy, *options)[head] for options in ((), ("--devices", "2", "--parts", "2"))
     )
-    assert_same_training(divided, whole, tolerance=0.05)
+    assert len(divided["steps"]) == len(whole["steps"]) == 20
+    # rounding grows over 20 steps, and an accuracy of eight rows jumps by an eighth: so the losses are compared, which
+    # differed by 1.2 % at most
+    for step, (ours, theirs) in enumerate(zip(divided["steps"], whole["steps"], strict=True)):
+        for name in (name for name in theirs if name.endswith("loss")):
+            assert ours[name] == pytest.approx(theirs[name], rel=0.05), (step, name)

@@ -1,6 +1,7 @@
 """Trains a tiny model of every head for some steps and prints the logs of each step as JSON.
 
-python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--policy mixed_float16]
+python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--jit-update]
+    [--policy mixed_float16]
 """
 
 import argparse
@@ -87,6 +88,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--checkpointing", action="store_true", help="compute each block twice")
     parser.add_argument("--jit", action="store_true")
+    parser.add_argument("--jit-update", action="store_true")
     parser.add_argument("--policy", default="float32")
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
     arguments = parser.parse_args()
@@ -107,6 +109,7 @@ def main() -> None:
                 jit_compile=arguments.jit,
                 accumulation_steps=arguments.parts,
                 gradient_checkpointing=arguments.checkpointing,
+                jit_update=arguments.jit_update,
             )
         data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)
         options = tf.data.Options()

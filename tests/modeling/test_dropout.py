@@ -1,10 +1,13 @@
 """Dropout sets the right share to 0, anew at each call, the same for the same seed."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.distribution import Step, within_step
 from bert_keras.modeling.dropout import Dropout, random_bits
 
 SHAPE = (300, 7, 101)
@@ -92,3 +95,26 @@ def test_half_precision_stays_half_precision():
 def test_it_survives_its_config():
     layer = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(Dropout(0.3, seed=4)))
     assert (layer.rate, layer.seed) == (0.3, 4)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_in_a_step_a_part_of_the_batch_draws_what_it_would_in_the_whole(compiled):
+    layer = Dropout(0.4, seed=3)
+
+    def masks_of(first_row, num_rows):
+        step = Step(tf.constant(17), first_row, num_rows, compiled=compiled)
+        with within_step(step):
+            return layer(tf.ones((num_rows, 7, 11)), training=True).numpy()
+
+    whole = masks_of(0, 6)
+    np.testing.assert_array_equal(np.concatenate([masks_of(tf.constant(first), 2) for first in (0, 2, 4)]), whole)
+    assert 0.3 < np.mean(whole == 0) < 0.5  # 462 values: 0.4 +- 0.02
+
+
+def test_steps_and_uses_draw_other_masks():
+    layer = Dropout(0.5, seed=3)
+    drawn = set()
+    for number, salt, compiled in itertools.product((1, 2), (0, 1), (False, True)):
+        with within_step(Step(tf.constant(number), 0, 2, salt=salt, compiled=compiled)):
+            drawn.add(layer(tf.ones((2, 50)), training=True).numpy().tobytes())
+    assert len(drawn) == 8
