@@ -30,9 +30,10 @@ $(VENV)/installed: $(VENV)/bin/python setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+# seqeval has a source release alone, which pip builds in a clean environment with --use-pep517 only.
 # torch's plain name would bring gigabytes of GPU packages; the pinned release in the extra is the CPU build where there is one
 $(VENV)/installed-for-tests: $(VENV)/bin/python setup.cfg pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --use-pep517 --editable '.[test]'
 	touch $@ $(VENV)/installed
 
 clean:

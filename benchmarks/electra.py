@@ -21,8 +21,8 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.pipelines.tasks import read_labelled_csv
-from bert_keras.training import Pretraining, finetune_classifier, pretrain
+from bert_keras.tasks.files import FileOptions, read_to_learn
+from bert_keras.training import FineTuning, Pretraining, finetune, pretrain
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     columns = dict(zip(("text_column", "label_column"), arguments.columns, strict=True))
-    train, test = (read_labelled_csv(path, **columns) for path in (arguments.train, arguments.test))
+    task, train, test = read_to_learn("classify", arguments.train, arguments.test, FileOptions(**columns))
     budget = None
     with tempfile.TemporaryDirectory() as folder:
         for objective in ("mlm", "electra"):
@@ -58,15 +58,9 @@ def main() -> None:
             bk.save(trained.model, trained.tokenizer, pathlib.Path(folder, objective))
             scores = []
             for seed in range(arguments.seeds):
-                *_, score = finetune_classifier(
-                    pathlib.Path(folder, objective),
-                    train,
-                    test,
-                    num_epochs=arguments.epochs,
-                    learning_rate=5e-4,
-                    seed=seed,
-                )
-                scores.append(score["accuracy"])
+                settings = FineTuning(num_epochs=arguments.epochs, learning_rate=5e-4, seed=seed, keep_best=False)
+                tuned = finetune(task, pathlib.Path(folder, objective), train, test, settings)
+                scores.append(tuned.scores["accuracy"])
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             print(json.dumps({"objective": objective, "accuracy": statistics.mean(scores), "std": spread}), flush=True)
 

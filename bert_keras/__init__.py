@@ -25,6 +25,7 @@ _PUBLIC_NAMES = {
     "save": "bert_keras.checkpoints",
     "convert": "bert_keras.checkpoints",
     "fill_mask": "bert_keras.checkpoints.mask_filling",
+    "Predictor": "bert_keras.tasks.predictor",
 }
 _PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
 

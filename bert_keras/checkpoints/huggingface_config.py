@@ -5,6 +5,7 @@ describe how somebody trained or stored it pass.
 """
 
 import re
+from collections.abc import Mapping
 
 from bert_keras import modeling
 from bert_keras.checkpoints.checkpoint import encoder_of, family_of
@@ -70,7 +71,7 @@ _PROBLEMS = {
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
-_OUR_KEYS = ("format", "model", "position_type", "settings")
+_OUR_KEYS = ("format", "model", "position_type", "settings", "task")
 _OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
 
@@ -106,7 +107,12 @@ def read_model(values: dict, source: str) -> tuple[str, str, dict]:
     return model, family, {**_head_settings(values, model, family), **own}
 
 
-def write_config(model) -> dict:
+def read_task(values: dict, source: str) -> dict | None:
+    """Returns what `config.json` says of the task that the model was fine-tuned for, None where it says nothing."""
+    return _our_part(values, source).get("task")
+
+
+def write_config(model, task: Mapping[str, object] | None = None) -> dict:
     """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
     config, family, name = encoder_of(model).config, family_of(model), type(model).__name__
     values = {"architectures": [architecture_of(name, family)], "model_type": family}
@@ -122,6 +128,7 @@ def write_config(model) -> dict:
         "model": name,
         "position_type": config.position_type,
         "settings": settings,
+        **({} if task is None else {"task": dict(task)}),
     }
     return values
 

@@ -10,7 +10,7 @@ import numpy as np
 from bert_keras.array_files import write_arrays
 from bert_keras.checkpoints.checkpoint import POOLERLESS, Checkpoint, StoredWeight, encoder_of, family_of, variables_of
 from bert_keras.checkpoints.embedder_modules import read_modules, write_modules
-from bert_keras.checkpoints.huggingface_config import read_config, read_model, write_config
+from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task, write_config
 from bert_keras.checkpoints.model_card import model_card
 from bert_keras.checkpoints.names import WeightName, weight_names
 from bert_keras.checkpoints.weights_file import WEIGHTS, open_weights
@@ -57,6 +57,12 @@ def read_folder(folder: str | os.PathLike) -> Checkpoint:
     return checkpoint
 
 
+def stored_task(folder: str | os.PathLike) -> dict | None:
+    """Returns what a checkpoint folder says of the task that its model was fine-tuned for; None: nothing."""
+    path = pathlib.Path(folder) / "config.json"
+    return read_task(read_json(path), str(path)) if path.exists() else None
+
+
 def save(
     model,
     tokenizer: BertTokenizer | None,
@@ -64,7 +70,8 @@ def save(
     *,
     overwrite: bool = False,
     card: str | None = None,
-    notes: Mapping[str, str] | None = None,
+    notes: Mapping[str, str | bytes] | None = None,
+    task: Mapping[str, object] | None = None,
 ) -> None:
     """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
 
@@ -78,7 +85,8 @@ def save(
         out: the folder.
         overwrite: replace a folder that is not empty.
         card: text of the model card `README.md`; default: a short one from the model.
-        notes: texts to lay beside, by file name: how the model was trained, for example.
+        notes: texts or pictures to lay beside, by file name: how the model was trained, for example.
+        task: what the model was fine-tuned for, see `bert_keras.tasks`; it stands in `config.json`.
 
     Raises:
         InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
@@ -90,7 +98,7 @@ def save(
             "save the model with the tokenizer that it was trained with"
         )
     with publish_folder(out, overwrite=overwrite) as staging:
-        _write_model(model, staging)
+        _write_model(model, staging, task)
         if tokenizer is not None:
             tokenizer.save(staging)
         write_modules(model, staging, max_sequence_length=getattr(tokenizer, "max_sequence_length", None))
@@ -98,7 +106,7 @@ def save(
             (staging / GENERATOR).mkdir()
             _write_model(model.generator, staging / GENERATOR)
         for name, text in {"README.md": card or model_card(model, tokenizer), **(notes or {})}.items():
-            (staging / name).write_text(text, encoding="utf-8")
+            (staging / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
         write_checksums(staging, [name for name in _CHECKED_FILES if (staging / name).exists()])
 
 
@@ -111,8 +119,8 @@ def check_vocabulary(path: pathlib.Path, expected: int) -> None:
         )
 
 
-def _write_model(model, folder: pathlib.Path) -> None:
-    write_json(folder / "config.json", write_config(model))
+def _write_model(model, folder: pathlib.Path, task: Mapping[str, object] | None = None) -> None:
+    write_json(folder / "config.json", write_config(model, task))
     write_arrays(folder / WEIGHTS, dict(_arrays(model)), metadata={"format": "pt"})
 
 

@@ -9,7 +9,7 @@ import keras
 from bert_keras.checkpoints.checkpoint import Checkpoint, build_head, build_model
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.google_checkpoint import read_google
-from bert_keras.checkpoints.huggingface_folder import read_folder, save
+from bert_keras.checkpoints.huggingface_folder import read_folder, save, stored_task
 from bert_keras.checkpoints.keras_hub_preset import is_preset, read_preset, read_preset_tokenizer, write_preset
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target
@@ -94,8 +94,10 @@ def convert(source: str | os.PathLike, out: str | os.PathLike, to: str = "huggin
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
     check_writable_target(out, overwrite=overwrite)
     model, tokenizer = load(source), load_tokenizer(source)
-    write = save if to == "huggingface" else write_preset
-    write(model, tokenizer, out, overwrite=overwrite)
+    if to == "huggingface":
+        save(model, tokenizer, out, overwrite=overwrite, task=stored_task(source))
+    else:
+        write_preset(model, tokenizer, out, overwrite=overwrite)
     return model
 
 

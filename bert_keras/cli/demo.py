@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
 def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, str]]:
     """Writes `train.csv` and `dev.csv` of the embedded task and returns the held-out rows."""
     from bert_keras.pipelines.corpus import labelled_passages
-    from bert_keras.pipelines.tasks import write_labelled_csv
+    from bert_keras.pipelines.task_files.labelled_texts import write_labelled_csv
 
     passages = labelled_passages()
     dev = passages[::_DEV_EVERY]

@@ -1,110 +1,264 @@
-"""Fine-tune a checkpoint on labelled texts."""
+"""Fine-tune a checkpoint: classify texts, tag words, answer questions, embed sentences.
+
+Labels are learned from the training file. After each epoch the model is scored on the held-out file, and
+the best epoch is what OUT holds, with metrics.json and a model card.
+
+classify, embed: tables of texts or pairs (.csv, .tsv, .jsonl); tag: words with tags (.conll, .conllu, .jsonl);
+answer: questions in the form of SQuAD (.json, .jsonl).
+"""
+
+from __future__ import annotations
 
 import argparse
+import collections
+import dataclasses
+import json
 import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number
+from bert_keras.cli import task_options, training_options
+from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import print_result, print_settings
-from bert_keras.cli.training_options import (
-    add_training_options,
-    backups_shown,
-    batch_arithmetic,
-    check_out,
-    keeping_of,
-    prepare_devices,
-    publish,
-    started_workers,
-)
+from bert_keras.cli.report import print_result, print_settings, print_table
 from bert_keras.training.tables import DTYPE_POLICIES
+from bert_keras.training.tuning_settings import FineTuning
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.base import Task
+
+# flag, field of FineTuning, type or choices, help
+_FLAGS = (
+    ("--epochs", "num_epochs", positive_integer, "passes over the examples"),
+    ("--batch-size", "batch_size", positive_integer, "rows a step; embed: pairs"),
+    ("--learning-rate", "learning_rate", positive_number, "the peak; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
+    ("--warmup-rate", "warmup_rate", float, "share of the steps in which the rate rises"),
+    ("--weight-decay", "weight_decay", float, "of matrices and tables"),
+    ("--layer-decay", "layer_decay", float, "rates fall by this factor from block to block down; 1: none do"),
+    ("--freeze-blocks", "frozen_blocks", whole_number, "keep embeddings and so many blocks (default: train all)"),
+    ("--patience", "patience", whole_number, "stop after so many epochs that are no better; 0: never"),
+    ("--seed", "seed", whole_number, "draws head, dropout and order"),
+    ("--accumulation-steps", "accumulation_steps", positive_integer, "parts a step is computed in"),
+    ("--dtype", "dtype_policy", DTYPE_POLICIES, "precision"),
+)
+# arguments of the tasks
+_TASK_SETTINGS = (
+    *("problem", "class_weights", "labelled_pieces", "max_answer_length", "objective"),
+    *("max_sequence_length", "window_overlap"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="any BERT folder with a vocabulary")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the checkpoint folder to write")
     parser.add_argument(
-        "--train", type=pathlib.Path, required=True, metavar="FILE", help="a .csv or .tsv with a header"
+        "--task", choices=task_options.TASK_NAMES, default="classify", help="what is learned (default %(default)s)"
     )
-    parser.add_argument("--dev", type=pathlib.Path, required=True, metavar="FILE", help="held-out texts, the same form")
-    parser.add_argument("--text-column", default="text", help="the column of the text (default %(default)s)")
-    parser.add_argument("--label-column", default="label", help="the column of the label (default %(default)s)")
+    parser.add_argument("--train", type=pathlib.Path, required=True, metavar="FILE", help="examples to learn from")
+    parser.add_argument("--dev", type=pathlib.Path, required=True, metavar="FILE", help="held-out examples")
     parser.add_argument(
-        "--epochs", type=positive_integer, default=3, help="passes over the texts (default %(default)s)"
+        "--problem", choices=task_options.PROBLEMS, help="classify: what a label is (default single_label)"
     )
-    parser.add_argument("--batch-size", type=positive_integer, default=32, help="texts a step (default %(default)s)")
-    parser.add_argument("--learning-rate", type=positive_number, default=3e-5, help="the peak (default %(default)s)")
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, default=128, help="pieces a text (default %(default)s)"
+        "--class-weights", choices=("equal", "balanced"), help="classify: balanced helps rare classes (default equal)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws head, dropout and order (default %(default)s)")
     parser.add_argument(
-        "--accumulation-steps",
-        type=positive_integer,
-        default=1,
-        help="parts a step is computed in (default %(default)s)",
+        "--labelled-pieces", choices=("first", "all"), help="tag: which pieces of a word learn its tag (default first)"
     )
-    parser.add_argument("--dtype", choices=DTYPE_POLICIES, default="float32", help="precision (default %(default)s)")
-    add_training_options(parser)
+    parser.add_argument(
+        "--max-answer-length", type=positive_integer, metavar="PIECES", help="answer: the longest (default 30)"
+    )
+    parser.add_argument(
+        "--objective",
+        choices=("regression", "contrastive"),
+        help="embed: pairs with scores, or pairs that belong together (default regression)",
+    )
+    task_options.add_length_options(
+        parser, length="128, answer 384", overlap="tag a quarter of a row, answer a third; classify cuts them"
+    )
+    defaults = FineTuning()
+    for flag, field, kind, text in _FLAGS:
+        default = getattr(defaults, field)
+        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": "N"}
+        shown = f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
+        parser.add_argument(flag, dest=field, default=default, help=text + shown * (default is not None), **typed)
+    parser.add_argument("--keep-last", action="store_true", help="end with the last epoch, not the best")
+    task_options.add_file_options(parser)
+    training_options.add_training_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
-        lambda: check_exists(arguments.train, "a .csv or .tsv file"),
-        lambda: check_exists(arguments.dev, "a .csv or .tsv file"),
-        lambda: check_out(arguments),
-    )
-    if started_workers(arguments):
+    settings = _checked(arguments)
+    if training_options.started_workers(arguments):
         return
     load_tensorflow()
-    strategy = prepare_devices(arguments)
-    from bert_keras.checkpoints import save
+    strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.fit_progress import FitProgress
-    from bert_keras.pipelines.tasks import read_labelled_csv
-    from bert_keras.training import finetune_classifier
+    from bert_keras.training import finetune
     from bert_keras.training.strategies import is_chief
 
-    columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
-    train, dev = read_labelled_csv(arguments.train, **columns), read_labelled_csv(arguments.dev, **columns)
-    num_steps = arguments.epochs * -(-len(train[0]) // arguments.batch_size)
-    print_settings(
-        "finetune",
-        {
-            "checkpoint": arguments.checkpoint,
-            "out": arguments.out,
-            "train": f"{arguments.train} ({len(train[0]):,} texts, {len(set(train[1]))} labels)",
-            "dev": f"{arguments.dev} ({len(dev[0]):,} texts)",
-            "epochs": arguments.epochs,
-            "batches": batch_arithmetic(arguments.batch_size, strategy, arguments.accumulation_steps),
-            "steps": num_steps,
-            "learning_rate": arguments.learning_rate,
-            "max_sequence_length": arguments.max_sequence_length,
-            "seed": arguments.seed,
-            "backups": backups_shown(arguments),
-        },
-    )
-    with FitProgress(num_steps) as progress:
-        model, tokenizer, scores = finetune_classifier(
+    task, train, dev = _read(arguments)
+    how = _training_shown(settings, task, strategy)
+    names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
+    backups = {"backups": training_options.backups_shown(arguments)}
+    print_settings("finetune", names | _data_shown(arguments, task, train, dev) | how | backups)
+    with FitProgress(None) as progress:
+        tuned = finetune(
+            task,
             arguments.checkpoint,
             train,
             dev,
-            num_epochs=arguments.epochs,
-            batch_size=arguments.batch_size,
-            learning_rate=arguments.learning_rate,
-            max_sequence_length=arguments.max_sequence_length,
-            seed=arguments.seed,
+            settings,
             callbacks=[progress],
             strategy=strategy,
-            accumulation_steps=arguments.accumulation_steps,
-            gradient_checkpointing=arguments.gradient_checkpointing,
-            dtype_policy=arguments.dtype,
-            keeping=keeping_of(arguments, strategy),
+            keeping=training_options.keeping_of(arguments, strategy),
         )
     if not is_chief(strategy):
         return
-    publish(arguments, lambda: save(model, tokenizer, arguments.out, overwrite=arguments.overwrite))
+    _save(arguments, tuned, dev, _data_shown(arguments, task, train, dev, _file_name) | how)
+    print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     sentence = (
-        f"wrote {arguments.out}: {scores['accuracy']:.1%} of the held-out texts right; "
-        f"the commonest label alone would be right on {scores['majority_accuracy']:.1%}"
+        f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(dev):,} "
+        f"held-out examples ({_epoch_shown(tuned)})"
     )
-    print_result(sentence, {"out": str(arguments.out), **scores}, as_json=arguments.json)
+    print_result(sentence, {"out": str(arguments.out), **_metrics(tuned)}, as_json=arguments.json)
+
+
+def _checked(arguments: argparse.Namespace) -> FineTuning:
+    """Checks what can be checked before anything is read, and returns how to train."""
+    files = (arguments.train, arguments.dev)
+    *_, settings = check_all(
+        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+        *(lambda path=path: check_exists(path, "a file of examples") for path in files),
+        lambda: training_options.check_out(arguments),
+        lambda: task_options.check_not_replaced(arguments.out, *files),
+        lambda: task_options.check_options_of_task(arguments, arguments.task),
+        *(lambda path=path: task_options.check_ending(path, arguments.task, arguments.format) for path in files),
+        lambda: settings_of(arguments),
+    )
+    return settings
+
+
+def _read(arguments: argparse.Namespace) -> tuple[Task, list, list]:
+    """Returns the task, with rows that the checkpoint can read, and the examples to learn from and to score on."""
+    from bert_keras.checkpoints.load import read_checkpoint
+    from bert_keras.tasks.files import read_to_learn
+
+    longest = read_checkpoint(arguments.checkpoint).config.max_sequence_length
+    files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
+    task, train, dev = read_to_learn(arguments.task, arguments.train, arguments.dev, files, **given)
+    return _with_short_rows(task, longest, overlap_given="window_overlap" in given), train, dev
+
+
+def settings_of(arguments: argparse.Namespace) -> FineTuning:
+    """Returns how to train.
+
+    Raises:
+        InputError: a setting is out of range.
+    """
+    given = {field: getattr(arguments, field) for _, field, _, _ in _FLAGS}
+    return FineTuning(
+        **given, keep_best=not arguments.keep_last, gradient_checkpointing=arguments.gradient_checkpointing
+    )
+
+
+def _with_short_rows(task: Task, longest: int, *, overlap_given: bool) -> Task:
+    """Returns the task with rows that the checkpoint can read; windows share as much of a shorter row, if not said."""
+    length = min(task.max_sequence_length, longest)
+    overlap, usual = task.window_overlap, type(task)
+    if overlap is not None and not overlap_given:
+        overlap = usual.window_overlap * min(length, usual.max_sequence_length) // usual.max_sequence_length
+    return dataclasses.replace(task, max_sequence_length=length, window_overlap=overlap)
+
+
+def _data_shown(
+    arguments: argparse.Namespace,
+    task: Task,
+    train: list,
+    dev: list,
+    spell: Callable[[pathlib.Path], object] = str,
+) -> dict[str, object]:
+    """Returns what is learned, and from what, in words; `spell` says how paths are written."""
+    shown = {
+        "checkpoint": spell(arguments.checkpoint),
+        "task": task_options.task_shown(task),
+        "train": f"{spell(arguments.train)} ({len(train):,} examples)",
+        "dev": f"{spell(arguments.dev)} ({len(dev):,} examples)",
+    }
+    if arguments.dev.resolve() == arguments.train.resolve():
+        shown["dev"] += ", which are learned too: their scores flatter"
+    if labels := getattr(task, "labels", ()):
+        shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
+    if task_options.has_confusion(task):
+        shown["to beat"] = _majority(train, dev)
+    shown["rows"] = task_options.rows_shown(task)
+    unusual = {name: getattr(task, name, None) for name in ("class_weights", "labelled_pieces", "max_answer_length")}
+    return shown | {_spelled(name): value for name, value in unusual.items() if value not in (None, "equal", "first")}
+
+
+def _training_shown(settings: FineTuning, task: Task, strategy) -> dict[str, object]:
+    """Returns how it is learned, in words; of the rarer settings those that are not the usual ones."""
+    kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
+    stopped = f", stopped after {settings.patience} that are no better" if settings.patience else ""
+    usual, rare = FineTuning(), ("weight_decay", "layer_decay", "frozen_blocks", "dtype_policy")
+    unusual = {name: getattr(settings, name) for name in rare if getattr(settings, name) != getattr(usual, name)}
+    return {
+        "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
+        "batches": _batches_shown(settings, strategy),
+        "learning rate": f"{settings.learning_rate:g}, {settings.warmup_rate:.0%} warm-up",
+        **{_spelled(name): value for name, value in unusual.items()},
+        "seed": settings.seed,
+    }
+
+
+def _majority(train: list, dev: list) -> str:
+    """Returns what a model without eyes would score."""
+    [(label, _)] = collections.Counter(example.label for example in train).most_common(1)
+    share = sum(example.label == label for example in dev) / len(dev)
+    return f"accuracy {share:.4g}, of always saying {label}"
+
+
+def _batches_shown(settings: FineTuning, strategy) -> str:
+    divided = training_options.batch_arithmetic(settings.batch_size, strategy, settings.accumulation_steps)
+    is_divided = strategy.num_replicas_in_sync * settings.accumulation_steps > 1
+    return divided if is_divided else f"{settings.batch_size} rows a step"
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _file_name(path: pathlib.Path) -> str:
+    return path.absolute().name
+
+
+def _epoch_shown(tuned) -> str:
+    return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
+
+
+def _metrics(tuned) -> dict[str, object]:
+    return {**tuned.scores, "epoch": tuned.best + 1, "epochs": list(tuned.epochs)}
+
+
+def _save(arguments: argparse.Namespace, tuned, dev: list, shown: dict[str, object]) -> None:
+    """Writes OUT; `shown` is what the model card says of the training."""
+    from bert_keras.checkpoints import save
+    from bert_keras.checkpoints.model_card import model_card
+
+    notes = {
+        "metrics.json": json.dumps(_metrics(tuned), indent=2) + "\n",
+        "training_log.jsonl": tuned.log,
+        **task_options.picture_notes(tuned.task, tuned.answers, dev),
+    }
+    parts = {"notes": notes, "card": model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown))}
+    parts |= {"task": tuned.task.settings(), "overwrite": arguments.overwrite}
+    training_options.publish(arguments, lambda: save(tuned.model, tuned.tokenizer, arguments.out, **parts))
+
+
+def _history(tuned, shown: dict[str, object]) -> str:
+    """Returns what the model card says of the training: data and settings, then scores."""
+    lines = ["## How it was fine-tuned", ""]
+    lines += [f"- {name}: {value}" for name, value in shown.items() if name != "labels"]
+    lines += ["", f"## Scores on the held-out examples ({_epoch_shown(tuned)})", ""]
+    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
+    return "\n".join([*lines, "", "## How to load it"])

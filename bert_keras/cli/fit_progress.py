@@ -12,13 +12,13 @@ class FitProgress(StepCounter):
     Behind a `TrainingLog` it also shows real tokens a second.
 
     Args:
-        num_steps: optimizer steps of the whole training.
+        num_steps: optimizer steps of the whole training; None: those of the `fit` that runs.
         num_seconds: its time, where the clock ends it and nobody knows the steps.
     """
 
-    def __init__(self, num_steps: int, *, num_seconds: float | None = None):
+    def __init__(self, num_steps: int | None, *, num_seconds: float | None = None):
         super().__init__()
-        self._total_steps = num_steps
+        self._given_steps = self._total_steps = num_steps
         self._num_seconds = num_seconds
         self._begin: float | None = None
         self._first_tokens: tuple[float, int] | None = None  # when the first step was done, and its tokens
@@ -39,6 +39,13 @@ class FitProgress(StepCounter):
 
     def on_train_begin(self, logs=None):
         self._begin = self._begin or time.monotonic()
+        if self._given_steps is None:
+            self._total_steps = self.num_steps + self.params["steps"] * self.params["epochs"]
+
+    def on_epoch_end(self, epoch, logs=None):
+        scores = {name.removeprefix("val_"): value for name, value in (logs or {}).items() if name.startswith("val_")}
+        if scores:
+            self._bar.say(f"step {self.num_steps:,}: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
 
     def on_train_batch_end(self, batch, logs=None):
         step = self.count(batch)

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from bert_keras import __version__
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
 
-VERBS = ("demo", "learn-vocab", "make-records", "pretrain", "finetune", "fill-mask", "export", "convert")
+VERBS = (
+    "demo",
+    "learn-vocab",
+    "make-records",
+    "pretrain",
+    "finetune",
+    "evaluate",
+    "predict",
+    "fill-mask",
+    "export",
+    "convert",
+)
 
 _DONE, _FAILED, _BAD_INPUT, _TRY_AGAIN, _INTERRUPTED = 0, 1, 2, 75, 130
 

@@ -6,7 +6,7 @@ Settings and progress go to standard error; the result to standard output, as a 
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -27,6 +27,14 @@ def print_settings(verb: str, settings: Mapping[str, object]) -> None:
 def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) -> None:
     """Prints what was done: a sentence for people, or the whole result for machines."""
     print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
+    """Prints a table of numbers, its columns under their names."""
+    texts = [list(names), *([f"{value:.4g}" for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        print("  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)), file=sys.stderr)
 
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
@@ -83,8 +91,8 @@ class ProgressBar:
             self._bar.stop()
 
     def say(self, sentence: str) -> None:
-        """Prints a line of its own, above the bar where there is one."""
-        self._console.print(f"  {sentence}", highlight=False)
+        """Prints a line of its own, above the bar where there is one; a long one is not broken."""
+        self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
 
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
         """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""

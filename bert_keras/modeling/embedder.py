@@ -5,7 +5,9 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, handed_on
+from bert_keras.modeling.heads import HeadModel, handed_on, row_weights
+from bert_keras.modeling.losses import StepMean
+from bert_keras.modeling.pair_losses import CosineError
 
 POOLINGS = ("mean", "cls")
 
@@ -20,6 +22,8 @@ class BertEmbedder(HeadModel):
         normalize: whether vectors have length 1, so that a dot product is the cosine.
 
     Returns: `embedding` (B, D), float32.
+    Labels for `fit`: float (B,); rows 2i and 2i + 1 are the texts of a pair and both have its score, which their cosine
+    is to become. `modeling.pair_losses` has another loss, for pairs without scores.
 
     Raises:
         InputError: an unknown pooling.
@@ -43,6 +47,15 @@ class BertEmbedder(HeadModel):
             length = ops.sqrt(ops.sum(ops.square(embedding), axis=-1, keepdims=True))
             embedding = embedding / ops.maximum(length, 1e-12)
         return {"embedding": embedding, **handed_on(encoded)}
+
+    def default_loss(self):
+        return {"embedding": StepMean(CosineError(), "embedding")}
+
+    def match_labels(self, x, y, outputs):
+        return {"embedding": y}, outputs
+
+    def label_weights(self, x, y, sample_weight):
+        return {"embedding": row_weights(y, sample_weight)}
 
     def get_config(self):
         return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}

@@ -6,12 +6,13 @@ The names are handed on lazily, so that recipes can be read and checked before T
 import importlib
 
 _PUBLIC_NAMES = {
+    "FineTuning": "tuning_settings",
     "Lamb": "optimizers",
     "Pretraining": "recipes",
     "TimedLearningRate": "schedules",
     "WarmupDecay": "schedules",
     "adamw": "optimizers",
-    "finetune_classifier": "finetune",
+    "finetune": "finetuning",
     "lamb": "optimizers",
     "make_optimizer": "optimizers",
     "pretrain": "pretraining",

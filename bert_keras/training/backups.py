@@ -17,6 +17,7 @@ from bert_keras.files import CHECKSUMS, check_checksums, publish_folder, read_js
 
 FORMAT_VERSION = 1
 _ARRAYS, _FACTS = "arrays.safetensors", "state.json"
+_BEST = "best."
 _LOG = logging.getLogger(__name__)
 
 
@@ -28,11 +29,13 @@ class TrainingState:
         step: optimizer steps done.
         arrays: the variables of the model, its optimizer and its metrics, by name.
         facts: what JSON can hold: where in the run it is, its log, its settings.
+        best_weights: the weights of the best epoch so far, by name, where epochs are compared.
     """
 
     step: int
     arrays: Mapping[str, np.ndarray]
     facts: Mapping[str, object]
+    best_weights: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 class BackupFolder:
@@ -62,7 +65,8 @@ class BackupFolder:
             OSError: it could not be written; those before it are still there.
         """
         with publish_folder(self._folder(state.step), overwrite=True) as folder:
-            write_arrays(folder / _ARRAYS, state.arrays)
+            best = {_BEST + name: values for name, values in state.best_weights.items()}
+            write_arrays(folder / _ARRAYS, {**state.arrays, **best})
             write_json(folder / _FACTS, {"format_version": FORMAT_VERSION, "step": state.step, **state.facts})
             write_checksums(folder, [_ARRAYS, _FACTS])
         for step in self.steps()[: -self._num_kept]:
@@ -101,7 +105,9 @@ class BackupFolder:
                 f"{folder} has the format {facts.get('format_version')}, this release reads {FORMAT_VERSION}: "
                 "go on with the release that wrote it, or begin anew"
             )
-        return TrainingState(step, safetensors.numpy.load_file(folder / _ARRAYS), facts)
+        arrays = safetensors.numpy.load_file(folder / _ARRAYS)
+        best = {name.removeprefix(_BEST): arrays.pop(name) for name in list(arrays) if name.startswith(_BEST)}
+        return TrainingState(step, arrays, facts, best)
 
 
 class BackupWriter:

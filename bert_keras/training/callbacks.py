@@ -148,7 +148,7 @@ class TrainingLog(StepCounter):
     def state(self) -> dict:
         """Returns what `restore` needs, as JSON can hold it."""
         return {
-            "lines": self.lines,
+            "lines": list(self.lines),  # a copy: it is written while the training goes on
             "tokens": self._tokens,
             "written_at": self._written_at,
             "pending": {name: float(value) for name, value in self._pending.items()},

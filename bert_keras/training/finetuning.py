@@ -1,128 +1,221 @@
-"""Fine-tuning a classifier on labelled texts, through `model.fit`."""
+"""Fine-tuning on a task, through `model.fit`: scored after each epoch, the best one kept."""
 
+import dataclasses
+import hashlib
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
 
+from bert_keras import modeling
 from bert_keras.checkpoints.load import load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.modeling import BertClassifier
-from bert_keras.pipelines.batches import classification_batches
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.inference import RowRunner
+from bert_keras.training.depths import freeze, rate_factors
+from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
-from bert_keras.training.optimizers import adamw
+from bert_keras.training.optimizers import BertAdamW, adamw
 from bert_keras.training.precision import default_dtype_policy
-from bert_keras.training.strategies import spread
+from bert_keras.training.strategies import agreement, spread
+from bert_keras.training.tuning_settings import FineTuning
+
+_COMPILED_FROM = 1.5e9  # weights times steps: compiling takes 3 s, and saves 2 ns a weight and step
 
 
-def finetune_classifier(
+@dataclasses.dataclass(frozen=True, eq=False)
+class FineTuned:
+    """What a fine-tuning gave.
+
+    Attributes:
+        model: the model, with the weights of the best epoch if that was asked for.
+        tokenizer: the checkpoint's own.
+        task: the task as it is to be stored, with a threshold that was found on the held-out examples.
+        scores: of this model on the held-out examples.
+        answers: to the held-out examples.
+        epochs: the scores of each epoch.
+        best: the number of the best epoch, from 0.
+        log: one JSON object a line, see `TrainingLog`.
+    """
+
+    model: keras.Model
+    tokenizer: BertTokenizer
+    task: Task
+    scores: Mapping[str, float]
+    answers: Sequence[Mapping]
+    epochs: Sequence[Mapping[str, float]]
+    best: int
+    log: str
+
+
+def finetune(
+    task: Task,
     checkpoint: str | os.PathLike,
-    train: tuple[Sequence[str], Sequence[str]],
-    dev: tuple[Sequence[str], Sequence[str]],
+    train: Sequence,
+    dev: Sequence,
+    settings: FineTuning | None = None,
     *,
-    num_epochs: int = 3,
-    batch_size: int = 32,
-    learning_rate: float = 3e-5,
-    max_sequence_length: int = 128,
-    seed: int = 0,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
     strategy: tf.distribute.Strategy | None = None,
-    accumulation_steps: int = 1,
-    gradient_checkpointing: bool = False,
-    dtype_policy: str = "float32",
     keeping: Keeping = NOTHING_KEPT,
-) -> tuple[BertClassifier, BertTokenizer, dict[str, float]]:
-    """Trains a `BertClassifier` on a checkpoint and scores it on held-out texts.
+) -> FineTuned:
+    """Trains a model with a head on a checkpoint, and scores it on held-out examples after each epoch.
 
     Args:
+        task: what is to be learned, see `bert_keras.tasks`.
         checkpoint: any folder that `load` reads, with a vocabulary.
-        train: texts and their label names.
-        dev: held-out texts and their label names, each of them a label of `train`.
-        num_epochs: passes over the training texts.
-        batch_size: texts a step.
-        learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models.
-        max_sequence_length: longer texts are cut, in pieces.
-        seed: draws the new head, the dropout and the order of the texts.
+        train: examples of the task.
+        dev: held-out examples.
+        settings: how; None: BERT's recipe.
         callbacks: handed to `model.fit`.
+        listeners: called with each line of the log, see `TrainingLog`.
         strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
             size is that of all replicas together.
-        accumulation_steps: into how many parts each replica cuts its batch, to save memory.
-        gradient_checkpointing: compute the inside of each block twice instead of keeping it, to save memory.
-        dtype_policy: "mixed_bfloat16" or "mixed_float16" computes in 16 bits and keeps the weights in 32.
         keeping: where the state of the training is kept, and whether to go on from there.
 
-    Returns:
-        The model with its `labels`, the tokenizer, and the scores: `accuracy`, `loss` and
-        `majority_accuracy`, what always answering the commonest label of `train` would score on `dev`.
-
     Raises:
-        InputError: no vocabulary, a single label, or a label in `dev` that `train` does not have.
-    """
-    labels = sorted(set(train[1]))
-    _check_labels(labels, dev[1])
-    tokenizer = load_tokenizer(checkpoint)
-    if tokenizer is None:
-        raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
-    steps_an_epoch = -(-len(train[0]) // batch_size)
-    strategy = strategy or tf.distribute.get_strategy()
-    keep_freed_memory()
-    keras.utils.set_random_seed(seed)
-    with strategy.scope(), default_dtype_policy(dtype_policy):
-        model = BertClassifier.from_checkpoint(checkpoint, num_classes=len(labels), labels=labels)
-        model.compile(
-            adamw(learning_rate, steps_an_epoch * num_epochs),
-            accumulation_steps=accumulation_steps,
-            gradient_checkpointing=gradient_checkpointing,
-        )
-    length = min(max_sequence_length, model.encoder.config.max_sequence_length)
+        InputError: no vocabulary, no examples, settings that do not fit together, a loss that became infinite or not a
+            number, or a backup of another fine-tuning.
+        InterruptedTrainingError: SIGTERM came, and the state was written.
 
-    def batches(texts: tuple[Sequence[str], Sequence[str]], **order):
-        ids = [labels.index(name) for name in texts[1]]
-        settings = {"batch_size": batch_size, "max_sequence_length": length, "seed": seed, "fill_batches": True}
+    Example:
+        >>> task = TextClassification(labels=("bad", "good"))
+        >>> examples = [TextExample("a fine film", label="good"), TextExample("a waste of time", label="bad")]
+        >>> # finetune(task, "checkpoint", examples, examples).scores["accuracy"]
+    """
+    settings = settings or FineTuning()
+    strategy = strategy or tf.distribute.get_strategy()
+    _check_examples(train=train, dev=dev)
+    _check_division(task, settings, strategy.num_replicas_in_sync)
+    tokenizer = _tokenizer_of(checkpoint)
+    keep_freed_memory()
+    keras.utils.set_random_seed(settings.seed)
+    with strategy.scope(), default_dtype_policy(settings.dtype_policy):
+        model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
+        if settings.frozen_blocks is not None:
+            freeze(model, settings.frozen_blocks)
+    task = _shortened(task, model.encoder.config.max_sequence_length)
+    train_rows = task.with_labels(task.encode(tokenizer, train), train)
+    steps_an_epoch = train_rows.num_batches(settings.batch_size)
+    num_steps = steps_an_epoch * settings.num_epochs
+    with strategy.scope():
+        model.compile(
+            _optimizer(model, settings, num_steps),
+            task.loss(),
+            accumulation_steps=settings.accumulation_steps,
+            gradient_checkpointing=settings.gradient_checkpointing,
+            jit_update=num_steps * model.count_params() > _COMPILED_FROM,
+        )
+    scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
+    epochs = EpochScores(scorer.scores, task.main_score, patience=settings.patience, agreed=agreement(strategy))
+
+    def batches(first_batch: int):
+        order = {"shuffle": True, "seed": settings.seed, "epochs": None, "first_batch": first_batch}
         return spread(
             strategy,
-            lambda share: classification_batches(texts[0], ids, tokenizer, share=share, **settings, **order),
+            lambda share: train_rows.batches(
+                settings.batch_size, share=share, fill_batches=task.fills_batches, **order
+            ),
         )
 
-    phase = Phase(
-        train=lambda first_batch: batches(train, shuffle=True, epochs=None, first_batch=first_batch),
-        held_out=lambda: (batches(dev), -(-len(dev[0]) // batch_size)),
-        num_steps=steps_an_epoch * num_epochs,
-    )
     log = fit_phases(
         model,
-        [phase],
-        settings={
-            "num_epochs": num_epochs,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "max_sequence_length": length,
-            "seed": seed,
-            "dtype_policy": dtype_policy,
-            "labels": labels,
-        },
-        data=[train, dev, tokenizer.vocabulary],
+        [Phase(batches, lambda: None, num_steps, evaluate_every=steps_an_epoch)],
+        settings={**dataclasses.asdict(settings), "task": task.settings(), "model": model.encoder.config.to_dict()},
+        data=_data(train, dev, tokenizer),
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,
-        listeners=(),
+        listeners=listeners,
+        scorer=epochs,
     )
-    metrics = log.metrics()
-    scores = {name: metrics[f"held_out_{name}"] for name in ("accuracy", "loss")}
-    return model, tokenizer, {**scores, "majority_accuracy": _majority_accuracy(train[1], dev[1])}
+    if settings.keep_best and epochs.best != len(epochs.epochs) - 1:
+        epochs.restore_best(model)
+    answers = scorer.answers()
+    task = task.fitted(answers, dev)
+    answers = task.judged(answers)
+    best = epochs.best if settings.keep_best else len(epochs.epochs) - 1
+    return FineTuned(
+        model, tokenizer, task, task.scores(answers, dev), answers, epochs.epochs, best, log.to_json_lines()
+    )
 
 
-def _check_labels(labels: Sequence[str], dev_labels: Sequence[str]) -> None:
-    if len(labels) < 2:
-        raise InputError(f"the training file has only the label {labels}; expected two or more to tell apart")
-    if unknown := sorted(set(dev_labels) - set(labels)):
-        raise InputError(f"the dev file has the labels {unknown}, the training file has {labels}: correct either file")
+class _Scorer:
+    """Answers and scores the held-out examples with the model as it is."""
+
+    def __init__(self, task: Task, model: keras.Model, rows, examples: Sequence):
+        self._task = task
+        self._rows = rows
+        self._examples = examples
+        self._run = RowRunner(model, of_pieces=task.of_pieces)
+
+    def answers(self) -> list[dict]:
+        return self._task.answers(self._rows, self._run(self._rows), self._examples)
+
+    def scores(self) -> dict[str, float]:
+        answers = self.answers()
+        task = self._task.fitted(answers, self._examples)
+        return task.scores(task.judged(answers), self._examples)
 
 
-def _majority_accuracy(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
-    majority = Counter(train_labels).most_common(1)[0][0]
-    return dev_labels.count(majority) / len(dev_labels)
+def _optimizer(model: keras.Model, settings: FineTuning, num_steps: int) -> BertAdamW:
+    rates = {"warmup_rate": settings.warmup_rate, "weight_decay": settings.weight_decay}
+    optimizer = adamw(settings.learning_rate, num_steps, **rates)
+    optimizer.rate_factors = rate_factors(model, settings.layer_decay)
+    return optimizer
+
+
+def _tokenizer_of(checkpoint: str | os.PathLike) -> BertTokenizer:
+    tokenizer = load_tokenizer(checkpoint)
+    if tokenizer is None:
+        raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
+    return tokenizer
+
+
+def _check_examples(**examples: Sequence) -> None:
+    for name, given in examples.items():
+        if not len(given):
+            raise InputError(f"{name} has no examples; expected one or more of the task: look where they are read")
+
+
+def _check_division(task: Task, settings: FineTuning, num_replicas: int) -> None:
+    """Raises `InputError` if a step cannot be divided as it should be."""
+    parts = num_replicas * settings.accumulation_steps
+    if parts > 1 and not task.fills_batches:
+        raise InputError(
+            f"the task {task.name!r} as it is learned here compares all examples of a batch, which was to be divided "
+            f"among {num_replicas} replicas of {settings.accumulation_steps} parts; expected one of each: train on one "
+            "device with accumulation_steps 1, gradient_checkpointing saves memory too"
+        )
+    if settings.batch_size % parts:
+        raise InputError(
+            f"batch_size {settings.batch_size} cannot be divided among {num_replicas} replicas of "
+            f"{settings.accumulation_steps} parts: make it a multiple of {parts}"
+        )
+
+
+def _shortened(task: Task, limit: int) -> Task:
+    """Returns the task with rows that the model can read."""
+    return dataclasses.replace(task, max_sequence_length=min(task.max_sequence_length, limit))
+
+
+def _data(train: Sequence, dev: Sequence, tokenizer: BertTokenizer) -> dict[str, object]:
+    """Returns what tells the data of a fine-tuning from others."""
+    return {
+        "the training examples": _fingerprint(train),
+        "the held-out examples": _fingerprint(dev),
+        "the vocabulary": tokenizer.vocabulary,
+        "the tokenizer's rules": dataclasses.asdict(tokenizer.rules),
+    }
+
+
+def _fingerprint(examples: Sequence) -> str:
+    """Returns what tells examples from others."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras.training.backups import BackupFolder
+from bert_keras.training.backups import BackupFolder, TrainingState
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
-from bert_keras.training.resuming import Backups, MetricsAgain, Place, restore_arrays, stop_when_told
+from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.resuming import Backups, MetricsAgain, Place, arrays_of, restore_arrays, stop_when_told
 from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.strategies import agreement, is_chief
 
@@ -61,11 +62,12 @@ def fit_phases(
     phases: Sequence[Phase],
     *,
     settings: Mapping[str, object],
-    data: Sequence[object],
+    data: Mapping[str, object],
     strategy: tf.distribute.Strategy,
     keeping: Keeping,
     callbacks: Sequence[keras.callbacks.Callback],
     listeners: Sequence[Callable[[dict], None]],
+    scorer: EpochScores | None = None,
 ) -> TrainingLog:
     """Trains a compiled model.
 
@@ -73,11 +75,12 @@ def fit_phases(
         model: made and compiled in the strategy's scope.
         phases: one after the other.
         settings: what a backup must agree with to be resumed, in nested tables of plain values.
-        data: what tells the data that are read from others, in plain values, for the same end.
+        data: what tells the data that are read from others, in plain values, by what people call it; for the same end.
         strategy: any of `tf.distribute`, also its default.
         keeping: what is kept, and whether to go on from it.
         callbacks: handed to `model.fit`.
         listeners: called with each line of the log.
+        scorer: scores the model at the end of each epoch, and may stop the training.
 
     Returns:
         The log of the whole training, with what was done before it was resumed.
@@ -91,13 +94,17 @@ def fit_phases(
     state = keeping.backups.newest() if keeping.resume and keeping.backups is not None else None
     if state is not None:
         place.move_to(state, allow_changes=keeping.allow_changes)
+        if scorer is not None:
+            scorer.restore(state.facts["scores"], state.best_weights)
     agreed = agreement(strategy)
     own_backups = keeping.backups if is_chief(strategy) else None
-    with (
-        stop_when_told() as told,
-        Backups(own_backups, keeping.every_steps, place.facts, lambda: agreed(told())) as keeper,
-    ):
-        watchers = [FiniteLoss(), log, *callbacks, keeper]
+
+    def now() -> TrainingState:
+        facts = place.facts() if scorer is None else {**place.facts(), "scores": scorer.facts()}
+        return TrainingState(keeper.num_steps, arrays_of(model), facts, {} if scorer is None else scorer.arrays())
+
+    with stop_when_told() as told, Backups(own_backups, keeping.every_steps, now, lambda: agreed(told())) as keeper:
+        watchers = [FiniteLoss(), *([] if scorer is None else [scorer]), log, *callbacks, keeper]
         for number, phase in enumerate(phases[place.phase :], place.phase):
             log.change_rows(phase.tokens_a_step)
             # anew: what was traced for the shapes of another phase would be traced again with unknown ones
@@ -136,7 +143,8 @@ def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.call
 
 def _fits(done: int, num_steps: int, every: int) -> Iterator[tuple[int, int, int]]:
     """Yields (first step, steps an epoch, epochs) of each call of `fit`: two where an epoch was begun before."""
-    if rest := min(-done % every, num_steps - done):
+    missing = max(0, num_steps - done)  # 0 also where a resumed training was told to be shorter than it was
+    if rest := min(-done % every, missing):
         yield done, rest, 1
-    if left := num_steps - done - rest:
+    if left := missing - rest:
         yield done + rest, min(every, left), -(-left // every)

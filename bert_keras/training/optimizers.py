@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from bert_keras.errors import InputError
 from bert_keras.training.schedules import RateSequence, WarmupDecay
 from bert_keras.training.tables import OptimizerSettings
 
@@ -19,11 +20,43 @@ class BertAdamW(keras.optimizers.AdamW):
     Keras forgets `exclude_from_weight_decay` when an optimizer is saved. Adam's bias correction is in, unlike in
     Google's code. Epsilon is added to the uncorrected root, as there; torch adds it to the corrected one, which differs
     in the first steps, where gradients are not large beside 30 epsilon.
+
+    Args:
+        rate_factors: what the learning rate of each trainable variable is multiplied by, in their order; None: 1.
+
+    Raises:
+        InputError: when it is built, if there are more or fewer factors than variables.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, rate_factors: Sequence[float] | None = None, **kwargs):
         super().__init__(*args, **kwargs)
+        self.rate_factors = None if rate_factors is None else list(rate_factors)
         self.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
+
+    def build(self, variables):
+        if self.rate_factors is not None and len(self.rate_factors) != len(variables):
+            raise InputError(
+                f"{len(self.rate_factors)} rate_factors were given for {len(variables)} trainable variables; expected "
+                "one for each: make them when it is decided which are trained"
+            )
+        super().build(variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        if self.rate_factors is not None:
+            learning_rate = learning_rate * self.rate_factors[self._get_variable_index(variable)]
+            if self._use_weight_decay(variable):
+                rate = ops.cast(learning_rate, variable.dtype)
+                self.assign_sub(variable, variable * self.weight_decay * rate)
+        super().update_step(gradient, variable, learning_rate)
+
+    def _apply_weight_decay(self, variables):
+        """Leaves the decay to `update_step` where variables have rates of their own."""
+        if self.rate_factors is None:
+            super()._apply_weight_decay(variables)
+
+    def get_config(self):
+        factors = None if self.rate_factors is None else list(self.rate_factors)  # Keras made a list of its own of it
+        return {**super().get_config(), "rate_factors": factors}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -113,7 +113,7 @@ def pretrain(
         model,
         phases,
         settings=run.to_dict(),
-        data=manifests,
+        data={f"records folder {number}": manifest for number, manifest in enumerate(manifests, 1)},
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,

@@ -17,6 +17,7 @@ from bert_keras.training.schedules import TimedLearningRate
 
 # settings that change only how fast a training goes, or what is told about it
 _MAY_CHANGE = ("recipe", "source", "speed.", "evaluation.", "batches.accumulation_steps")
+_MAY_CHANGE += ("accumulation_steps", "gradient_checkpointing")  # of a fine-tuning
 
 
 class Place:
@@ -24,7 +25,8 @@ class Place:
 
     Args:
         settings: all settings of the training, in nested tables of plain values.
-        data: what tells the data that it reads from others, in plain values; a hash of it is kept.
+        data: what tells the data that it reads from others, in plain values, by what people call it; a hash of each
+            is kept.
         log: the course of the training.
 
     Attributes:
@@ -33,13 +35,13 @@ class Place:
         clock: what ends the phase by the time; None where steps do.
     """
 
-    def __init__(self, settings: Mapping[str, object], data: Sequence[object], log: TrainingLog):
+    def __init__(self, settings: Mapping[str, object], data: Mapping[str, object], log: TrainingLog):
         self.phase = 0
         self.done = 0
         self.clock: TimedLearningRate | None = None
         self._steps_before = 0
-        self._settings = settings
-        self._data = [hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for one in data]
+        self._settings = json.loads(json.dumps(settings))  # as a backup gives them back: tuples have become lists
+        self._data = {name: _hash(json.dumps(one, sort_keys=True)) for name, one in data.items()}
         self._log = log
 
     def begin(self, phase: int, num_steps: int, clock: TimedLearningRate | None) -> None:
@@ -79,7 +81,7 @@ class Place:
             "seconds": None if self.clock is None else self.clock.elapsed_seconds,
             "log": self._log.state(),
             "settings": self._settings,
-            "data": self._data,
+            "data": list(self._data.values()),
         }
 
     def _changes(self, facts: Mapping) -> list[str]:
@@ -89,7 +91,13 @@ class Place:
             for key in sorted(before.keys() | now.keys())
             if before.get(key) != now.get(key) and not key.startswith(_MAY_CHANGE)
         ]
-        return [*changes, *(["the data it reads have changed"] if facts["data"] != self._data else [])]
+        return changes + self._changed_data(facts["data"])
+
+    def _changed_data(self, hashes: Sequence[str]) -> list[str]:
+        if len(hashes) != len(self._data):
+            return ["it reads other data"]
+        pairs = zip(self._data.items(), hashes, strict=True)
+        return [f"{name} changed" for (name, ours), theirs in pairs if ours != theirs]
 
 
 class MetricsAgain(keras.callbacks.Callback):
@@ -143,6 +151,10 @@ def restore_arrays(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None
         variable.assign(arrays[name])
 
 
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _variables(model: keras.Model) -> dict[str, list]:
     return {
         "model": model.variables,
@@ -172,7 +184,7 @@ class Backups(StepCounter):
     Args:
         folder: where they go; None: this process writes none (a worker that is not the chief).
         every_steps: steps between two backups; 0: only when told to stop.
-        facts: called for what JSON should hold beside the step.
+        state: called for what a backup holds.
         should_stop: called before each step; the same on all workers.
 
     Raises:
@@ -183,14 +195,14 @@ class Backups(StepCounter):
         self,
         folder: BackupFolder | None,
         every_steps: int,
-        facts: Callable[[], dict],
+        state: Callable[[], TrainingState],
         should_stop: Callable[[], bool],
     ):
         super().__init__()
         self._folder = folder
         self._writer = None if folder is None else BackupWriter(folder)
         self._every_steps = every_steps
-        self._facts = facts
+        self._state = state
         self._should_stop = should_stop
         self._written_at = 0
 
@@ -218,7 +230,7 @@ class Backups(StepCounter):
             self._writer.finish()
 
     def _take(self) -> None:
-        state = TrainingState(self.num_steps, arrays_of(self.model), self._facts())  # all workers: some reads are joint
+        state = self._state()  # on all workers: some reads are joint
         self._written_at = self.num_steps
         if self._writer is not None:
             self._writer.begin(state)

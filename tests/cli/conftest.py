@@ -1,11 +1,18 @@
 """A way to run the command line as a user does, and a tiny checkpoint to run it on."""
 
+import contextlib
+import csv
+import io
+import json
+import pathlib
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
 import bert_keras as bk
+from bert_keras.cli.main import main
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()
 
@@ -39,6 +46,11 @@ def tokenizer():
 def checkpoint(tokenizer, tmp_path_factory):
     """A checkpoint folder of a tiny encoder with that vocabulary."""
     folder = tmp_path_factory.mktemp("checkpoint") / "encoder"
+    bk.save(tiny_encoder(tokenizer), tokenizer, folder)
+    return folder
+
+
+def tiny_encoder(tokenizer):
     config = bk.BertConfig(
         vocabulary_size=tokenizer.vocabulary_size,
         num_layers=2,
@@ -48,5 +60,103 @@ def checkpoint(tokenizer, tmp_path_factory):
         max_sequence_length=19,
         hidden_act="gelu_tanh",
     )
-    bk.save(bk.BertEncoder(config), tokenizer, folder)
-    return folder
+    return bk.BertEncoder(config)
+
+
+class Tuned(NamedTuple):
+    """A fine-tuning that ran: its folder, the files it read, what it printed."""
+
+    out: pathlib.Path
+    train: pathlib.Path
+    dev: pathlib.Path
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="session")
+def task_files(tmp_path_factory):
+    """A function that writes small files of a task, and gives (train, dev)."""
+    folder = tmp_path_factory.mktemp("task_files")
+
+    def write(task):
+        ending, content = FILES[task]
+        paths = folder / f"{task}_train{ending}", folder / f"{task}_dev{ending}"
+        for path, number in zip(paths, (0, 1), strict=True):
+            path.write_text(content(number), encoding="utf-8")
+        return paths
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def tuned(tokenizer, perturb, task_files, tmp_path_factory):
+    """A function that fine-tunes a tiny checkpoint for a task, once: to trace a model takes seconds.
+
+    All weights of the checkpoint are drawn anew, so that the model answers one text unlike another.
+    """
+    folder = tmp_path_factory.mktemp("tuned")
+    encoder = tiny_encoder(tokenizer)
+    perturb(encoder)
+    bk.save(encoder, tokenizer, folder / "lively")
+    done = {}
+
+    def tune(task):
+        if task not in done:
+            train, dev = task_files(task)
+            out = folder / task / "out"
+            command = ["finetune", folder / "lively", out, "--task", task, "--train", train, "--dev", dev]
+            options = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "5e-3", "--json"]
+            stdout, stderr = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+                status = main([*map(str, command), *options])
+            assert status == 0, stderr.getvalue()
+            done[task] = Tuned(out, train, dev, stdout.getvalue(), stderr.getvalue())
+        return done[task]
+
+    return tune
+
+
+def texts_csv(number):
+    rows = [("the cat sat", "cat"), ("a dog ran", "dog"), ("the red cat", "cat"), ("every dog", "dog")]
+    return in_csv([("text", "label"), *rows * (4 - 2 * number), ("a red hat", "dog")])
+
+
+def pairs_csv(number):
+    rows = [("the cat", "a cat", 5), ("a dog", "the dog ran", 4), ("a cat", "every dog", 0.5), ("the dog", "a hat", 1)]
+    return in_csv([("sentence1", "sentence2", "score"), *rows * (4 - 2 * number)])
+
+
+def in_csv(rows):
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
+
+
+def words_conll(number):
+    """Most words begin an entity, so that a model of a few steps finds some."""
+    sentences = ["cat B-PET\ndog B-PET\nsat B-PET\n. O\n", "red B-PET\ndog I-PET\nran B-PET\nhat B-PET\n"]
+    return "\n".join([*sentences, "a O\nhat B-PET\n"] * (6 - 3 * number))
+
+
+def questions_json(number):
+    asked = [
+        ("and the cat", "the cat sat on a mat .", "a mat"),
+        ("every dog", "with a red hat the dog ran .", "the dog"),
+    ]
+    paragraphs = [
+        {"context": context, "qas": [{"id": f"q{place}", "question": question, "answers": [located(context, answer)]}]}
+        for place, (question, context, answer) in enumerate(asked * (6 - 3 * number))
+    ]
+    return json.dumps({"version": "1.1", "data": [{"title": "pets", "paragraphs": paragraphs}]})
+
+
+def located(context, answer):
+    return {"text": answer, "answer_start": context.index(answer)}
+
+
+FILES = {
+    "classify": (".csv", texts_csv),
+    "tag": (".conll", words_conll),
+    "answer": (".json", questions_json),
+    "embed": (".csv", pairs_csv),
+}

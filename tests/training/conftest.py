@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import bert_keras as bk
 from bert_keras.pipelines.records import write_records
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.training.of_records import settings_of_manifests
@@ -72,3 +73,19 @@ def two_workers():
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(story_tokenizer, tmp_path_factory):
+    """A folder with a tiny encoder, with dropout and a vocabulary."""
+    folder = tmp_path_factory.mktemp("encoder") / "encoder"
+    config = bk.BertConfig(
+        vocabulary_size=story_tokenizer.vocabulary_size,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=24,
+        max_sequence_length=24,
+    )
+    bk.save(bk.BertEncoder(config), story_tokenizer, folder)
+    return folder

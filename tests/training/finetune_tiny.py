@@ -1,83 +1,164 @@
-"""Fine-tunes a tiny classifier and writes down the loss of each step and the scores.
+"""Fine-tunes tiny models and writes down the loss of each step, the scores and the weights' hash, task by task.
 
-python finetune_tiny.py CHECKPOINT OUT.json [--strategy mirrored] [--devices 4] [--parts 2] [--gradient-checkpointing]
-    [--backups DIR] [--stop-after 11] [--resume]
+    python finetune_tiny.py CHECKPOINT OUT.json classify:4 tag:2:2
+    python finetune_tiny.py CHECKPOINT OUT.json classify --strategy multi-worker
+
+A job is a task, the devices to train it on (logical processors), and the parts of a step on each of them. OUT.json has
+a report for each task. Tests that need one device alone call `report_of` where they are.
 """
 
 import argparse
+import dataclasses
+import hashlib
 import json
 import os
 import pathlib
-import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import tensorflow as tf
 
-from bert_keras.errors import InterruptedTrainingError
-from bert_keras.training import finetune_classifier
-from bert_keras.training.backups import BackupFolder
-from bert_keras.training.fitting import Keeping
+from bert_keras.pipelines.task_files.questions import Answer, Question
+from bert_keras.pipelines.task_files.tagged_words import TaggedSentence
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.question_answering import QuestionAnswering
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import TextClassification, TextExample
+from bert_keras.tasks.token_classification import TokenClassification
+from bert_keras.training import FineTuning, finetune
+from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.strategies import is_chief, make_strategy
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
-TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for length in range(1, 5)]  # 60: 8 batches of 8
-LABELS = [("odd", "even", "third")[len(text.split()) % 3] for text in TEXTS]
+PETS = ("cat", "dog")
+# 60 texts, 8 batches of 8; rows of 3 to 14 pieces, which are padded to 8 or 16
+TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for length in (1, 2, 4, 12)]
+SETTINGS = FineTuning(
+    num_epochs=5, patience=2, batch_size=8, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.9, warmup_rate=0.2
+)
 
 
-class Steps(keras.callbacks.Callback):
-    """Keeps the loss of each step, and asks for an end after some."""
+def classified() -> tuple[Task, list]:
+    """Texts and which pet they tell of first."""
+    pets = [[word for word in text.split() if word in PETS] for text in TEXTS]
+    examples = [TextExample(text, label=found[0] if found else "none") for text, found in zip(TEXTS, pets, strict=True)]
+    return TextClassification(labels=("none", *PETS)), examples
 
-    def __init__(self, stop_after: int):
+
+def tagged() -> tuple[Task, list]:
+    """Sentences with pets and what they do, in windows of 8 words."""
+    task = TokenClassification(
+        labels=("B-PET", "I-PET", "O"), scheme="IOB2", max_sequence_length=10, window_overlap=3, labelled_pieces="all"
+    )
+    return task, [_tagged(text.split()) for text in TEXTS[:40]]
+
+
+def questions() -> tuple[Task, list]:
+    """The first pet of a text, asked for with the text's first word; or none. In windows."""
+    task = QuestionAnswering(max_sequence_length=12, window_overlap=2, max_answer_length=3, allows_null=True)
+    return task, [_question(number, text) for number, text in enumerate(TEXTS)]
+
+
+def pairs() -> tuple[Task, list]:
+    """Pairs of texts, and the share of words that they have in common."""
+    examples = []
+    for first, second in zip(TEXTS, TEXTS[5:45], strict=False):
+        ours, theirs = set(first.split()), set(second.split())
+        examples.append(TextExample(first, second, 5 * len(ours & theirs) / len(ours | theirs)))
+    return SentenceEmbedding(highest_score=5.0), examples
+
+
+TASKS = {"classify": classified, "tag": tagged, "answer": questions, "embed": pairs}
+
+
+class Losses(keras.callbacks.Callback):
+    """Keeps the loss of each step: Keras's mean over the epoch so far."""
+
+    def __init__(self):
         super().__init__()
-        self.losses = []
-        self._stop_after = stop_after
+        self.values = []
 
     def on_train_batch_end(self, batch, logs=None):
-        self.losses.append(float(logs["loss"]))
-        if len(self.losses) == self._stop_after:
-            os.kill(os.getpid(), signal.SIGTERM)
+        self.values.append(float(logs["loss"]))
+
+
+def tuned(name: str, checkpoint: pathlib.Path, settings: FineTuning = SETTINGS, **options) -> FineTuned:
+    """Fine-tunes on all examples of a task; every fifth one is scored. `options` are those of `finetune`."""
+    task, examples = TASKS[name]()
+    return finetune(task, checkpoint, examples, examples[::5], settings, **options)
+
+
+def report_of(name: str, checkpoint: pathlib.Path, settings: FineTuning = SETTINGS, **options) -> dict:
+    """Fine-tunes, and returns what became of it as JSON can hold it."""
+    losses = Losses()
+    done = tuned(name, checkpoint, settings, callbacks=[losses], **options)
+    lines = [json.loads(line) for line in done.log.splitlines()]
+    return {
+        "losses": losses.values,
+        "scores": done.scores,
+        "epochs": list(done.epochs),
+        "best": done.best,
+        "log": [{key: value for key, value in line.items() if key != "seconds"} for line in lines],
+        "weights": digest(done.model),
+    }
+
+
+def digest(model: keras.Model) -> str:
+    """Returns a hash of all weights."""
+    return hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in model.weights)).hexdigest()
 
 
 def main() -> None:
-    """Fine-tunes, and writes the report."""
+    """Fine-tunes, and writes the reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--devices", type=int, default=0)
+    parser.add_argument("jobs", nargs="+", type=_job)
     parser.add_argument("--strategy", default="one-device")
-    parser.add_argument("--parts", type=int, default=1)
-    parser.add_argument("--gradient-checkpointing", action="store_true")
-    parser.add_argument("--backups", type=pathlib.Path)
-    parser.add_argument("--stop-after", type=int, default=0)
-    parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
-    if arguments.devices:
-        [cpu] = tf.config.list_physical_devices("CPU")
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
+    [cpu] = tf.config.list_physical_devices("CPU")
+    most = max(num_devices for _, num_devices, _ in arguments.jobs)
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * most)
+    # a quarter of the time went into improving graphs that run 24 times
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     strategy = make_strategy(arguments.strategy)
-    kept = None if arguments.backups is None else BackupFolder(arguments.backups)
-    steps = Steps(arguments.stop_after)
-    report = {"losses": steps.losses}
-    try:
-        *_, report["scores"] = finetune_classifier(
-            arguments.checkpoint,
-            (TEXTS, LABELS),
-            (TEXTS[::5], LABELS[::5]),
-            num_epochs=3,
-            batch_size=8,
-            learning_rate=1e-2,
-            callbacks=[steps],
-            strategy=strategy,
-            accumulation_steps=arguments.parts,
-            gradient_checkpointing=arguments.gradient_checkpointing,
-            keeping=Keeping(kept, resume=arguments.resume),
-        )
-    except InterruptedTrainingError:
-        report["stopped"] = True
+    reports = {}
+    for name, num_devices, num_parts in arguments.jobs:
+        if num_devices > 1:
+            strategy = _mirrored(num_devices, is_first=not reports)
+        settings = dataclasses.replace(SETTINGS, accumulation_steps=num_parts)
+        reports[name] = report_of(name, arguments.checkpoint, settings, strategy=strategy)
     if is_chief(strategy):
-        arguments.out.write_text(json.dumps(report))
+        arguments.out.write_text(json.dumps(reports))
+
+
+def _mirrored(num_devices: int, is_first: bool) -> tf.distribute.Strategy:
+    """Returns a strategy on so many devices; TensorFlow's usual way of reducing allows one such number a process."""
+    devices = [f"CPU:{number}" for number in range(num_devices)]
+    reduction = None if is_first else tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
+
+
+def _job(text: str) -> tuple[str, int, int]:
+    name, *numbers = text.split(":")
+    num_devices, num_parts = [*map(int, numbers), 1, 1][:2]
+    return name, num_devices, num_parts
+
+
+def _tagged(words: list[str]) -> TaggedSentence:
+    starts = [len(" ".join([*words[:place], ""])) for place in range(len(words))]
+    ends = [start + len(word) for start, word in zip(starts, words, strict=True)]
+    pets = [word in PETS for word in words]
+    after = [False, *pets[:-1]]
+    tags = ["B-PET" if pet else "I-PET" if follows else "O" for pet, follows in zip(pets, after, strict=True)]
+    return TaggedSentence(" ".join(words), tuple(words), tuple(starts), tuple(ends), tuple(tags), line=None)
+
+
+def _question(number: int, text: str) -> Question:
+    words = text.split()
+    answers = tuple(Answer(word, text.index(word)) for word in words if word in PETS)
+    return Question(f"q{number}", words[0], text, "", answers, not answers, f"line {number}")
 
 
 if __name__ == "__main__":

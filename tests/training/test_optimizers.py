@@ -187,6 +187,79 @@ def test_adamw_adds_its_epsilon_where_google_does():
     assert largest_difference(ours, theirs) < 2e-6  # measured: 3.1e-7
 
 
+FACTORS = (0.5, 0.81, 1.0, 0.25, 0.3)  # of the variables in SHAPES
+
+
+def test_adamw_by_depth_is_the_adamw_of_torch_with_a_group_for_each_variable():
+    import torch
+
+    weights, gradients = draw()
+    numbers = {**NUMBERS, "epsilon": 1e-12}  # torch adds it elsewhere: see above
+    parameters = {name: torch.nn.Parameter(torch.tensor(value, dtype=torch.float32)) for name, value in weights.items()}
+    groups = [
+        {"params": [parameters[name]], "weight_decay": numbers["weight_decay"] if name in DECAYED else 0.0}
+        for name in SHAPES
+    ]
+    theirs = torch.optim.AdamW(groups, betas=(numbers["beta_1"], numbers["beta_2"]), eps=numbers["epsilon"])
+    schedule = WarmupDecay("linear", 0.05, NUM_STEPS, 4)
+    for number, step in enumerate(gradients):
+        for name, parameter in parameters.items():
+            parameter.grad = torch.tensor(step[name], dtype=torch.float32)
+        torch.nn.utils.clip_grad_norm_(parameters.values(), 0.7)
+        for group, factor in zip(theirs.param_groups, FACTORS, strict=True):
+            group["lr"] = float(schedule(number)) * factor
+        theirs.step()
+    optimizer = adamw(0.05, NUM_STEPS, warmup_rate=0.2, clip_norm=0.7, **numbers)
+    optimizer.rate_factors = list(FACTORS)
+    ours = train(optimizer, weights, gradients)
+    torchs = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+    assert largest_difference(ours, torchs) < 2e-6  # measured: 3.6e-7
+    alike = train(adamw(0.05, NUM_STEPS, warmup_rate=0.2, clip_norm=0.7, **numbers), weights, gradients)
+    assert all(np.abs(ours[name] - alike[name]).max() > 0.01 for name in SHAPES if name != "bias")
+
+
+def by_depth(*arguments, **numbers):
+    """AdamW with factors for the six variables of the toy below."""
+    optimizer = adamw(*arguments, **numbers)
+    optimizer.rate_factors = [0.1, 0.2, 0.4, 0.5, 0.9, 1.0]
+    return optimizer
+
+
+def test_factors_survive_a_config():
+    optimizer = by_depth(0.1, None)
+    again = BertAdamW.from_config(json.loads(json.dumps(optimizer.get_config())))
+    assert again.rate_factors == optimizer.rate_factors == [0.1, 0.2, 0.4, 0.5, 0.9, 1.0]
+    assert BertAdamW.from_config(adamw(0.1, None).get_config()).rate_factors is None
+
+
+def test_factors_scale_the_decay_too_and_factors_of_1_change_nothing():
+    weights, gradients = draw()
+    still = [{name: np.zeros(shape) for name, shape in SHAPES.items()}] * 3
+    ours = train(BertAdamW(0.1, weight_decay=0.5, rate_factors=FACTORS), weights, still)
+    for name, factor in zip(SHAPES, FACTORS, strict=True):
+        kept = (1 - 0.1 * factor * 0.5) ** 3 if name in DECAYED else 1.0
+        np.testing.assert_allclose(ours[name], kept * weights[name], rtol=1e-6, err_msg=name)  # measured: 1.1e-7
+    ones = train(BertAdamW(0.1, weight_decay=0.5, rate_factors=[1.0] * len(SHAPES)), weights, gradients)
+    for name, value in train(BertAdamW(0.1, weight_decay=0.5), weights, gradients).items():
+        np.testing.assert_array_equal(ones[name], value)
+
+
+def test_factors_are_counted():
+    weights, gradients = draw()
+    with pytest.raises(
+        bk.InputError, match=r"4 rate_factors were given for 5 trainable variables; expected one for ea"
+    ):
+        train(BertAdamW(0.1, rate_factors=FACTORS[:4]), weights, gradients)
+
+
+def test_factors_hold_where_the_loss_is_scaled():
+    weights, gradients = draw()
+    plain = train(BertAdamW(0.1, rate_factors=FACTORS), weights, gradients)
+    scaled = keras.optimizers.LossScaleOptimizer(BertAdamW(0.1, rate_factors=FACTORS), initial_scale=1024.0)
+    larger = [{name: 1024.0 * value for name, value in step.items()} for step in gradients]
+    assert largest_difference(train(scaled, weights, larger), plain) == 0  # a power of two rounds nothing
+
+
 def toy(optimizer, seed=5, **options):
     """A small model with everything that is decayed and not."""
     keras.utils.set_random_seed(seed)
@@ -221,7 +294,7 @@ def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
     assert history[-1] < 0.95 * history[0]  # measured: 0.19 adamw, 0.92 lamb
 
 
-@pytest.mark.parametrize("make", [adamw, lamb])
+@pytest.mark.parametrize("make", [adamw, lamb, by_depth])
 def test_a_saved_model_goes_on_training_as_if_it_had_not_been_saved(make, tmp_path):
     numbers = {**NUMBERS, "warmup_rate": 0.3}
     model = toy(make(0.1, 12, **numbers))
@@ -251,7 +324,7 @@ assert keras.backend.backend() == "jax"
 folder = pathlib.Path(sys.argv[1])
 data = np.load(folder / "data.npz")
 report = {}
-for name in ("adamw", "lamb"):
+for name in ("adamw", "lamb", "by_depth"):
     model = keras.models.load_model(folder / f"{name}.keras")
     model.fit(data["x"], data["y"], batch_size=4, epochs=2, shuffle=False, verbose=0)
     np.savez(folder / f"{name}.npz", *model.get_weights())
@@ -274,7 +347,7 @@ def test_on_jax_the_optimizers_and_the_clock_do_the_same(tmp_path):
     x, y = toy_data()
     np.savez(tmp_path / "data.npz", x=x, y=y)
     expected = {}
-    for name, make in (("adamw", adamw), ("lamb", lamb)):
+    for name, make in (("adamw", adamw), ("lamb", lamb), ("by_depth", by_depth)):
         model = toy(make(0.1, 24, **NUMBERS))
         model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
         model.save(tmp_path / f"{name}.keras")

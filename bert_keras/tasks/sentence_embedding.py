@@ -1,0 +1,105 @@
+"""A vector for each text, and how alike two texts are: the cosine of their vectors."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from bert_keras.errors import InputError
+from bert_keras.metrics.numbers import regression_scores
+from bert_keras.modeling.losses import StepMean
+from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
+from bert_keras.pipelines.encoded_rows import EncodedRows, encode
+from bert_keras.tasks.base import LabelledRows, Task, check_choice
+from bert_keras.tasks.text_classification import TextExample
+
+OBJECTIVES = ("regression", "contrastive")
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceEmbedding(Task):
+    """Sentence vectors, trained on pairs (Reimers & Gurevych 2019).
+
+    Args:
+        objective: "regression": the cosine of a pair is to be its score; "contrastive": each second text is to be found
+            among those of the batch, all pairs being such as belong together.
+        highest_score: the score of two texts that mean the same; scores are divided by it.
+        pooling: "mean" over the real tokens, or "cls".
+        normalize: whether vectors have length 1.
+
+    Raises:
+        InputError: a setting is out of range.
+    """
+
+    objective: str = "regression"
+    highest_score: float = 1.0
+    pooling: str = "mean"
+    normalize: bool = True
+
+    name: ClassVar[str] = "embed"
+    model_class: ClassVar[str] = "BertEmbedder"
+    example_class: ClassVar[type] = TextExample
+
+    def __post_init__(self):
+        check_choice("objective", self.objective, OBJECTIVES)
+        if self.window_overlap is not None:
+            raise InputError("sentence vectors are of whole texts; expected no window_overlap: leave it out")
+
+    @property
+    def main_score(self) -> str:
+        return "spearman"
+
+    @property
+    def fills_batches(self) -> bool:
+        """False where pairs are contrasted: each is to be told from the others of its batch.
+
+        Rows that only fill a batch repeat its first pair, which would then be told from itself, and a batch cut for
+        several replicas has fewer pairs to be told from.
+        """
+        return self.objective != "contrastive"
+
+    def head(self) -> dict:
+        return {"pooling": self.pooling, "normalize": self.normalize}
+
+    def loss(self):
+        of_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
+        return {"embedding": StepMean(of_pairs, "embedding")}
+
+    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
+        return TextExample(text, second_text, None, line)
+
+    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedRows:
+        """Each text is a row of its own; the two of a pair are neighbours."""
+        texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
+        return encode(tokenizer, texts, max_sequence_length=self.max_sequence_length)
+
+    def with_labels(self, rows: EncodedRows, examples: Sequence[TextExample]) -> LabelledRows:
+        if (num_single := sum(example.second_text is None for example in examples)) > 0:
+            raise InputError(
+                f"{num_single} of {len(examples)} examples are single texts; expected pairs to learn from: give each a "
+                "second text"
+            )
+        is_scored = self.objective == "regression"  # others have no labels, and their loss looks at none
+        scores = np.array([example.label if is_scored else 0.0 for example in examples], np.float32)
+        return LabelledRows(rows, np.repeat(scores / self.highest_score, 2), group_size=2)
+
+    def answers(self, rows, outputs, examples) -> list[dict]:
+        vectors = outputs["embedding"]
+        sizes = [1 if example.second_text is None else 2 for example in examples]
+        answers = []
+        for size, end in zip(sizes, np.cumsum(sizes), strict=True):
+            own = vectors[end - size : end]
+            answers.append({"embedding": own[0]} if size == 1 else {"cosine": _cosine(*own.astype(np.float64))})
+        return answers
+
+    def shown(self, answer: Mapping, num_best: int = 1) -> dict:
+        return {name: value.tolist() if name == "embedding" else value for name, value in answer.items()}
+
+    def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
+        truth = np.array([example.label for example in examples]) / self.highest_score
+        return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
+
+
+def _cosine(first: np.ndarray, second: np.ndarray) -> float:
+    return float(first @ second / max(np.linalg.norm(first) * np.linalg.norm(second), 1e-12))

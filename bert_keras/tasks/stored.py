@@ -1,0 +1,76 @@
+"""`task_of`: the task of a checkpoint folder: what is stored of it, or else what its model says."""
+
+import dataclasses
+import os
+
+import keras
+
+from bert_keras.checkpoints.huggingface_folder import stored_task
+from bert_keras.errors import InputError
+from bert_keras.metrics.tag_schemes import scheme_of
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.question_answering import QuestionAnswering
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import TextClassification
+from bert_keras.tasks.token_classification import TokenClassification
+
+_KINDS = {
+    kind.model_class: kind for kind in (TextClassification, TokenClassification, QuestionAnswering, SentenceEmbedding)
+}
+
+
+def task_of(folder: str | os.PathLike, model: keras.Model, **changes) -> Task:
+    """Returns the task of a checkpoint.
+
+    What the model says itself (its labels, its pooling) goes before what is stored. Rows are no longer than it reads.
+
+    Args:
+        folder: the checkpoint.
+        model: the model that was loaded from it.
+        **changes: settings that are to be others; None: as they are.
+
+    Raises:
+        InputError: the model has no head that answers, or a setting is unknown or the model's own.
+    """
+    kind = _KINDS.get(type(model).__name__)
+    if kind is None:
+        raise InputError(
+            f"{folder} holds a {type(model).__name__}, which answers nothing; expected one of {', '.join(_KINDS)}: "
+            "fine-tune it first"
+        )
+    stored, own = _stored(folder, kind), _own(model, kind)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    free = [name for name in _fields(kind) if name not in own]
+    if wrong := [name for name in changes if name not in free]:
+        raise InputError(f"{', '.join(wrong)} cannot be changed here; expected settings among {', '.join(free)}")
+    if kind is TokenClassification and "scheme" not in stored:
+        stored["scheme"] = "none" if scheme_of([own["labels"]]) == "none" else "IOB2"
+    task = kind(**{**stored, **own, **changes})
+    limit = model.encoder.config.max_sequence_length
+    return dataclasses.replace(task, max_sequence_length=min(task.max_sequence_length, limit))
+
+
+def _stored(folder: str | os.PathLike, kind: type[Task]) -> dict:
+    """Returns the stored settings; none if another tool made a model of another kind of it since."""
+    stored = dict(stored_task(folder) or {})
+    if stored.pop("name", None) != kind.name:
+        return {}
+    if unknown := sorted(set(stored) - set(_fields(kind))):
+        raise InputError(
+            f"{folder}/config.json has {', '.join(unknown)} in its task, which this version does not know: update "
+            "bert-keras, or take it out"
+        )
+    return stored
+
+
+def _own(model: keras.Model, kind: type[Task]) -> dict:
+    """Returns the settings that the model says itself."""
+    own = {name: getattr(model, name) for name in ("problem", "pooling", "normalize") if name in _fields(kind)}
+    if "labels" in _fields(kind):
+        names = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
+        own["labels"] = () if own.get("problem") == "regression" else names
+    return own
+
+
+def _fields(kind: type[Task]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]

@@ -1,0 +1,166 @@
+"""A tag for each word: entities, parts of speech."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from bert_keras.errors import InputError
+from bert_keras.metrics import classes
+from bert_keras.metrics.entities import entity_scores
+from bert_keras.metrics.tag_schemes import entities_of
+from bert_keras.pipelines.encoded_rows import EncodedRows, encode, most_context
+from bert_keras.pipelines.row_batches import IGNORED_LABEL
+from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
+from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
+
+SCHEMES = ("IOB2", "none")
+PIECES = ("first", "all")
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenClassification(Task):
+    """A tag for each word (Devlin et al. 2018, 5.3); the first piece of a word answers for it.
+
+    Longer texts are read in windows, and a word's tag is taken from the window in which it has the most context.
+
+    Args:
+        labels: names of the tags.
+        scheme: "IOB2": tags begin with "B-", "I-" or are "O", and make entities; "none": they stand for themselves.
+        labelled_pieces: which pieces of a word are trained: the "first", or "all"; in "IOB2" a "B-" goes on as "I-"
+            then.
+
+    Raises:
+        InputError: a setting is out of range.
+    """
+
+    window_overlap: int | None = 32
+    labels: tuple[str, ...] = ()
+    scheme: str = "none"
+    labelled_pieces: str = "first"
+
+    name: ClassVar[str] = "tag"
+    model_class: ClassVar[str] = "BertTokenClassifier"
+    example_class: ClassVar[type] = TaggedSentence
+    of_pieces: ClassVar[bool] = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", tuple(self.labels))
+        check_choice("scheme", self.scheme, SCHEMES)
+        check_choice("labelled_pieces", self.labelled_pieces, PIECES)
+
+    @property
+    def main_score(self) -> str:
+        return "accuracy" if self.scheme == "none" else "f1"
+
+    def head(self) -> dict:
+        return {"num_classes": len(self.labels), "labels": list(self.labels)}
+
+    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TaggedSentence:
+        """Returns a text as words, which end at white space and at punctuation, as in training from marked texts."""
+        if second_text is not None:
+            raise InputError("words of single texts are tagged, and a second text was given: leave it out")
+        ranges = split_words(text)
+        return TaggedSentence(
+            text=text,
+            words=tuple(text[start:end] for start, end in ranges),
+            starts=tuple(start for start, _ in ranges),
+            ends=tuple(end for _, end in ranges),
+            tags=None,
+            line=line,
+        )
+
+    def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedRows:
+        return encode(
+            tokenizer,
+            [" ".join(sentence.words) for sentence in examples],  # so that no piece belongs to two words
+            max_sequence_length=self.max_sequence_length,
+            window_overlap=self.window_overlap,
+            with_places=True,
+        )
+
+    def with_labels(self, rows: EncodedRows, examples: Sequence[TaggedSentence]) -> LabelledRows:
+        tags = label_ids([tag for sentence in examples for tag in sentence.tags], self.labels)
+        words = _Words.of(rows, examples)
+        labels = np.full(len(rows.token_ids), IGNORED_LABEL, np.int32)
+        if self.labelled_pieces == "all":
+            labels[words.places] = self._within()[tags[words.words]]
+        labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
+        return LabelledRows(rows, piece_labels=labels)
+
+    def answers(self, rows, outputs, examples) -> list[dict]:
+        words = _Words.of(rows, examples)
+        answering = words.is_first & most_context(rows)[words.places]
+        probabilities = softmax(outputs["logits"][words.places[answering]])
+        # a word without pieces (control characters alone) is answered by no piece
+        best = np.full(words.num_words, self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0)
+        probability = np.zeros(words.num_words)
+        best[words.words[answering]] = probabilities.argmax(axis=1)
+        probability[words.words[answering]] = probabilities.max(axis=1)
+        ends = np.cumsum([len(sentence.words) for sentence in examples])
+        return [
+            self._answer(
+                sentence,
+                [self.labels[tag] for tag in best[end - len(sentence.words) : end]],
+                probability[end - len(sentence.words) : end],
+            )
+            for sentence, end in zip(examples, ends, strict=True)
+        ]
+
+    def scores(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
+        truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
+        flat = [label_ids([tag for tags in sentences for tag in tags], self.labels) for sentences in (truth, predicted)]
+        scores = classes.class_scores(*flat, num_classes=len(self.labels))
+        if self.scheme == "none":
+            return scores
+        return {**entity_scores(truth, predicted), "accuracy": scores["accuracy"]}
+
+    def _within(self) -> np.ndarray:
+        """Returns the numbers of the tags that the later pieces of a word learn, by the number of its tag."""
+        later = [f"I{tag[1:]}" if self.scheme == "IOB2" and tag[0] == "B" else tag for tag in self.labels]
+        # a label whose entities are all of one word has no I
+        known = [tag if tag in self.labels else own for tag, own in zip(later, self.labels, strict=True)]
+        return label_ids(known, self.labels)
+
+    def _answer(self, sentence: TaggedSentence, tags: list[str], probabilities: np.ndarray) -> dict:
+        if self.scheme == "none":
+            spans = [(tag, place, place + 1) for place, tag in enumerate(tags)]
+        else:
+            spans = entities_of(tags)
+        found = []
+        for label, first, end in spans:
+            begin, stop = sentence.starts[first], sentence.ends[end - 1]
+            probability = float(probabilities[first:end].mean())
+            text = sentence.text[begin:stop]
+            found.append({"label": label, "text": text, "start": begin, "end": stop, "probability": probability})
+        return {"tags": tags, "words" if self.scheme == "none" else "entities": found}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Words:
+    """Which word each piece belongs to, words being numbered through all sentences.
+
+    Attributes:
+        places: `(K,)` the pieces of words among all P.
+        words: `(K,)` the number of each one's word.
+        is_first: `(K,)` whether it is the first piece of its word.
+        num_words: words of all sentences.
+    """
+
+    places: np.ndarray
+    words: np.ndarray
+    is_first: np.ndarray
+    num_words: int
+
+    @classmethod
+    def of(cls, rows: EncodedRows, examples: Sequence[TaggedSentence]) -> "_Words":
+        lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
+        word_starts = np.cumsum(lengths) - lengths
+        first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
+        places = np.flatnonzero(rows.numbers >= 0)
+        in_all = word_starts[first_words[rows.examples[rows.rows_of_pieces[places]]]] + rows.starts[places]
+        words = np.searchsorted(word_starts, in_all, side="right") - 1
+        firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
+        np.minimum.at(firsts, words, rows.numbers[places])
+        return cls(places, words, rows.numbers[places] == firsts[words], len(lengths))

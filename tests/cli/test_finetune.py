@@ -1,0 +1,316 @@
+"""`finetune` writes a folder that says what it is, prints what it does, and refuses in one sentence what it cannot."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+
+TASKS = ("classify", "tag", "answer", "embed")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_folder_holds_the_model_its_task_and_how_it_came_to_be(task, tuned):
+    out = tuned(task).out
+    config = json.loads((out / "config.json").read_text())
+    assert config["bert_keras"]["task"]["name"] == task
+    names = {path.name for path in out.iterdir()}
+    expected = {"model.safetensors", "vocab.txt", "SHA256SUMS", "README.md", "metrics.json", "training_log.jsonl"}
+    assert expected <= names
+    assert ("confusion_matrix.png" in names) == (task == "classify")
+    assert not [path for path in out.parent.iterdir() if path != out], "nothing else is left beside it"
+
+
+def test_the_labels_are_those_of_the_training_file_in_their_order(tuned):
+    classes, tags = (json.loads((tuned(task).out / "config.json").read_text()) for task in ("classify", "tag"))
+    assert classes["id2label"] == {"0": "cat", "1": "dog"}
+    assert tags["id2label"] == {"0": "O", "1": "B-PET", "2": "I-PET"}
+
+
+def test_the_confusion_matrix_is_a_picture(tuned):
+    assert (tuned("classify").out / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_metrics_and_log_have_every_epoch_and_json_is_the_only_thing_on_standard_output(task, tuned):
+    done = tuned(task)
+    metrics = json.loads((done.out / "metrics.json").read_text())
+    assert json.loads(done.stdout) == {"out": str(done.out), **metrics}
+    assert len(metrics["epochs"]) == 2
+    best = metrics["epochs"][metrics["epoch"] - 1]
+    assert {name: metrics[name] for name in best} == best
+    log = [json.loads(line) for line in (done.out / "training_log.jsonl").read_text().splitlines()]
+    held_out = [{name.removeprefix("held_out_"): value for name, value in line.items()} for line in log]
+    assert [line for line in held_out if line.keys() >= best.keys()] == [
+        {**epoch, "step": line["step"], "seconds": line["seconds"]}
+        for epoch, line in zip(
+            metrics["epochs"], [line for line in held_out if line.keys() >= best.keys()], strict=True
+        )
+    ]
+
+
+def test_the_model_card_has_data_settings_and_scores(tuned):
+    done = tuned("classify")
+    card = (done.out / "README.md").read_text()
+    metrics = json.loads((done.out / "metrics.json").read_text())
+    for line in (
+        "- checkpoint: lively",
+        "- task: classify, single_label",
+        "- train: classify_train.csv (17 examples)",
+        "- dev: classify_dev.csv (9 examples)",
+        "- rows: at most 19 pieces, longer texts cut",
+        "- epochs: 2; the best by accuracy is kept",
+        "- batches: 8 rows a step",
+        "- learning rate: 0.005, 10% warm-up",
+        "- seed: 0",
+        f"## Scores on the held-out examples (epoch {metrics['epoch']} of 2)",
+        f"- accuracy: {metrics['accuracy']:.4g}",
+        f"- loss: {metrics['loss']:.4g}",
+    ):
+        assert line in card.splitlines()
+    assert str(done.train.parent) not in card, "folders of the machine are nobody's business"
+
+
+def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
+    printed = tuned("classify").stderr
+    assert re.search(r"^bert-keras finetune\n  checkpoint     \S+\n  out            \S+\n", printed)
+    assert "\n  labels         2: cat, dog\n" in printed
+    assert "\n  to beat        accuracy 0.5556, of always saying dog\n" in printed
+    assert "\n  rows           at most 19 pieces, longer texts cut\n" in printed
+    assert "\n  batches        8 rows a step\n" in printed
+    scores = r"accuracy \S+, macro_f1 \S+, micro_f1 \S+, matthews \S+, loss \S+"
+    assert len(re.findall(rf"^  step \d: {scores}$", printed, re.MULTILINE)) == 2
+    table = printed[printed.index("  epoch  ") :].splitlines()
+    assert table[0].split() == ["epoch", "accuracy", "macro_f1", "micro_f1", "matthews", "loss"]
+    assert [row.split()[0] for row in table[1:]] == ["1", "2"]
+
+
+def test_windows_share_as_much_of_a_short_row_as_of_a_usual_one(tuned):
+    # a quarter of 19 pieces for tags as 32 of 128, a third for answers as 128 of 384
+    assert "at most 19 pieces, longer texts in windows that share 4\n" in tuned("tag").stderr
+    assert "at most 19 pieces, longer texts in windows that share 6\n" in tuned("answer").stderr
+
+
+def test_transformers_opens_the_folder_and_answers_alike(tuned, capsys):
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    out = tuned("classify").out
+    pipeline = transformers.pipeline("text-classification", model=str(out), tokenizer=str(out))
+    texts = ["the red cat", "every dog ran", "a hat"]
+    theirs = pipeline(texts)
+    ours = bk.Predictor.from_checkpoint(out)(texts)
+    assert [one["label"] for one in theirs] == [one["label"] for one in ours]
+    # measured: 3e-8
+    np.testing.assert_allclose(
+        [one["score"] for one in theirs], [one["probability"] for one in ours], rtol=0, atol=3e-7
+    )
+
+
+def test_the_result_says_the_main_scores_and_which_epoch(workplace, capsys):
+    command = ["finetune", "checkpoint", "out", "--train", "dev.csv", "--dev", "dev.csv", "--batch-size", "4"]
+    options = ["--epochs", "1", "--accumulation-steps", "2", "--weight-decay", "0.1", "--class-weights", "balanced"]
+    assert main([*command, *options, "--keep-last", "--max-sequence-length", "9"]) == 0
+    printed = capsys.readouterr()
+    assert re.fullmatch(
+        r"wrote out: accuracy \S+, macro_f1 \S+, matthews \S+ on 9 held-out examples \(epoch 1 of 1\)\n", printed.out
+    )
+    for line in (
+        "dev            dev.csv (9 examples), which are learned too: their scores flatter",
+        "rows           at most 9 pieces, longer texts cut",
+        "class weights  balanced",
+        "epochs         1; the last is kept",
+        "batches        4 rows a step = 1 replicas x 2 parts x 2",
+        "weight decay   0.1",
+    ):
+        assert f"\n  {line}\n" in printed.err
+    assert json.loads((workplace / "out/config.json").read_text())["bert_keras"]["task"]["class_weights"] == "balanced"
+
+
+def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatch, capsys):
+    import bert_keras.checkpoints.huggingface_folder as folder
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    command = ["finetune", "checkpoint", "out", "--train", "train.csv", "--dev", "dev.csv", "--batch-size", "8"]
+    command += ["--epochs", "2", "--backup-every", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(folder, "write_json", fail)
+        assert main(command) == 2
+    assert "and the training up to step 5 is kept in" in capsys.readouterr().err
+    assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == [".out.training"]
+
+    assert main(command) == 2
+    assert "go on with --resume, or begin anew with --overwrite" in capsys.readouterr().err
+    assert main([*command, "--resume", "--learning-rate", "1e-3"]) == 2
+    last_line = capsys.readouterr().err.strip().split("\n")[-1]
+    assert re.search(r"is of another run \(learning_rate was 3e-05 and is 0\.001\)", last_line)
+    assert not (workplace / "out").exists()
+
+    assert main([*command, "--resume"]) == 0
+    assert "\n  going on from step 5\n" in capsys.readouterr().err
+    assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == ["out"]
+
+
+FAULTS = {
+    "several problems, all told at once": (
+        "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-rate 2",
+        r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
+        r": leave it out; --label-column is for classify or embed, .*; .*warmup_rate is 2\.0, expected a number from 0",
+    ),
+    "a column that is missing": (
+        "checkpoint out --train train.csv --dev dev.csv --text-column words",
+        r"train\.csv, line 1: there is no column 'words'; the columns are 'text', 'label': name",
+    ),
+    "a ragged row": ("checkpoint out --train ragged.csv --dev dev.csv", r"ragged\.csv, line 3: the row has 3 fields"),
+    "a ragged row in dev": (
+        "checkpoint out --train train.csv --dev ragged.csv",
+        r"ragged\.csv, line 3: the row has 3 fields where there are 2 columns; expected the same: quote a field",
+    ),
+    "a label that training never saw": (
+        "checkpoint out --train train.csv --dev odd.csv",
+        r"odd\.csv, line 3: the label 'bird' does not occur in train\.csv, which has 'cat', 'dog'",
+    ),
+    "one class only": (
+        "checkpoint out --train one.csv --dev dev.csv",
+        r"one\.csv: every text has the label 'cat'; expected two labels or more to tell apart",
+    ),
+    "an empty text": (
+        "checkpoint out --train empty_text.csv --dev dev.csv",
+        r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: mend the row",
+    ),
+    "an empty file": ("checkpoint out --train empty.csv --dev dev.csv", r"empty\.csv is empty; expected a line that"),
+    "a file without rows": ("checkpoint out --train header.csv --dev dev.csv", r"header\.csv holds no rows; expected"),
+    "another encoding": (
+        "checkpoint out --train latin.csv --dev dev.csv",
+        r"latin\.csv, line 3: byte 0xe9 at column 6 is not UTF-8: save the text as UTF-8",
+    ),
+    "an answer that is not at its place": (
+        "checkpoint out --task answer --train shifted.json --dev shifted.json",
+        r"shifted\.json, data\[0\]\.paragraphs\[0\]\.qas\[0\], question 'q0': answers\[0\] is 'cat' at character 5, "
+        r"where the context has 'at '; expected the same text, which is at 4",
+    ),
+    "labels and words of different counts": (
+        "checkpoint out --task tag --train words.jsonl --dev words.jsonl",
+        r"words\.jsonl, line 2: there are 2 words and 1 tag; expected one tag a word: correct the record",
+    ),
+    "a format that is told, whatever the ending": (
+        "checkpoint out --task tag --train words.json --dev words.json --format jsonl",
+        r"words\.json, line 2: there are 2 words and 1 tag",
+    ),
+    "a word without a tag": (
+        "checkpoint out --task tag --train words.conll --dev words.conll",
+        r"words\.conll, line 2: the line has 1 column, where line 1 has 2",
+    ),
+    "words as numbers": (
+        "checkpoint out --train train.csv --dev dev.csv --problem regression",
+        r"train\.csv, line 2: the column 'label' holds 'cat'; expected a finite number such as 3\.5: mend the row",
+    ),
+    "a file of tags to be classified": (
+        "checkpoint out --train words.conll --dev dev.csv",
+        r"words\.conll is a file for the task tag, and the task is classify: name another file or task",
+    ),
+    "a table to be tagged": (
+        "checkpoint out --train train.csv --dev dev.csv --task tag",
+        r"train\.csv ends in '\.csv'; expected \.conll",
+    ),
+    "class weights of several labels": (
+        "checkpoint out --train train.csv --dev dev.csv --problem multi_label --class-weights balanced",
+        r"class weights are for single_label, the problem is multi_label: leave them out",
+    ),
+    "windows of sentence vectors": (
+        "checkpoint out --train train.csv --dev dev.csv --task embed --window-overlap 3",
+        r"--window-overlap is for classify or tag or answer, and the task is embed: leave it out",
+    ),
+    "a warm-up longer than the training": (
+        "checkpoint out --train train.csv --dev dev.csv --warmup-rate 2",
+        r"warmup_rate is 2\.0, expected a number from 0 to below 1",
+    ),
+    "rates that fall to nothing": (
+        "checkpoint out --train train.csv --dev dev.csv --layer-decay 0 --weight-decay -1",
+        r"weight_decay is -1\.0, expected .*layer_decay is 0\.0, expected a number above 0",
+    ),
+    "a seed that is too large": (
+        "checkpoint out --train train.csv --dev dev.csv --seed 5000000000",
+        r"seed is 5000000000, expected",
+    ),
+    "more blocks than there are": (
+        "checkpoint out --train train.csv --dev dev.csv --freeze-blocks 99",
+        r"99 blocks are to be frozen; expected at most 2",
+    ),
+    "windows that do not move on": (
+        "checkpoint out --train train.csv --dev dev.csv --window-overlap 17",
+        r"windows of 17 pieces that share 17 leave no room for new ones; expected a smaller window_overlap",
+    ),
+    "rows that hold nothing": (
+        "checkpoint out --train train.csv --dev dev.csv --max-sequence-length 2",
+        r"max_sequence_length is 2; expected 3 or more",
+    ),
+    "a batch that cannot be divided": (
+        "checkpoint out --train train.csv --dev dev.csv --batch-size 8 --accumulation-steps 3",
+        r"a batch of 8 rows cannot be divided among 1 replicas of 3 parts: make it a multiple of 3",
+    ),
+    "an output that holds what is read": (
+        "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
+        r"full/train\.csv is to be read, and would be replaced by full: write to another place",
+    ),
+    "an output that is there": (
+        "checkpoint full --train train.csv --dev dev.csv",
+        r"full exists and is not empty; nothing was written",
+    ),
+    "a checkpoint without a vocabulary": (
+        "bare out --train train.csv --dev dev.csv",
+        r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there",
+    ),
+}
+
+
+@pytest.fixture
+def workplace(tmp_path, checkpoint, task_files, monkeypatch):
+    """A folder with a checkpoint, good files and bad ones."""
+    (tmp_path / "checkpoint").symlink_to(checkpoint)
+    shutil.copytree(checkpoint, tmp_path / "bare")
+    for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
+        (tmp_path / "bare" / name).unlink()
+    for path, name in zip(task_files("classify"), ("train.csv", "dev.csv"), strict=True):
+        shutil.copy(path, tmp_path / name)
+    (tmp_path / "full").mkdir()
+    shutil.copy(tmp_path / "train.csv", tmp_path / "full")
+    for name, content in BAD_FILES.items():
+        (tmp_path / name).write_bytes(content.encode("latin-1"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SHIFTED = {"id": "q0", "question": "every dog", "answers": [{"text": "cat", "answer_start": 5}]}
+BAD_FILES = {
+    "ragged.csv": "text,label\nthe cat,cat\na dog,dog,x\n",
+    "odd.csv": "text,label\nthe cat,cat\na bird,bird\n",
+    "one.csv": "text,label\nthe cat,cat\na cat,cat\n",
+    "empty_text.csv": 'text,label\nthe cat,cat\n" ",dog\n',
+    "empty.csv": "",
+    "header.csv": "text,label\n",
+    "latin.csv": "text,label\nthe cat,cat\na café,dog\n",
+    "shifted.json": json.dumps({"data": [{"paragraphs": [{"context": "the cat sat", "qas": [SHIFTED]}]}]}),
+    "words.jsonl": '{"words": ["the"], "tags": ["O"]}\n{"words": ["a", "cat"], "tags": ["O"]}\n',
+    "words.conll": "the O\ncat\n",
+}
+BAD_FILES["words.json"] = BAD_FILES["words.jsonl"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, capsys):
+    arguments, message = FAULTS[fault]
+    before = sorted(workplace.rglob("*"))
+    assert main(["finetune", *arguments.split()]) == 2
+    printed = capsys.readouterr()
+    last_line = printed.err.strip().split("\n")[-1]
+    assert last_line.startswith("bert-keras finetune: ")
+    assert re.search(message, last_line)
+    assert printed.out == ""
+    assert sorted(workplace.rglob("*")) == before

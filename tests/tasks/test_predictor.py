@@ -1,0 +1,267 @@
+"""A folder answers in the terms of its task: the stored one, or the one that a foreign folder's model says."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import bert_keras as bk
+from bert_keras import modeling
+from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.questions import Question
+from bert_keras.tasks import predictor as predictor_module
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.question_answering import QuestionAnswering
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.stored import task_of
+from bert_keras.tasks.text_classification import TextClassification, TextExample
+from bert_keras.tasks.token_classification import TokenClassification
+from tests.tasks.conftest import SIZES
+
+TASKS = {  # every setting is another one than the default
+    "classify": TextClassification(
+        max_sequence_length=31, window_overlap=3, labels=("bad", "good", "odd"), class_weights="balanced"
+    ),
+    "several": TextClassification(max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")),
+    "number": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),
+    "tag": TokenClassification(
+        max_sequence_length=31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2", labelled_pieces="all"
+    ),
+    "words": TokenClassification(max_sequence_length=31, window_overlap=3, labels=("X", "B")),
+    "answer": QuestionAnswering(
+        max_sequence_length=31,
+        window_overlap=3,
+        max_question_length=11,
+        max_answer_length=7,
+        num_best=3,
+        allows_null=True,
+        null_threshold=-1.5,
+    ),
+    "embed": SentenceEmbedding(
+        max_sequence_length=31, objective="contrastive", highest_score=5.0, pooling="cls", normalize=False
+    ),
+}
+GIVEN = {"answer": [("Where?", "in Berlin, as it were")]}  # texts for the other tasks
+SHAPES = {
+    "vocab_size": SIZES["vocabulary_size"],
+    "num_hidden_layers": SIZES["num_layers"],
+    "num_attention_heads": SIZES["num_heads"],
+    "hidden_size": SIZES["hidden_dim"],
+    "intermediate_size": SIZES["intermediate_dim"],
+    "max_position_embeddings": SIZES["max_sequence_length"],
+}
+
+
+@pytest.fixture(scope="module")
+def saved(save_task):
+    """A function that gives (predictor, folder) of one of `TASKS`, saved once."""
+    done = {}
+
+    def get(name: str):
+        if name not in done:
+            done[name] = save_task(TASKS[name])
+        return done[name]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def foreign(their_tokenizer, minilm, tmp_path_factory):
+    """A function that writes a folder by transformers; its release 5 writes no vocab.txt, so one is laid there."""
+
+    def write(class_name: str, **changes):
+        folder = tmp_path_factory.mktemp(class_name)
+        torch.manual_seed(0)
+        config = transformers.BertConfig(**SHAPES, initializer_range=0.5, **changes)
+        getattr(transformers, class_name)(config).save_pretrained(folder)
+        their_tokenizer.save_pretrained(folder)
+        shutil.copy(minilm / "vocab.txt", folder)
+        return folder
+
+    return write
+
+
+def edit_task(folder, out, change):
+    """Copies a folder with another task in its config."""
+    shutil.copytree(folder, out)
+    values = json.loads((out / "config.json").read_text())
+    change(values["bert_keras"])
+    (out / "config.json").write_text(json.dumps(values))
+    return out
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_comes_back_from_its_folder(name, saved):
+    predictor, _ = saved(name)
+    assert predictor.task == TASKS[name]
+
+
+def test_the_tasks_of_this_file_have_every_setting_changed():
+    for kind in {type(task) for task in TASKS.values()}:
+        tasks = [task for task in TASKS.values() if type(task) is kind]
+        same = {field.name for field in dataclasses.fields(kind) if all(is_default(task, field) for task in tasks)}
+        assert same == ({"window_overlap"} if kind is SentenceEmbedding else set())  # which it must not have
+
+
+def is_default(task, field: dataclasses.Field) -> bool:
+    return getattr(task, field.name) == field.default
+
+
+def test_a_task_comes_back_from_a_converted_folder(saved, tmp_path):
+    predictor, folder = saved("answer")
+    bk.convert(folder, tmp_path / "out")
+    again = Predictor.from_checkpoint(tmp_path / "out")
+    assert again.task == TASKS["answer"]
+    given = [("Where?", "in Berlin, as it were")]
+    np.testing.assert_equal(again(given), predictor(given))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_settings_can_be_changed_but_for_the_model_s_own(name, saved):
+    predictor, folder = saved(name)
+    task = task_of(folder, predictor.model, max_sequence_length=25, window_overlap=None)
+    assert task == dataclasses.replace(TASKS[name], max_sequence_length=25)
+    with pytest.raises(InputError, match="max_length cannot be changed here; expected settings among max_seq"):
+        task_of(folder, predictor.model, max_length=25)
+    for own in {"labels", "problem", "pooling", "normalize"} & set(TASKS[name].settings()):
+        with pytest.raises(InputError, match=f"{own} cannot be changed here"):
+            task_of(folder, predictor.model, **{own: getattr(TASKS[name], own)})
+
+
+def test_changes_reach_the_task_and_rows_are_no_longer_than_the_model_reads(saved):
+    _, folder = saved("classify")
+    predictor = Predictor.from_checkpoint(folder, max_sequence_length=10_000, window_overlap=5)
+    assert (predictor.task.max_sequence_length, predictor.task.window_overlap) == (256, 5)
+
+
+def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
+    wanted = {
+        "classify": TextClassification(labels=("bad", "good", "odd")),
+        "several": TextClassification(problem="multi_label", labels=("b", "a")),
+        "number": TextClassification(problem="regression"),
+        "tag": TokenClassification(labels=("O", "B-X", "I-X"), scheme="IOB2"),
+        "words": TokenClassification(labels=("X", "B")),
+        "answer": QuestionAnswering(max_sequence_length=256),
+        "embed": SentenceEmbedding(pooling="cls", normalize=False),
+    }
+    for name, task in wanted.items():
+        bk.save(model := build(TASKS[name]), None, tmp_path / name)
+        assert task_of(tmp_path / name, model) == task, name
+
+
+def test_a_classifier_of_transformers_answers_with_its_defaults(foreign, predict_from, their_pipeline):
+    folder = foreign("BertForSequenceClassification", num_labels=3)
+    predictor = Predictor.from_checkpoint(folder)
+    assert predictor.task == TextClassification(labels=("LABEL_0", "LABEL_1", "LABEL_2"))
+    [answer], [wanted] = predictor(["a fine film"]), their_pipeline("text-classification", folder)(["a fine film"])
+    assert answer["label"] == wanted["label"]
+    np.testing.assert_allclose(answer["probability"], wanted["score"], rtol=0, atol=5e-6)  # measured: 7.0e-7
+    number = predict_from(foreign("BertForSequenceClassification", num_labels=1))
+    assert number.task == TextClassification(problem="regression")
+    assert set(number(["a fine film"])[0]) == {"value"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [(("O", "B-LOC", "I-LOC"), "IOB2"), (("I-LOC", "B-LOC", "O"), "IOB2"), (("NOUN", "VERB"), "none"), (None, "none")],
+)
+def test_a_tagger_of_transformers_answers_with_its_defaults(labels, scheme, foreign, predict_from, their_pipeline):
+    names = {} if labels is None else {"id2label": dict(enumerate(labels))}
+    folder = foreign("BertForTokenClassification", **names)
+    predictor = predict_from(folder)
+    assert predictor.task == TokenClassification(labels=labels or ("LABEL_0", "LABEL_1"), scheme=scheme)
+    text = "the chief of Berlin met us here"
+    [answer], theirs = predictor([text]), their_pipeline("token-classification", folder, ignore_labels=[])(text)
+    assert answer["tags"] == [one["entity"] for one in theirs]
+
+
+def test_a_question_answerer_of_transformers_answers_with_its_defaults(foreign, predict_from):
+    predictor = predict_from(foreign("BertForQuestionAnswering"))
+    assert predictor.task == QuestionAnswering(max_sequence_length=256)
+    [answer] = predictor([("Where?", "in Berlin, as it were")])
+    assert "in Berlin, as it were"[answer["start"] : answer["end"]] == answer["answer"] != ""
+
+
+@pytest.mark.parametrize("class_name", ["BertModel", "BertForMaskedLM", "BertForPreTraining"])
+def test_a_model_without_a_task_is_refused(class_name, foreign, predict_from):
+    with pytest.raises(
+        InputError, match=r"holds a Bert\w+, which answers nothing; expected one of BertClassifier, .*: fine"
+    ):
+        predict_from(foreign(class_name))
+
+
+def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
+    bk.save(build(TASKS["classify"]), None, tmp_path / "out")
+    with pytest.raises(
+        InputError, match=r"out has no vocabulary; expected vocab\.txt beside the weights: put it there"
+    ):
+        Predictor.from_checkpoint(tmp_path / "out")
+
+
+def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
+    predictor, folder = saved("classify")
+    out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(colour="red"))
+    with pytest.raises(InputError, match=r"out/config\.json has colour in its task, which this version does not know"):
+        task_of(out, predictor.model)
+
+
+@pytest.mark.parametrize("name", ["tag", None])
+def test_the_task_of_another_kind_of_model_is_not_looked_at(name, saved, tmp_path):
+    predictor, folder = saved("classify")
+    out = edit_task(folder, tmp_path / "out", lambda ours: ours.update(task={"name": name, "colour": "red"}))
+    assert task_of(out, predictor.model) == TextClassification(labels=("bad", "good", "odd"))
+
+
+def test_labels_are_those_of_the_model(saved, tmp_path):
+    predictor, folder = saved("classify")
+    out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(labels=["x", "y", "z"]))
+    assert task_of(out, predictor.model).labels == ("bad", "good", "odd")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_texts_and_examples_of_the_task_get_the_same_answers(name, saved):
+    predictor, _ = saved(name)
+    given = GIVEN.get(name, ["a fine film in Berlin"])
+    texts = given[0] if isinstance(given[0], tuple) else (given[0],)
+    [answer], [again] = predictor(given), predictor([predictor.task.example(*texts)])
+    np.testing.assert_equal(again, answer)
+    json.dumps(predictor.task.shown(answer, 2))
+
+
+def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypatch):
+    predictor, _ = saved("classify")
+    texts = [f"{'so ' * (number % 7)}number {number}" for number in range(23)]
+    wanted = predictor(texts)
+    monkeypatch.setattr(predictor_module, "EXAMPLES_A_CHUNK", 5)
+    chunks = list(predictor.stream(map(TextExample, texts)))
+    assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 3]
+    answers = [answer for chunk in chunks for answer in chunk]
+    given, expected = ([answer["probabilities"] for answer in found] for found in (answers, wanted))
+    np.testing.assert_allclose(given, expected, rtol=0, atol=1e-6)  # measured: 1.4e-7
+    assert predictor([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("a text", "one text was given; expected a list of texts: put it in brackets"),
+        ([["a", "b"]], r"an example is \['a', 'b'\]; expected a text, a tuple of two texts, or a TextExample"),
+        ([("a", "b", "c")], r"an example is \('a', 'b', 'c'\); expected a text"),
+        ([("a", None)], r"an example is \('a', None\); expected a text"),
+        ([3], "an example is 3; expected a text"),
+        ([Question("", "a", "b", "", (), False, "")], r"an example is Question\(.*; expected a text"),
+    ],
+)
+def test_what_is_no_example_is_refused(given, message, saved):
+    predictor, _ = saved("classify")
+    with pytest.raises(InputError, match=message):
+        predictor(given)
+
+
+def test_every_task_has_a_model_that_is_there():
+    for task in TASKS.values():
+        assert hasattr(modeling, task.model_class)

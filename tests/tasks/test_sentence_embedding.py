@@ -1,0 +1,199 @@
+"""Sentence vectors and their losses against sentence-transformers, on the packaged all-MiniLM-L6-v2."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from scipy import stats
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import losses
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.losses import StepMean
+from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import TextExample
+
+ULPS = 4.5e-16  # two units in the last place; measured: 0
+TEXTS = [
+    "A naïve café owner in Zürich paid 1,234.56 for 3 coffee-machines!",
+    "unaffable antidisestablishmentarianism",
+    "",
+    "東京は日本の首都です。",
+    "so 😀 happy",
+    "the bar keeper bought machines for making coffee",
+]
+PAIRS = [
+    TextExample(TEXTS[first], TEXTS[second], score) for first, second, score in ((0, 5, 4.5), (1, 3, 0), (4, 2, 1))
+]
+LOSSES = {  # ours, sentence-transformers'
+    "regression": (CosineError, losses.CosineSimilarityLoss),
+    "contrastive": (InBatchContrast, losses.MultipleNegativesRankingLoss),
+}
+
+
+@pytest.fixture(scope="module")
+def predictor(minilm):
+    """The packaged model."""
+    return Predictor.from_checkpoint(minilm)
+
+
+@pytest.fixture(scope="module")
+def theirs(minilm):
+    """sentence-transformers on the same folder."""
+    return SentenceTransformer(str(minilm), device="cpu")
+
+
+def test_vectors_of_texts_are_sentence_transformers(predictor, theirs):
+    assert predictor.task == SentenceEmbedding()
+    vectors = [answer["embedding"] for answer in predictor(TEXTS)]
+    np.testing.assert_allclose(vectors, theirs.encode(TEXTS), rtol=0, atol=2e-6)  # measured: 2.5e-7
+
+
+def test_pairs_get_the_cosine_of_their_vectors(predictor, theirs):
+    pairs = [(TEXTS[0], TEXTS[5]), (TEXTS[1], TEXTS[3])]
+    cosines = [answer["cosine"] for answer in predictor(pairs)]
+    wanted = theirs.similarity_pairwise(*(theirs.encode(list(texts)) for texts in zip(*pairs, strict=True)))
+    np.testing.assert_allclose(cosines, wanted, rtol=0, atol=2e-7)  # measured: 2.9e-8
+
+
+def test_texts_and_pairs_may_come_together(predictor):
+    alone = predictor([TEXTS[1], TEXTS[3]])
+    text, pair, other = predictor([TEXTS[1], (TEXTS[1], TEXTS[3]), TEXTS[3]])
+    np.testing.assert_allclose(text["embedding"], alone[0]["embedding"], rtol=0, atol=6e-7)  # measured: 6.3e-8
+    np.testing.assert_allclose(other["embedding"], alone[1]["embedding"], rtol=0, atol=6e-7)  # measured: 6.3e-8
+    np.testing.assert_allclose(
+        pair["cosine"], text["embedding"] @ other["embedding"], rtol=0, atol=1e-7
+    )  # measured: 1.8e-8
+
+
+def test_scores_are_the_correlations_with_the_truth(predictor):
+    examples = [TextExample(TEXTS[place], TEXTS[-1 - place], place * 1.1) for place in (0, 1, 2, 4, 5)]
+    answers = predictor(examples)
+    task = SentenceEmbedding(highest_score=5.0)
+    scores = task.scores(answers, examples)
+    cosines, truth = [answer["cosine"] for answer in answers], [example.label / 5 for example in examples]
+    np.testing.assert_allclose(scores["pearson"], stats.pearsonr(truth, cosines).statistic, rtol=ULPS)
+    np.testing.assert_allclose(scores["spearman"], stats.spearmanr(truth, cosines).statistic, rtol=ULPS)
+    np.testing.assert_allclose(scores["rmse"], np.sqrt(np.mean(np.square(np.subtract(truth, cosines)))), rtol=ULPS)
+    assert task.main_score == "spearman"
+
+
+def test_the_two_texts_of_a_pair_stay_neighbours_with_their_score(tokenizer):
+    words = [f"word {'very ' * number}one" for number in range(23)]
+    examples = [TextExample(word, f"{word} two", number / 2) for number, word in enumerate(words)]
+    task = SentenceEmbedding(highest_score=2.0)
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    assert labelled.num_batches(4) == 6
+    seen = []
+    for features, scores in labelled.batches(4, shuffle=True, seed=3):
+        texts = tokenizer.detokenize(features["token_ids"]).numpy().astype(str)
+        for first, second, score, again in zip(texts[::2], texts[1::2], scores[::2], scores[1::2], strict=True):
+            assert second == f"{first} two"
+            assert score == again == np.float32(words.index(first) / 4)
+            seen.append(first)
+    assert sorted(seen) == sorted(words)
+    assert seen != words
+
+
+def vectors_of_pairs(num_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, 2, (2 * num_pairs, 13)).astype("float32"), rng.random(num_pairs).astype("float32")
+
+
+@pytest.mark.parametrize("num_pairs", [1, 2, 9])
+@pytest.mark.parametrize("objective", LOSSES)
+def test_loss_and_gradient_are_sentence_transformers(objective, num_pairs):
+    ours, wanted = LOSSES[objective]
+    vectors, scores = vectors_of_pairs(num_pairs, seed=num_pairs)
+    given = tf.Variable(vectors)
+    with tf.GradientTape() as tape:
+        loss = StepMean(ours(), "embedding")(np.repeat(scores, 2), given)
+    pair = [torch.tensor(part, requires_grad=True) for part in (vectors[::2], vectors[1::2])]
+    their_loss = wanted(None).compute_loss_from_embeddings(pair, torch.tensor(scores))
+    their_loss.backward()
+    np.testing.assert_allclose(loss, their_loss.item(), rtol=0, atol=2e-6)  # of losses up to 15; measured: 4.8e-7
+    gradient = np.stack([part.grad.numpy() for part in pair], axis=1).reshape(vectors.shape)
+    np.testing.assert_allclose(tape.gradient(loss, given), gradient, rtol=0, atol=2e-6)  # measured: 2.4e-7
+
+
+@pytest.mark.parametrize("loss", [CosineError(name="mine"), InBatchContrast()], ids=["regression", "contrastive"])
+def test_losses_come_back_from_their_configs(loss):
+    vectors, scores = vectors_of_pairs(4, seed=5)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    assert (type(again), again.name) == (type(loss), loss.name)
+    values = loss(np.repeat(scores, 2), vectors)
+    assert values.shape == (8,)
+    np.testing.assert_array_equal(again(np.repeat(scores, 2), vectors), values)
+
+
+@pytest.mark.parametrize("objective", LOSSES)
+def test_vectors_of_nothing_have_a_finite_loss_and_gradient(objective):
+    given = tf.Variable(np.zeros((6, 5), "float32"))
+    with tf.GradientTape() as tape:
+        loss = StepMean(LOSSES[objective][0](), "embedding")(np.ones(6, "float32"), given)
+    assert np.isfinite(loss)
+    assert np.isfinite(tape.gradient(loss, given)).all()
+
+
+@pytest.mark.parametrize("objective", LOSSES)
+def test_a_task_trains_with_the_loss_of_its_objective(objective, build, tokenizer):
+    task = SentenceEmbedding(objective=objective, highest_score=5.0)
+    model = build(task)
+    model.compile("sgd", task.loss())
+    labelled = task.with_labels(task.encode(tokenizer, PAIRS), PAIRS)
+    [[*batch]] = labelled.batches(len(PAIRS))
+    loss = model.test_on_batch(*batch, return_dict=True)["loss"]
+    vectors = torch.tensor(model(batch[0], training=False)["embedding"].numpy())
+    scores = torch.tensor([example.label / 5 for example in PAIRS])
+    wanted = LOSSES[objective][1](None).compute_loss_from_embeddings([vectors[::2], vectors[1::2]], scores)
+    np.testing.assert_allclose(loss, wanted, rtol=0, atol=2e-6)  # measured: 3.6e-7
+
+
+def test_pairs_that_are_contrasted_need_no_scores(tokenizer):
+    examples = [TextExample("a", "b"), TextExample("c", "d")]
+    task = SentenceEmbedding(objective="contrastive")
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    assert (labelled.group_size, labelled.labels.shape) == (2, (4,))
+
+
+def test_batches_are_filled_but_where_pairs_are_contrasted():
+    """A pair that only fills a batch has weight 0, but the others would be told from it."""
+    assert SentenceEmbedding().fills_batches
+    assert not SentenceEmbedding(objective="contrastive").fills_batches
+    vectors, _ = vectors_of_pairs(3, seed=6)
+    filled = np.concatenate([vectors, vectors[:2], vectors[:2]])
+    weights = np.repeat(np.float32([1, 0]), [6, 4])
+    for objective, is_same in (("regression", True), ("contrastive", False)):
+        loss = StepMean(LOSSES[objective][0](), "embedding")
+        difference = abs(loss(np.ones(6), vectors) - loss(np.ones(10), filled, weights))
+        assert (difference < 6e-7) == is_same  # measured: 6e-8 and 0.37
+
+
+def test_single_texts_are_refused_in_training(tokenizer):
+    task, examples = SentenceEmbedding(), [PAIRS[0], TextExample("alone", None, 1.0)]
+    with pytest.raises(InputError, match="1 of 2 examples are single texts; expected pairs to learn from: give each"):
+        task.with_labels(task.encode(tokenizer, examples), examples)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objective": "triplets"}, "objective is 'triplets'; expected one of regression, contrastive"),
+        ({"window_overlap": 3}, "sentence vectors are of whole texts; expected no window_overlap: leave it out"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        SentenceEmbedding(**settings)
+
+
+def test_what_is_shown_is_json(predictor):
+    text, pair = predictor([TEXTS[0], (TEXTS[0], TEXTS[5])])
+    shown = json.loads(json.dumps(predictor.task.shown(text)))
+    assert shown == {"embedding": text["embedding"].tolist()}
+    assert json.loads(json.dumps(predictor.task.shown(pair))) == pair

@@ -1,0 +1,256 @@
+"""Answers and training of classifiers against transformers, scikit-learn and torch."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics
+from sklearn.utils import class_weight
+
+from bert_keras.errors import InputError
+from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.text_classification import TextClassification, TextExample
+
+TOLERANCE = 2e-6  # of probabilities; measured: 3.9e-7
+LABELS = ("angry", "calm", "glad", "sad")
+TEXTS = [
+    "A naïve café owner in Zürich paid 1,234.56 for 3 coffee-machines!",
+    "unaffable antidisestablishmentarianism",
+    "",
+    " Tabs\tand\nnew lines — and “quotes”. ",
+    "東京は日本の首都です。",
+    "so 😀 happy 👨‍👩‍👧",
+    "cafe\u0301 \x07 \u200b",
+    "word " * 70,
+]
+LONG = " ".join(f"number {place} is followed by another one," for place in range(20))
+
+
+@pytest.fixture(scope="module")
+def single(save_task):
+    """A classifier of one label each: (predictor, folder)."""
+    return save_task(TextClassification(labels=LABELS))
+
+
+@pytest.fixture(scope="module")
+def several(save_task):
+    """A classifier of several labels."""
+    return save_task(TextClassification(problem="multi_label", labels=LABELS))
+
+
+@pytest.fixture(scope="module")
+def number(save_task):
+    """A regression."""
+    return save_task(TextClassification(problem="regression"))
+
+
+def given(pairs):
+    """Returns texts, or pairs of them, for us and for transformers."""
+    if not pairs:
+        return TEXTS, TEXTS
+    # a second text of "" is none at all for transformers; for us it is an empty one, as " " is for both
+    couples = [(TEXTS[0], TEXTS[3]), (TEXTS[4], TEXTS[1]), ("", TEXTS[5]), (TEXTS[6], " ")]
+    return couples, [{"text": first, "text_pair": second} for first, second in couples]
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
+def test_classes_are_those_of_transformers(pairs, single, their_pipeline):
+    predictor, folder = single
+    ours, theirs = given(pairs)
+    answers = predictor(ours)
+    wanted = their_pipeline("text-classification", folder)(theirs, top_k=None)
+    assert len({answer["label"] for answer in answers}) > 1
+    for answer, ranked in zip(answers, wanted, strict=True):
+        assert answer["label"] == ranked[0]["label"]
+        probabilities = {one["label"]: one["score"] for one in ranked}
+        np.testing.assert_allclose(
+            answer["probabilities"], [probabilities[name] for name in LABELS], rtol=0, atol=TOLERANCE
+        )
+        assert answer["probability"] == answer["probabilities"].max()
+        best = predictor.task.shown(answer, 3)["best"]
+        assert [one["label"] for one in best] == [one["label"] for one in ranked[:3]]
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
+def test_sets_of_labels_are_those_of_transformers(pairs, several, their_pipeline):
+    predictor, folder = several
+    ours, theirs = given(pairs)
+    answers = predictor(ours)
+    wanted = their_pipeline("text-classification", folder, function_to_apply="sigmoid")(theirs, top_k=None)
+    for answer, ranked in zip(answers, wanted, strict=True):
+        probabilities = {one["label"]: one["score"] for one in ranked}
+        assert answer["labels"] == [name for name in LABELS if probabilities[name] >= 0.5]
+        np.testing.assert_allclose(
+            answer["probabilities"], [probabilities[name] for name in LABELS], rtol=0, atol=TOLERANCE
+        )
+    assert len({len(answer["labels"]) for answer in answers}) > 1
+
+
+def test_numbers_are_those_of_transformers(number, their_pipeline):
+    predictor, folder = number
+    wanted = their_pipeline("text-classification", folder)(TEXTS, function_to_apply="none")
+    values = [answer["value"] for answer in predictor(TEXTS)]
+    np.testing.assert_allclose(values, [one["score"] for one in wanted], rtol=0, atol=1e-5)  # measured: 1.4e-6
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
+def test_a_text_in_windows_is_answered_by_the_mean_of_their_logits(pairs, single, their_tokenizer, their_model):
+    predictor, folder = single
+    windows = dataclasses.replace(predictor.task, max_sequence_length=40, window_overlap=9)
+    [answer] = Predictor(predictor.model, predictor.tokenizer, windows)([(TEXTS[0], LONG) if pairs else LONG])
+    cut = their_tokenizer(
+        *([TEXTS[0], LONG] if pairs else [LONG]),
+        max_length=40,
+        stride=9,
+        truncation="only_second" if pairs else True,
+        return_overflowing_tokens=True,
+        padding=True,
+    )
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    logits = their_model(folder, "BertForSequenceClassification")(**{name: cut[name] for name in names})["logits"]
+    assert len(logits) > 4
+    wanted = torch.tensor(logits).double().mean(dim=0).softmax(dim=0)
+    np.testing.assert_allclose(answer["probabilities"], wanted, rtol=0, atol=TOLERANCE)
+
+
+def examples_of_lengths():
+    """Returns texts of one window to six, and of several labels."""
+    texts = [" ".join(LONG.split()[: 6 * place]) for place in range(1, 24, 3)]
+    return [TextExample(text, None, LABELS[place % 3 % 2 + place % 2 * 2]) for place, text in enumerate(texts)]
+
+
+def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
+    task = TextClassification(labels=LABELS, max_sequence_length=24, window_overlap=5)
+    examples = examples_of_lengths()
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    assert np.bincount(labelled.rows.examples).tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
+    np.testing.assert_allclose(np.bincount(labelled.rows.examples, labelled.weights), 1, rtol=4e-7)  # measured: 4.5e-8
+    assert [LABELS[label] for label in labelled.labels] == [examples[place].label for place in labelled.rows.examples]
+
+
+def test_texts_of_one_row_have_no_weights(tokenizer):
+    task = TextClassification(labels=LABELS)
+    examples = examples_of_lengths()
+    assert task.with_labels(task.encode(tokenizer, examples), examples).weights is None
+
+
+def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(build, tokenizer):
+    task = TextClassification(labels=LABELS, class_weights="balanced")
+    examples = examples_of_lengths()
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    names = [example.label for example in examples]
+    weights = class_weight.compute_class_weight("balanced", classes=np.array(LABELS), y=names)
+    assert len(set(weights)) > 2
+    np.testing.assert_allclose(labelled.weights, weights[labelled.labels], rtol=2e-7)  # measured: 3.0e-8
+
+    model = build(task)
+    model.compile("sgd", task.loss())
+    [[*batch]] = labelled.batches(len(examples))
+    loss = model.test_on_batch(*batch, return_dict=True)["loss"]
+    logits = RowRunner(model, of_pieces=False)(labelled.rows)["logits"]
+    of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
+    wanted = of_torch(torch.tensor(logits), torch.tensor(labelled.labels).long())
+    np.testing.assert_allclose(loss, wanted, rtol=7e-7)  # measured: 7.8e-8
+
+
+def test_balanced_texts_in_windows_weigh_their_class_s_share(tokenizer):
+    task = TextClassification(labels=LABELS, class_weights="balanced", max_sequence_length=24, window_overlap=5)
+    examples = examples_of_lengths()
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    names = [example.label for example in examples]
+    wanted = class_weight.compute_sample_weight("balanced", names)
+    given = np.bincount(labelled.rows.examples, labelled.weights)
+    np.testing.assert_allclose(given, wanted, rtol=4e-7)  # measured: 4.5e-8
+
+
+def test_labels_of_several_and_numbers_are_as_the_losses_want_them(tokenizer):
+    examples = [TextExample("a", None, ["sad", "calm"]), TextExample("b", None, [])]
+    task = TextClassification(problem="multi_label", labels=LABELS)
+    assert task.with_labels(task.encode(tokenizer, examples), examples).labels.tolist() == [[0, 1, 0, 1], [0] * 4]
+    numbers = [TextExample("a", None, 2.5), TextExample("b", None, -1.0)]
+    task = TextClassification(problem="regression")
+    assert task.with_labels(task.encode(tokenizer, numbers), numbers).labels.tolist() == [2.5, -1.0]
+
+
+def test_scores_are_scikit_learn_s(single, several, number):
+    rng = np.random.default_rng(3)
+    truth = rng.integers(4, size=len(TEXTS))
+    predictor, _ = single
+    answers = predictor(TEXTS)
+    examples = [TextExample(text, None, LABELS[label]) for text, label in zip(TEXTS, truth, strict=True)]
+    scores = predictor.task.scores(answers, examples)
+    given = [answer["label"] for answer in answers]
+    wanted = [example.label for example in examples]
+    assert scores["accuracy"] == metrics.accuracy_score(wanted, given)
+    probabilities = np.stack([answer["probabilities"] for answer in answers])
+    loss = metrics.log_loss(truth, probabilities, labels=range(4))
+    np.testing.assert_allclose(scores["loss"], loss, rtol=4e-16)  # two units in the last place; measured: 0
+    matrix = predictor.task.confusion(answers, examples)
+    np.testing.assert_array_equal(matrix, metrics.confusion_matrix(wanted, given, labels=LABELS))
+
+    predictor, _ = several
+    sets = rng.integers(2, size=(len(TEXTS), 4))
+    examples = [
+        TextExample(text, None, [name for name, has in zip(LABELS, row, strict=True) if has])
+        for text, row in zip(TEXTS, sets, strict=True)
+    ]
+    answers = predictor(TEXTS)
+    given = [[name in answer["labels"] for name in LABELS] for answer in answers]
+    assert predictor.task.scores(answers, examples)["micro_f1"] == metrics.f1_score(sets, given, average="micro")
+
+    predictor, _ = number
+    values = rng.normal(size=len(TEXTS)).astype("float32")
+    answers = predictor(TEXTS)
+    examples = [TextExample(text, None, value) for text, value in zip(TEXTS, values, strict=True)]
+    wanted = np.corrcoef(values, [answer["value"] for answer in answers])[0, 1]
+    pearson = predictor.task.scores(answers, examples)["pearson"]
+    np.testing.assert_allclose(pearson, wanted, rtol=7e-15)  # measured: 7.4e-16
+
+
+def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(single, several, number):
+    predictor, _ = single
+    answer = predictor(TEXTS)[0]
+    assert json.loads(json.dumps(predictor.task.shown(answer))) == {
+        "label": answer["label"],
+        "probability": answer["probability"],
+    }
+    best = json.loads(json.dumps(predictor.task.shown(answer, 9)))["best"]
+    assert [one["probability"] for one in best] == sorted(answer["probabilities"], reverse=True)
+    predictor, _ = several
+    for answer in predictor(TEXTS):
+        shown = json.loads(json.dumps(predictor.task.shown(answer)))
+        assert {one["label"] for one in shown["best"]} >= set(answer["labels"])
+        assert len(shown["best"]) == max(1, len(answer["labels"]))
+    predictor, _ = number
+    assert list(json.loads(json.dumps(predictor.task.shown(predictor(TEXTS)[0])))) == ["value"]
+
+
+def test_single_texts_among_pairs_are_refused(single):
+    predictor, _ = single
+    with pytest.raises(InputError, match="1 of 3 examples are single texts, and the others are pairs; expected one"):
+        predictor([("a", "b"), "c", ("d", "e")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"problem": "ranking"}, "problem is 'ranking'; expected one of single_label, multi_label, regression"),
+        ({"class_weights": "none"}, "class_weights is 'none'; expected one of equal, balanced"),
+        ({"class_weights": "balanced", "problem": "multi_label"}, "class weights are for single_label, .* leave them"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        TextClassification(**settings)
+
+
+@pytest.mark.parametrize(("problem", "label"), [("single_label", "mad"), ("multi_label", ["sad", "mad"])])
+def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenizer):
+    task, examples = TextClassification(problem=problem, labels=LABELS), [TextExample("a", None, label)]
+    with pytest.raises(
+        InputError, match="the label 'mad' is none of the task's, which are angry, calm, glad, sad: correct one"
+    ):
+        task.with_labels(task.encode(tokenizer, examples), examples)

@@ -1,0 +1,301 @@
+"""Tags of words: training labels against transformers' recipe, answers against its pipeline, places in the text."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from seqeval import metrics as seqeval
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
+from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.token_classification import TokenClassification
+from tests.tasks.google_windows import window_of_most_context, windows_of
+
+TAGS = ("O", "B-LOC", "B-PER", "I-LOC", "I-PER", "B-ONCE")
+TOLERANCE = 2e-6  # of probabilities; measured: 5.2e-7
+WORDS = (
+    *("the", "Berlin", "antidisestablishmentarianism", "unaffable,", "U.S.A.", "Zürich", "cafe\u0301", "東京", "3.5"),
+    *("😀", "👨‍👩‍👧", "New York", "a\tb c", "\u0301x", "ﬁne", "Straße", "İstanbul"),
+    *("\x07", "\u200b", "\u0301", "\ufeff"),  # these have no pieces
+)
+RAW = {
+    "plain": "Angela Merkel met the unaffable U.N. chief in New York, Berlin.",
+    "accents": "José Ñandú lives in Zürich; Ærøskøbing is far",
+    "combining": "Jose\u0301 N\u0303andu\u0301 dined, cafe\u0301 au lait",
+    "emoji": "😀 Berlin 👨‍👩‍👧 is 🇩🇪 fine 👍🏽!",
+    "chinese": "東京は日本の首都です。 I live in北京now",
+    "tabs": "\tBerlin\t\tand\nParis \u00a0 are\r\nfar\x07 away \u200b here",
+    "controls": "Ber\x07lin \u200bParis\u200b \ufeffRome",
+}
+
+
+def sentence(words, tags=None):
+    """Returns words with a space between."""
+    return TaggedSentence.of_words([str(word) for word in words], tags, 1)
+
+
+def random_sentences(num_sentences: int, max_words: int, seed: int) -> list[TaggedSentence]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, max_words, num_sentences)
+    return [sentence(rng.choice(WORDS, length), tuple(rng.choice(TAGS, length).tolist())) for length in lengths]
+
+
+@pytest.fixture(scope="module")
+def entities(save_task):
+    """A tagger of entities: (predictor, folder)."""
+    return save_task(TokenClassification(labels=TAGS, scheme="IOB2"))
+
+
+@pytest.fixture(scope="module")
+def parts(save_task):
+    """A tagger of parts of speech."""
+    return save_task(TokenClassification(labels=("ADJ", "NOUN", "VERB"), window_overlap=7))
+
+
+def recipe(their_tokenizer, example, pieces: str) -> list[int]:
+    """transformers' run_ner.py: the labels of a whole sentence."""
+    later = [tag.replace("B-", "I-") for tag in TAGS]
+    later = [TAGS.index(tag) if tag in TAGS else own for own, tag in enumerate(later)]
+    labels, before = [], None
+    for word in their_tokenizer(list(example.words), is_split_into_words=True).word_ids():
+        if word is None:
+            labels.append(-100)
+        elif word != before:
+            labels.append(TAGS.index(example.tags[word]))
+        else:
+            labels.append(later[TAGS.index(example.tags[word])] if pieces == "all" else -100)
+        before = word
+    return labels
+
+
+def windows_of_recipe(their_tokenizer, example, pieces: str, length: int, overlap: int) -> list:
+    """Returns (ids, labels) of each window.
+
+    Where a window begins within a word, run_ner.py labels the first piece that it sees there, as if it were the word's
+    first; ours is a later piece there too, since only the first one answers.
+    """
+    options = {"max_length": length, "stride": overlap, "truncation": True, "return_overflowing_tokens": True}
+    windows = their_tokenizer([list(example.words)], is_split_into_words=True, **options)["input_ids"]
+    labels = recipe(their_tokenizer, example, pieces)[1:-1]
+    step = length - 2 - overlap
+    cut = [labels[number * step : number * step + len(ids) - 2] for number, ids in enumerate(windows)]
+    return [(ids, [-100, *own, -100]) for ids, own in zip(windows, cut, strict=True)]
+
+
+@pytest.mark.parametrize("pieces", ["first", "all"])
+@pytest.mark.parametrize(("length", "overlap"), [(128, 32), (23, 5), (16, 0)])
+def test_labels_of_pieces_are_those_of_transformers_recipe(length, overlap, pieces, tokenizer, their_tokenizer):
+    examples = random_sentences(40, 30, seed=1)
+    lengths = {"max_sequence_length": length, "window_overlap": overlap}
+    task = TokenClassification(labels=TAGS, scheme="IOB2", labelled_pieces=pieces, **lengths)
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    theirs = [windows_of_recipe(their_tokenizer, example, pieces, length, overlap) for example in examples]
+    wanted = [window for windows in theirs for window in windows]
+    splits = labelled.rows.row_splits[1:-1]
+    ids, labels = np.split(labelled.rows.token_ids, splits), np.split(labelled.piece_labels, splits)
+    assert [(one.tolist(), other.tolist()) for one, other in zip(ids, labels, strict=True)] == wanted
+    assert len(wanted) > 40 if length < 128 else len(wanted) == 40
+
+
+def test_tags_of_no_scheme_stay_as_they_are_on_later_pieces(tokenizer):
+    task = TokenClassification(labels=("A-B-x", "B-x", "I-x"), labelled_pieces="all")
+    examples = [sentence(["unaffable", "unaffable"], ("B-x", "A-B-x"))]
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    assert labelled.piece_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
+
+
+def test_bare_letters_of_iob2_go_on_too(tokenizer):
+    task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_pieces="all")
+    examples = [sentence(["unaffable"], ("B",))]
+    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    assert labelled.piece_labels.tolist() == [-100, 1, 2, 2, -100]
+
+
+def space_separated(num_texts: int) -> list[str]:
+    """Returns texts whose words are the same for transformers, which tells them by the lengths of their pieces."""
+    rng = np.random.default_rng(2)
+    words = "the Berlin antidisestablishmentarianism unaffable chief 3 New York naively Zurich met Merkel".split()
+    return [" ".join(rng.choice(words, length)) for length in rng.integers(1, 25, num_texts)]
+
+
+def test_entities_are_those_of_transformers_pipeline(entities, their_pipeline):
+    """Also of wrong sequences: for both, an I after O or after another label begins an entity."""
+    predictor, folder = entities
+    texts = space_separated(40)
+    answers = predictor(texts)
+    wanted = their_pipeline("token-classification", folder, aggregation_strategy="first")(texts)
+    num_wrong = 0
+    for answer, theirs in zip(answers, wanted, strict=True):
+        ours = [(one["label"], one["start"], one["end"]) for one in answer["entities"]]
+        assert ours == [(one["entity_group"], one["start"], one["end"]) for one in theirs]
+        probabilities = [one["probability"] for one in answer["entities"]]
+        np.testing.assert_allclose(probabilities, [one["score"] for one in theirs], rtol=0, atol=TOLERANCE)
+        pairs = zip(["O", *answer["tags"]], answer["tags"], strict=False)
+        num_wrong += sum(tag[0] == "I" and before[1:] != tag[1:] for before, tag in pairs)
+    assert num_wrong > 10
+    assert len({one["label"] for answer in answers for one in answer["entities"]}) == 3
+
+
+def test_words_of_no_scheme_are_those_of_transformers_pipeline(parts, their_pipeline):
+    predictor, folder = parts
+    texts = space_separated(10)
+    wanted = their_pipeline("token-classification", folder, aggregation_strategy="none")(texts)
+    for text, answer, theirs in zip(texts, predictor(texts), wanted, strict=True):
+        first = [one for one in theirs if not one["word"].startswith("##")]
+        assert answer["tags"] == [one["entity"] for one in first]
+        assert [one["label"] for one in answer["words"]] == answer["tags"]
+        assert [one["start"] for one in answer["words"]] == [one["start"] for one in first]
+        assert [one["text"] for one in answer["words"]] == text.split()
+
+
+@pytest.mark.parametrize("case", RAW)
+def test_every_entity_is_what_stands_at_its_place_in_a_raw_text(case, entities, parts):
+    for predictor, kind in ((entities[0], "entities"), (parts[0], "words")):
+        [answer] = predictor([RAW[case]])
+        assert answer[kind]
+        for one in answer[kind]:
+            assert RAW[case][one["start"] : one["end"]] == one["text"]
+        json.dumps(predictor.task.shown(answer))
+    words = "".join(one["text"] for one in answer["words"])
+    # nothing is left out but white space, and a zero-width space that stands alone
+    assert "".join(words.split()) == "".join(RAW[case].replace(" \u200b ", "").split())
+
+
+def test_marks_belong_to_the_words_that_they_stand_on(parts):
+    [answer] = parts[0](["Jose\u0301 cafe\u0301"])
+    assert [one["text"] for one in answer["words"]] == ["Jose\u0301", "cafe\u0301"]
+
+
+def conllu(text: str, *ranges: tuple[int, int]) -> TaggedSentence:
+    """Returns words at places of a text, which may touch, leave gaps, or be the same."""
+    return TaggedSentence.of_ranges(text, ranges, None, 3)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        conllu("vámonos al mar!", (0, 4), (4, 7), (8, 10), (8, 10), (11, 14), (14, 15)),
+        conllu("du\tcafe\u0301 😀。", (0, 2), (0, 2), (3, 8), (9, 10), (10, 11)),
+        conllu("東京は\u200b日本", (0, 2), (2, 3), (4, 6)),
+        conllu("10 000 km", (0, 6), (7, 9)),
+    ],
+    ids=["multiword tokens", "marks and emoji", "no spaces", "a space within a word"],
+)
+def test_every_entity_is_what_stands_between_its_words(example, entities, parts):
+    [answer] = entities[0]([example])
+    assert len(answer["tags"]) == len(example.words)
+    for one in answer["entities"]:
+        assert example.text[one["start"] : one["end"]] == one["text"]
+    [answer] = parts[0]([example])
+    assert [one["text"] for one in answer["words"]] == list(example.words)
+    assert [(one["start"], one["end"]) for one in answer["words"]] == list(
+        zip(example.starts, example.ends, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def by_itself(save_task):
+    """A function that gives a tagger of rows of some length whose model looks at nothing but each token itself."""
+    predictor, _ = save_task(TokenClassification(labels=TAGS, scheme="IOB2"))
+    for weight in predictor.model.weights:
+        if "/attention/projection/" in weight.path or "/position/" in weight.path:
+            weight.assign(np.zeros(weight.shape))
+
+    def make(**settings):
+        return Predictor(predictor.model, predictor.tokenizer, dataclasses.replace(predictor.task, **settings))
+
+    return make
+
+
+@pytest.mark.parametrize(("length", "overlap"), [(5, 1), (13, 4), (13, 10), (29, 0)])
+def test_windows_give_the_tags_of_one_long_row_where_the_model_sees_single_tokens(length, overlap, by_itself):
+    examples = random_sentences(20, 60, seed=4)
+    wanted = by_itself(max_sequence_length=256).answers(examples)
+    answers = by_itself(max_sequence_length=length, window_overlap=overlap).answers(examples)
+    for answer, expected, example in zip(answers, wanted, examples, strict=True):
+        assert answer["tags"] == expected["tags"]
+        assert len(answer["tags"]) == len(example.words)
+        places = [(one["label"], one["start"], one["end"]) for one in answer["entities"]]
+        assert places == [(one["label"], one["start"], one["end"]) for one in expected["entities"]]
+        given, long = ([one["probability"] for one in found["entities"]] for found in (answer, expected))
+        np.testing.assert_allclose(given, long, rtol=0, atol=1e-6)  # measured: 1.0e-7
+
+
+def test_each_word_is_answered_by_its_first_piece_where_that_has_most_context(entities):
+    predictor, _ = entities
+    examples = random_sentences(6, 60, seed=5)
+    task = dataclasses.replace(predictor.task, max_sequence_length=17, window_overlap=9)
+    rows = task.encode(predictor.tokenizer, examples)
+    logits = RowRunner(predictor.model, of_pieces=True)(rows)["logits"]
+    num_windows = 0
+    answers = task.answers(rows, {"logits": logits}, examples)
+    for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
+        windows = windows_of(rows, number)
+        num_windows += len(windows)
+        firsts = predictor.tokenizer.tokenize([*example.words, "end"]).row_lengths().numpy().cumsum()
+        firsts = [0, *firsts[:-1]]
+        for word, first in enumerate(firsts[:-1]):
+            if firsts[word + 1] == first:
+                assert answer["tags"][word] == "O"  # a word without pieces
+                continue
+            best = window_of_most_context([(pieces.start, pieces.stop) for _, pieces in windows], first)
+            row, pieces = windows[best]
+            place = rows.row_splits[row] + 1 + first - pieces.start
+            assert answer["tags"][word] == TAGS[logits[place].argmax()]
+    assert num_windows > 24
+
+
+def test_a_word_without_pieces_has_the_first_tag_where_there_is_no_o_and_no_probability(parts):
+    [answer] = parts[0].answers([sentence(["a", "\x07", "b"])])
+    assert answer["tags"][1] == "ADJ"
+    assert [one["probability"] > 0 for one in answer["words"]] == [True, False, True]
+
+
+@pytest.mark.parametrize("text", ["", " \t", "\x07\u200b"])
+def test_a_text_without_words_has_no_tags(text, entities):
+    answers = entities[0]([text, "Berlin", text])
+    assert [len(answer["tags"]) for answer in answers] == [0, 1, 0]
+    assert entities[0]([text]) == [{"tags": [], "entities": []}]
+
+
+def test_scores_are_seqeval_s():
+    task = TokenClassification(labels=TAGS, scheme="IOB2")
+    truth, predicted = random_sentences(30, 20, seed=6), random_sentences(30, 20, seed=6)
+    rng = np.random.default_rng(7)
+    predicted = [
+        [tag if rng.random() < 0.7 else str(rng.choice(TAGS)) for tag in example.tags] for example in predicted
+    ]
+    scores = task.scores([{"tags": tags} for tags in predicted], truth)
+    wanted = [list(example.tags) for example in truth]
+    assert scores["f1"] == pytest.approx(seqeval.f1_score(wanted, predicted), rel=1e-15)
+    assert scores["accuracy"] == seqeval.accuracy_score(wanted, predicted)
+    assert set(scores) == {"precision", "recall", "f1", "accuracy"}
+    task = TokenClassification(labels=TAGS)
+    assert task.scores([{"tags": tags} for tags in predicted], truth)["accuracy"] == scores["accuracy"]
+    assert (task.main_score, TokenClassification(labels=TAGS, scheme="IOB2").main_score) == ("accuracy", "f1")
+
+
+def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
+    task, examples = TokenClassification(labels=("O", "B-LOC")), [sentence(["a", "b"], ("O", "I-LOC"))]
+    with pytest.raises(InputError, match="the label 'I-LOC' is none of the task's, which are O, B-LOC: correct one"):
+        task.with_labels(task.encode(tokenizer, examples), examples)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scheme": "IOB1"}, "scheme is 'IOB1'; expected one of IOB2, none"),
+        ({"labelled_pieces": "last"}, "labelled_pieces is 'last'; expected one of first, all"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        TokenClassification(**settings)
+
+
+def test_pairs_are_refused(entities):
+    with pytest.raises(InputError, match="words of single texts are tagged, and a second text was given: leave it out"):
+        entities[0]([("one", "two")])

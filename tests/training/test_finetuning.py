@@ -1,0 +1,301 @@
+"""What a fine-tuning is told, what it does with it, and what it refuses."""
+
+import dataclasses
+import functools
+import hashlib
+import types
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.checkpoints.load import load_tokenizer
+from bert_keras.errors import InputError
+from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import TextClassification, TextExample
+from bert_keras.training import FineTuning, finetune
+from bert_keras.training.backups import TrainingState
+from bert_keras.training.callbacks import TrainingLog
+from bert_keras.training.resuming import Place
+from tests.training.finetune_tiny import SETTINGS, TASKS, digest
+
+OUT_OF_RANGE = {
+    "num_epochs": ([0, 1.5, "3", True], "a whole number from 1"),
+    "batch_size": ([0, -8, 8.0], "a whole number from 1"),
+    "learning_rate": ([0, -1e-5, float("nan"), float("inf"), "1e-5"], "a number above 0"),
+    "warmup_rate": ([-0.1, 1, 1.5], "a number from 0 to below 1"),
+    "weight_decay": ([-0.01, float("nan")], "a number from 0"),
+    "layer_decay": ([0, -0.5, 1.01], "a number above 0 to 1"),
+    "frozen_blocks": ([-1, 1.5], "a whole number from 0"),
+    "patience": ([-1, None], "a whole number from 0"),
+    "keep_best": ([1, "yes"], "true or false"),
+    "seed": ([-1, 2**31, 0.5], "a whole number from 0 to 2147483647"),
+    "accumulation_steps": ([0, 1.5], "a whole number from 1"),
+    "gradient_checkpointing": ([1, None], "true or false"),
+    "dtype_policy": (["float16", None], "one of float32, mixed_bfloat16, mixed_float16"),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_a_setting_out_of_range_is_named_with_what_was_expected(name):
+    values, expected = OUT_OF_RANGE[name]
+    for value in values:
+        with pytest.raises(InputError) as told:
+            FineTuning(**{name: value})
+        assert str(told.value) == f"FineTuning cannot be built: {name} is {value!r}, expected {expected}"
+
+
+def test_all_settings_out_of_range_are_told_at_once():
+    assert OUT_OF_RANGE.keys() == {field.name for field in dataclasses.fields(FineTuning)}
+    with pytest.raises(InputError, match=r"num_epochs is 0, .*; learning_rate is -1, .*; layer_decay is 2, expected"):
+        FineTuning(num_epochs=0, learning_rate=-1, layer_decay=2)
+
+
+def test_the_ends_of_each_range_are_allowed():
+    lowest = {"num_epochs": 1, "batch_size": 1, "warmup_rate": 0, "weight_decay": 0, "frozen_blocks": 0, "patience": 0}
+    assert FineTuning(**lowest, layer_decay=1, accumulation_steps=1, seed=2**31 - 1).frozen_blocks == 0
+
+
+class PlannedError(Exception):
+    """Ends a fine-tuning where it would train, and holds what it would train."""
+
+    def __init__(self, model, phases, settings):
+        super().__init__()
+        self.model, [self.phase], self.settings = model, phases, settings
+
+
+@pytest.fixture
+def planned(tiny_encoder, monkeypatch):
+    """A function that gives what a fine-tuning would do, without training, as facts by name."""
+
+    def end(model, phases, *, scorer, **settings):
+        raise PlannedError(model, phases, {**settings, "scorer": scorer})
+
+    monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", end)
+    # a tokenizer that is used again is not traced again
+    monkeypatch.setattr("bert_keras.training.finetuning.load_tokenizer", functools.cache(load_tokenizer))
+
+    def plan(settings: FineTuning, checkpoint=tiny_encoder, task=None, train=None) -> PlannedError:
+        of_texts, examples = TASKS["classify"]()
+        with pytest.raises(PlannedError) as told:
+            finetune(task or of_texts, checkpoint, train or examples, examples[:2], settings)
+        return told.value
+
+    return plan
+
+
+def facts_of(plan: PlannedError) -> dict[str, object]:
+    """Returns all that a training depends on."""
+    model, optimizer = plan.model, plan.model.optimizer.get_config()
+    schedule = optimizer["learning_rate"]["config"]
+    weights = {id(weight) for weight in model.weights}
+    features = [batch[0]["token_ids"].numpy() for batch in plan.phase.train(0).take(3)]
+    return {
+        "num_steps": plan.phase.num_steps,
+        "steps an epoch": plan.phase.evaluate_every,
+        "batches": hashlib.sha256(b"".join(ids.tobytes() for ids in features)).hexdigest(),
+        "rows": [len(ids) for ids in features],
+        "weights": digest(model),
+        "dropout": [np.array(seed).tolist() for seed in model.variables if id(seed) not in weights],
+        "trained": [weight.path.partition("/")[2] for weight in model.trainable_variables],
+        "rate": schedule["peak_learning_rate"],
+        "warm-up": schedule["num_warmup_steps"],
+        "end of the rate": schedule["num_steps"],
+        "decay": optimizer["weight_decay"],
+        "factors": optimizer["rate_factors"],
+        "parts": model.accumulation_steps,
+        "checkpointing": model.encoder.gradient_checkpointing,
+        "compute": model.encoder.blocks[0].compute_dtype,
+        "patience": plan.settings["scorer"]._patience,
+    }
+
+
+# field, another value, the facts that it changes and no others
+EFFECTS = {
+    "num_epochs": (7, {"num_steps", "warm-up", "end of the rate"}),
+    "batch_size": (4, {"num_steps", "steps an epoch", "warm-up", "end of the rate", "batches", "rows"}),
+    "learning_rate": (0.5, {"rate"}),
+    "warmup_rate": (0.5, {"warm-up"}),
+    "weight_decay": (0.5, {"decay"}),
+    "layer_decay": (0.5, {"factors"}),
+    "frozen_blocks": (1, {"trained", "factors"}),
+    "patience": (4, {"patience"}),
+    "keep_best": (False, set()),  # see below
+    "seed": (5, {"batches", "weights", "dropout"}),
+    "accumulation_steps": (2, {"parts"}),
+    "gradient_checkpointing": (True, {"checkpointing"}),
+    "dtype_policy": ("mixed_bfloat16", {"compute"}),
+}
+
+
+def test_every_setting_changes_what_it_should_and_nothing_else(planned):
+    assert EFFECTS.keys() == {field.name for field in dataclasses.fields(FineTuning)}
+    before = facts_of(planned(SETTINGS))
+    assert facts_of(planned(SETTINGS)) == before
+    for name, (value, expected) in EFFECTS.items():
+        after = facts_of(planned(dataclasses.replace(SETTINGS, **{name: value})))
+        assert {fact for fact in before if after[fact] != before[fact]} == expected, name
+
+
+def test_the_defaults_train_everything_at_one_rate(planned):
+    plan = planned(None)
+    facts = facts_of(plan)
+    assert (facts["factors"], facts["rate"], facts["decay"], facts["parts"]) == (None, 3e-5, 0.01, 1)
+    assert (facts["num_steps"], facts["end of the rate"], facts["rows"]) == (6, 6, [32, 32, 32])
+    assert len(facts["trained"]) == len(plan.model.weights)
+
+
+def test_rows_are_as_long_as_the_model_reads_whatever_the_tokenizer_says(
+    planned, tiny_encoder, story_tokenizer, tmp_path
+):
+    bk.save(bk.load(tiny_encoder), BertTokenizer(story_tokenizer.vocabulary, max_sequence_length=7), tmp_path / "short")
+    long = [TextExample(" ".join(["the cat sat"] * 20), label="cat")] * 8
+    for checkpoint in (tiny_encoder, tmp_path / "short"):
+        plan = planned(SETTINGS, checkpoint, train=long)
+        [(features, *_)] = plan.phase.train(0).take(1)
+        assert features["token_ids"].shape == (8, 24)
+        assert plan.settings["settings"]["task"]["max_sequence_length"] == 24
+
+
+def test_a_shorter_task_keeps_its_length(planned):
+    plan = planned(SETTINGS, task=TextClassification(labels=("none", "cat", "dog"), max_sequence_length=9))
+    widths = {batch[0]["token_ids"].shape[1] for batch in plan.phase.train(0).take(8)}
+    assert max(widths) == 9
+
+
+def fit_that_sets(biases: list[list[float]]):
+    """Returns a stand-in for `fit_phases`: each epoch sets the head's bias; nothing is traced."""
+
+    def fit(model, phases, *, scorer, **_):
+        scorer.set_model(model)
+        model.classifier.kernel.assign(keras.ops.zeros_like(model.classifier.kernel))
+        for number, bias in enumerate(biases):
+            model.classifier.bias.assign(bias)
+            scorer.on_epoch_end(number)
+        return TrainingLog(None)
+
+    return fit
+
+
+@pytest.mark.parametrize(("keep_best", "best", "told"), [(True, 1, "none"), (False, 2, "dog")])
+def test_the_best_epoch_is_what_is_given_unless_the_last_is_wanted(keep_best, best, told, tiny_encoder, monkeypatch):
+    biases = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases))
+    task, examples = TASKS["classify"]()
+    done = finetune(task, tiny_encoder, examples, examples[::5], dataclasses.replace(SETTINGS, keep_best=keep_best))
+    assert (done.best, [epoch["accuracy"] for epoch in done.epochs]) == (best, pytest.approx([1 / 12, 8 / 12, 3 / 12]))
+    assert done.scores == done.epochs[best]
+    assert {answer["label"] for answer in done.answers} == {told}
+    assert done.model.classifier.bias.numpy().tolist() == biases[best]
+
+
+def test_a_threshold_that_was_found_belongs_to_the_task_that_is_given(tiny_encoder, monkeypatch):
+    def fit(model, phases, *, scorer, **_):
+        scorer.set_model(model)
+        model.span.kernel.assign(keras.ops.zeros_like(model.span.kernel))  # every span scores the same, and [CLS] too
+        scorer.on_epoch_end(0)
+        return TrainingLog(None)
+
+    monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit)
+    task, examples = TASKS["answer"]()
+    done = finetune(task, tiny_encoder, examples, examples[::5], SETTINGS)
+    assert done.task == dataclasses.replace(task, null_threshold=done.task.null_threshold)
+    assert done.task.null_threshold != task.null_threshold
+    assert {answer["answer"] for answer in done.answers} == {""}  # most of them have no answer
+    assert done.scores == done.epochs[0]
+
+
+def test_what_cannot_be_fine_tuned_is_refused(tiny_encoder, tmp_path):
+    task, examples = TASKS["classify"]()
+    with pytest.raises(InputError, match="train has no examples; expected one or more of the task: look where they"):
+        finetune(task, tiny_encoder, [], examples)
+    with pytest.raises(InputError, match="dev has no examples; expected one or more"):
+        finetune(task, tiny_encoder, examples, [])
+    bk.save(bk.load(tiny_encoder), None, tmp_path / "bare")
+    with pytest.raises(
+        InputError, match=r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there"
+    ):
+        finetune(task, tmp_path / "bare", examples, examples)
+    with pytest.raises(InputError, match="2 blocks are to be frozen; expected at most 1"):
+        finetune(task, tiny_encoder, examples, examples, FineTuning(frozen_blocks=2))
+
+
+REPLICAS = types.SimpleNamespace(num_replicas_in_sync=3)  # which is asked before anything else
+CONTRASTED = SentenceEmbedding(objective="contrastive")
+
+
+def test_a_batch_that_cannot_be_divided_is_refused_before_anything_is_read():
+    task, examples = TASKS["embed"]()
+    with pytest.raises(InputError, match="batch_size 8 cannot be divided among 3 replicas of 1 parts: make it a multi"):
+        finetune(task, "nowhere", examples, examples, SETTINGS, strategy=REPLICAS)
+    parts = dataclasses.replace(SETTINGS, batch_size=9, accumulation_steps=2)
+    with pytest.raises(
+        InputError, match=r"batch_size 9 cannot .* among 1 replicas of 2 parts: make it a multiple of 2"
+    ):
+        finetune(task, "nowhere", examples, examples, parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"settings": FineTuning(batch_size=9), "strategy": REPLICAS}, "3 replicas of 1 parts"),
+        ({"settings": FineTuning(accumulation_steps=2)}, "1 replicas of 2 parts"),
+    ],
+)
+def test_a_task_that_compares_its_examples_is_not_divided(options, shown):
+    _, examples = TASKS["embed"]()
+    with pytest.raises(
+        InputError,
+        match=f"'embed' .* compares all examples of a batch, .* {shown}; expected one of each: train on one device",
+    ):
+        finetune(CONTRASTED, "nowhere", examples, examples, **options)
+
+
+def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_batch(planned):
+    of_scores, examples = TASKS["embed"]()
+    for task, rows, parts in ((of_scores, [16, 16, 16], 3), (CONTRASTED, [16, 16, 10], 2)):
+        plan = planned(SETTINGS, task=task, train=examples[:21])
+        batches = list(plan.phase.train(0).take(3))
+        assert sorted(len(batch[0]["token_ids"]) for batch in batches) == sorted(rows)
+        assert {len(batch) for batch in batches} == {parts}  # features, labels and the weights of rows that only fill
+        assert plan.phase.evaluate_every == 3
+
+
+def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
+    _, examples = TASKS["embed"]()
+    log = []
+    finetune(
+        CONTRASTED,
+        tiny_encoder,
+        examples[:13],
+        examples[::5],
+        dataclasses.replace(SETTINGS, batch_size=4, num_epochs=4, patience=0),
+        listeners=[log.append],
+    )
+    losses = [line["loss"] for line in log if "loss" in line]
+    assert [line["step"] for line in log if "held_out_spearman" in line] == [4, 8, 12, 16]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_texts_are_learned_from_a_few_examples(tiny_encoder):
+    task, examples = TASKS["classify"]()
+    done = finetune(task, tiny_encoder, examples, examples, FineTuning(num_epochs=12, batch_size=8, learning_rate=0.02))
+    assert done.scores["accuracy"] > 0.8  # measured: 1.0; 0.65 of them have no pet
+
+
+def test_a_resumed_training_may_save_memory_and_nothing_else():
+    place = Place(
+        {"accumulation_steps": 2, "gradient_checkpointing": True, "seed": 1}, {"the words": 1}, TrainingLog(None)
+    )
+    facts = {
+        **place.facts(),
+        "settings": {"accumulation_steps": 1, "gradient_checkpointing": False, "seed": 1},
+        "phase": 4,
+    }
+    place.move_to(TrainingState(3, {}, facts), allow_changes=False)
+    assert place.phase == 4
+    for name, value in (("settings", {"seed": 2}), ("data", ["0" * 64]), ("data", [])):
+        with pytest.raises(InputError, match=r"seed was 2 and is 1|\(the words changed\)|\(it reads other data\)"):
+            place.move_to(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
