@@ -125,6 +125,18 @@ def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, l
         assert answer["id"] == example.id
 
 
+def test_a_text_that_stands_at_many_places_counts_once(tokenizer):
+    examples = [question("so " * number) for number in range(20, 40)]
+    task = QuestionAnswering(max_sequence_length=60, window_overlap=9, num_best=3, max_answer_length=3)
+    rows = task.encode(tokenizer, examples)
+    outputs = random_outputs(rows, seed=5)
+    for number, answer in enumerate(task.answers(rows, outputs, examples)):
+        assert {one["answer"] for one in answer["best"]} == {"so", "so so", "so so so"}
+        logits = outputs["start_logits"], outputs["end_logits"]
+        wanted = best_answers(rows, number, examples[number].context, *logits, num_best=3, max_answer_length=3)
+        assert [(one["score"], one["start"], one["end"]) for one in answer["best"]] == wanted
+
+
 def test_answers_of_a_checkpoint_are_those_of_transformers_logits_by_google_s_rules(
     save_task, their_model, their_tokenizer
 ):

@@ -174,16 +174,15 @@ def conllu(text: str, *ranges: tuple[int, int]) -> TaggedSentence:
     return TaggedSentence.of_ranges(text, ranges, None, 3)
 
 
-@pytest.mark.parametrize(
-    "example",
-    [
-        conllu("vámonos al mar!", (0, 4), (4, 7), (8, 10), (8, 10), (11, 14), (14, 15)),
-        conllu("du\tcafe\u0301 😀。", (0, 2), (0, 2), (3, 8), (9, 10), (10, 11)),
-        conllu("東京は\u200b日本", (0, 2), (2, 3), (4, 6)),
-        conllu("10 000 km", (0, 6), (7, 9)),
-    ],
-    ids=["multiword tokens", "marks and emoji", "no spaces", "a space within a word"],
-)
+CONLLU = {
+    "multiword tokens": conllu("vámonos al mar!", (0, 4), (4, 7), (8, 10), (8, 10), (11, 14), (14, 15)),
+    "marks and emoji": conllu("du\tcafe\u0301 😀。", (0, 2), (0, 2), (3, 8), (9, 10), (10, 11)),
+    "no spaces": conllu("東京は\u200b日本", (0, 2), (2, 3), (4, 6)),
+    "within a word": conllu("unaffable 10 000 km", (0, 2), (2, 9), (10, 16), (17, 19)),
+}
+
+
+@pytest.mark.parametrize("example", CONLLU.values(), ids=CONLLU)
 def test_every_entity_is_what_stands_between_its_words(example, entities, parts):
     [answer] = entities[0]([example])
     assert len(answer["tags"]) == len(example.words)
@@ -194,6 +193,15 @@ def test_every_entity_is_what_stands_between_its_words(example, entities, parts)
     assert [(one["start"], one["end"]) for one in answer["words"]] == list(
         zip(example.starts, example.ends, strict=True)
     )
+
+
+@pytest.mark.parametrize("example", CONLLU.values(), ids=CONLLU)
+def test_the_model_reads_words_with_spaces_between_however_the_text_joins_them(example, parts):
+    [answer], [apart] = parts[0]([example]), parts[0]([sentence(example.words)])
+    assert answer["tags"] == apart["tags"]
+    given, wanted = ([one["probability"] for one in found["words"]] for found in (answer, apart))
+    assert given == wanted
+    assert min(given) > 0
 
 
 @pytest.fixture(scope="module")
