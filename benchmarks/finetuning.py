@@ -44,26 +44,32 @@ class Row:
     dev: str
     num_train: int
     num_dev: int
-    epochs: int = 3
+    epochs: int = 2
     batch_size: int = 32
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
     seeds: int = 1
     settings: dict = dataclasses.field(default_factory=dict)
 
 
 ROWS = {
-    "banking77": Row("classify", "banking77/train.csv", "banking77/test.csv", 5000, 3080, seeds=3),
+    "banking77": Row("classify", "banking77/train.csv", "banking77/test.csv", 4000, 3080, seeds=3),
     "wnut17": Row("tag", "wnut17/wnut17train.conll.gz", "wnut17/emerging.dev.conll.gz", 3394, 1009, seeds=3),
-    "sst2": Row("classify", "sst2/train.tsv.gz", "sst2/dev.tsv", 5000, 872, learning_rate=5e-5, seeds=3),
-    "conjnli": Row("classify", "conjnli/adversarial_train_15k.tsv.gz", "conjnli/conj_dev.tsv.gz", 4000, 623),
+    "sst2": Row("classify", "sst2/train.tsv.gz", "sst2/dev.tsv", 5000, 872, 1, learning_rate=1e-4, seeds=3),
+    "conjnli": Row(
+        "classify", "conjnli/adversarial_train_15k.tsv.gz", "conjnli/conj_dev.tsv.gz", 2000, 623, learning_rate=1e-4
+    ),
     "ud-ewt": Row(
-        "tag", "ud_english_ewt/en_ewt-ud-train.conllu.gz", "ud_english_ewt/en_ewt-ud-dev.conllu.gz", 4000, 2001
+        "tag", "ud_english_ewt/en_ewt-ud-train.conllu.gz", "ud_english_ewt/en_ewt-ud-dev.conllu.gz", 3000, 2001
     ),
     "squad": Row(
-        "answer", "squad/squad_v1.1_train_subset.json.gz", "squad/squad_v1.1_dev_subset.json.gz", 2000, 500, 2, 16
+        *("answer", "squad/squad_v1.1_train_subset.json.gz", "squad/squad_v1.1_dev_subset.json.gz", 1000, 500),
+        batch_size=16,
+        learning_rate=2e-4,
     ),
     "squad2": Row(
-        "answer", "squad/squad_v2.0_train_subset.json.gz", "squad/squad_v2.0_dev_subset.json.gz", 2068, 600, 2, 16
+        *("answer", "squad/squad_v2.0_train_subset.json.gz", "squad/squad_v2.0_dev_subset.json.gz", 1000, 500),
+        batch_size=16,
+        learning_rate=2e-4,
     ),
 }
 
@@ -187,7 +193,7 @@ def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
     decayed = [p for name, p in model.named_parameters() if not any(part in name for part in ("bias", "LayerNorm"))]
     rest = [p for name, p in model.named_parameters() if any(part in name for part in ("bias", "LayerNorm"))]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": rest, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=row.learning_rate, eps=1e-6, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=row.learning_rate, eps=1e-8, fused=True)
     steps = row.epochs * labelled.num_batches(row.batch_size)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * 0.1), steps)
     model.train()

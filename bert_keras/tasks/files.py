@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of, to_iob2
-from bert_keras.pipelines.task_files.column_names import guess_columns
+from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
+from bert_keras.pipelines.task_files.json_words import WORD_FIELDS
 from bert_keras.pipelines.task_files.labelled_texts import SEPARATOR, check_classes, read_labelled_texts, text_rows
 from bert_keras.pipelines.task_files.lines import open_lines
 from bert_keras.pipelines.task_files.questions import read_questions
 from bert_keras.pipelines.task_files.table_rows import Row
-from bert_keras.pipelines.task_files.tables import open_table, strict_rows
+from bert_keras.pipelines.task_files.tables import TableReader, open_table, strict_rows
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, check_tags
 from bert_keras.pipelines.task_files.tagged_words import read_tagged_words
 from bert_keras.pipelines.text_sources import STANDARD_INPUT
@@ -78,7 +79,7 @@ def read_to_score(task: Task, path: os.PathLike, options: FileOptions) -> list:
         InputError: the file cannot be used, or has a label that the task does not have.
     """
     if isinstance(task, QuestionAnswering):
-        return read_questions(path)
+        return read_questions(path, format=options.format)
     if isinstance(task, TokenClassification):
         sentences = _in_iob2(_sentences(path, options), task.scheme, path)
         _check_known({tag: s.line for s in reversed(sentences) for tag in s.tags}, task, path)
@@ -113,7 +114,8 @@ def _of_whole_file(task: Task, source, options: FileOptions) -> Iterator[Example
     if os.fspath(source) == STANDARD_INPUT:
         raise InputError("standard input is read line by line; expected txt, csv, tsv or jsonl: write it to a file")
     if isinstance(task, QuestionAnswering):
-        yield from (Example(None, question, None) for question in read_questions(source, needs_answers=False))
+        questions = read_questions(source, format=options.format, needs_answers=False)
+        yield from (Example(None, question, None) for question in questions)
     elif isinstance(task, TokenClassification):
         sentences = _sentences(source, options, needs_tags=False)
         yield from (Example(sentence.line, sentence, None) for sentence in sentences)
@@ -136,24 +138,33 @@ def _of_lines(task: Task, source) -> Iterator[Example]:
 
 
 def _of_table(task: Task, source, options: FileOptions) -> Iterator[Example]:
-    is_asked = isinstance(task, QuestionAnswering)
-    usual = ("question", "context") if is_asked else (None, None)
     with open_table(source, columns=options.columns, format=options.format) as table:
-        columns = guess_columns(
-            table.columns,
-            text=options.text_column or usual[0],
-            second_text=options.second_text_column or usual[1],
-            label="id" if is_asked and "id" in table.columns else None,
-            needs_label=False,
-            place=table.place,
-        )
-        if isinstance(task, TokenClassification) and columns.second_text is not None:
-            raise InputError(
-                f"{table.place}: the columns {columns.text!r} and {columns.second_text!r} hold pairs of texts, and "
-                "words of single texts are tagged: name the column that is meant with --text-column"
-            )
+        if isinstance(task, TokenClassification) and (name := _column_of_words(table, options)):
+            yield from (_of_words(task, row, f"{table.name}, line {row.line}: {name!r}") for row in table.rows([name]))
+            return
+        columns = _columns_to_answer(task, table, options)
         for row in text_rows(table, columns):
             yield Example(row.line, None if row.error else _of_row(task, row), row.error)
+
+
+def _columns_to_answer(task: Task, table: TableReader, options: FileOptions) -> Columns:
+    """Returns the columns of texts or pairs, and that of the ids of questions in the place of the labels."""
+    is_asked = isinstance(task, QuestionAnswering)
+    usual = ("question", "context") if is_asked else (None, None)
+    columns = guess_columns(
+        table.columns,
+        text=options.text_column or usual[0],
+        second_text=options.second_text_column or usual[1],
+        label="id" if is_asked and "id" in table.columns else None,
+        needs_label=False,
+        place=table.place,
+    )
+    if isinstance(task, TokenClassification) and columns.second_text is not None:
+        raise InputError(
+            f"{table.place}: the columns {columns.text!r} and {columns.second_text!r} hold pairs of texts, and "
+            "words of single texts are tagged: name the column that is meant with --text-column"
+        )
+    return columns
 
 
 def _of_row(task: Task, row: Row):
@@ -161,6 +172,25 @@ def _of_row(task: Task, row: Row):
     example = task.example(*row.fields[:2], line=row.line)
     ids = row.fields[2:]
     return dataclasses.replace(example, id=str(ids[0])) if ids else example
+
+
+def _column_of_words(table: TableReader, options: FileOptions) -> str | None:
+    """Returns the column that holds lists of words, if any does; a text goes before them."""
+    if options.word_column or options.text_column or "text" in table.columns:
+        return options.word_column
+    return next((name for name in WORD_FIELDS if name in table.columns), None)
+
+
+def _of_words(task: TokenClassification, row: Row, place: str) -> Example:
+    """Returns the example of a row of words, or of a text that stands where they were expected."""
+    if row.error:
+        return Example(row.line, None, row.error)
+    words = row.fields[0]
+    if not words or not all(word.strip() for word in ([words] if isinstance(words, str) else words)):
+        return Example(row.line, None, InputError(f"{place} holds no word, or an empty one; expected words: mend it"))
+    if isinstance(words, str):
+        return Example(row.line, task.example(words, line=row.line), None)
+    return Example(row.line, TaggedSentence.of_words(words, None, row.line), None)
 
 
 def _learn_to_classify(train, dev, options: FileOptions, settings: dict) -> tuple[Task, list, list]:
@@ -181,7 +211,7 @@ def _learn_to_tag(train, dev, options: FileOptions, settings: dict) -> tuple[Tas
 
 
 def _learn_to_answer(train, dev, options: FileOptions, settings: dict) -> tuple[Task, list, list]:
-    learnt, held_out = read_questions(train), read_questions(dev)
+    learnt, held_out = (read_questions(path, format=options.format) for path in (train, dev))
     allows_null = any(question.is_impossible for question in learnt)
     if not allows_null and (impossible := next((one for one in held_out if one.is_impossible), None)):
         raise InputError(

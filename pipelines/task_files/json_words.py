@@ -12,7 +12,7 @@ from bert_keras.pipelines.task_files.table_rows import counted, quoted
 from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.pipelines.task_files.word_files import WordFile
 
-_WORD_FIELDS = ("words", "tokens")
+WORD_FIELDS = ("words", "tokens")
 _TAG_FIELDS = ("tags", "labels", "ner_tags")
 _SPAN_FIELDS = ("entities", "spans", "labels", "label")  # the last is doccano's
 
@@ -29,11 +29,11 @@ def read_json_lines(file: WordFile) -> Iterator[TaggedSentence]:
 
 
 def _record_sentence(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
-    word_field = _first_field(record, file.word_column, _WORD_FIELDS)
+    word_field = _first_field(record, file.word_column, WORD_FIELDS)
     span_field = _first_field(record, file.tag_column, _SPAN_FIELDS)
     is_list = word_field and (file.word_column or span_field not in _SPAN_FIELDS[:2])
     if not is_list and ("text" not in record or file.word_column):
-        expected = [file.word_column] if file.word_column else ["text", *_WORD_FIELDS]
+        expected = [file.word_column] if file.word_column else ["text", *WORD_FIELDS]
         raise _no_field("there are no words", expected, record, "--word-column", place)
     if is_list:
         sentence = TaggedSentence.of_words(*_listed_words(record, word_field, file.tag_column, place), number)

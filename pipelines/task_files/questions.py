@@ -45,7 +45,7 @@ class Question:
     place: str
 
 
-def read_questions(path: str | os.PathLike, *, needs_answers: bool = True) -> list[Question]:
+def read_questions(path: str | os.PathLike, *, format: str | None = None, needs_answers: bool = True) -> list[Question]:
     """Reads the questions of a file.
 
     - `.json`: SQuAD 1.1 or 2.0. A question without answers must have a true `is_impossible`.
@@ -55,6 +55,7 @@ def read_questions(path: str | os.PathLike, *, needs_answers: bool = True) -> li
 
     Args:
         path: a file in UTF-8; its name may end in .gz, too.
+        format: "json" or "jsonl"; by default what the name's ending says.
         needs_answers: raise for a question that has none and is not impossible. Answers that are there are checked
             in any case.
 
@@ -66,12 +67,7 @@ def read_questions(path: str | os.PathLike, *, needs_answers: bool = True) -> li
             context has at its place; the file and the place in it are named.
     """
     path = pathlib.Path(path)
-    suffix = ending_of(path)
-    if suffix not in (".json", ".jsonl"):
-        raise InputError(
-            f"{path} ends in {suffix!r}; expected .json or .jsonl, or these with .gz: give the file its proper ending"
-        )
-    read = _flat_questions if suffix == ".jsonl" else _squad_questions
+    read = _READERS[_format_of(path, format)]
     questions, places = [], {}
     for question in read(path, needs_answers):
         if (first := places.setdefault(question.id, question.place)) != question.place:
@@ -117,6 +113,23 @@ def _flat_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[Questio
             name = _name(record.get("id", number), place)
             is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
             yield _question(record, name, _title(record, place), context, place, needs_answers, is_impossible)
+
+
+_READERS = {"json": _squad_questions, "jsonl": _flat_questions}
+
+
+def _format_of(path: pathlib.Path, format: str | None) -> str:
+    if format is None:
+        suffix = ending_of(path)
+        if suffix.removeprefix(".") not in _READERS:
+            raise InputError(
+                f"{path} ends in {suffix!r}; expected .json or .jsonl, or these with .gz: say what it holds with "
+                "--format json or jsonl"
+            )
+        return suffix.removeprefix(".")
+    if format not in _READERS:
+        raise InputError(f"the format is {format!r}; expected 'json' or 'jsonl'")
+    return format
 
 
 def _question(

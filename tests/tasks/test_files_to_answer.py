@@ -126,6 +126,36 @@ def test_texts_of_a_table_are_split_into_words(write):
     assert [one.text[start:end] for start, end in zip(one.starts, one.ends, strict=True)] == list(one.words)
 
 
+@pytest.mark.parametrize("field", ["words", "tokens", "pieces of text"])
+def test_words_of_json_lines_are_taken_as_they_are(field, write):
+    rows = [{field: words, "id": 7} for words in (["New York", "is."], [], ["a", " "], "It's here", ["so"], [["so"]])]
+    options = FileOptions(word_column=field if " " in field else None)
+    good, bad = answering(TAG, write("words.jsonl", rows), options)
+    assert [(line, one.words, one.tags) for line, one in good] == [
+        (1, ("New York", "is."), None),
+        (4, ("It", "'", "s", "here"), None),
+        (5, ("so",), None),
+    ]
+    assert good[0][1].text == "New York is."
+    assert sorted(bad) == [2, 3, 6]
+    assert f"words.jsonl, line 2: '{field}' holds no word" in bad[2]
+
+
+def test_a_text_goes_before_its_words(write):
+    rows = write("words.jsonl", [{"text": "Now, here", "tokens": ["Now,", "here"]}])
+    assert [one.words for _, one in answering(TAG, rows)[0]] == [("Now", ",", "here")]
+    chosen = answering(TAG, rows, FileOptions(word_column="tokens"))[0]
+    assert [one.words for _, one in chosen] == [("Now,", "here")]
+
+
+@pytest.mark.parametrize(("ending", "form"), [("data", "json"), ("jsonl", "json"), ("json", "jsonl")])
+def test_the_form_of_questions_can_be_said(ending, form, write):
+    flat = [{"id": "a", "context": "in Berlin", "question": "Where?"}]
+    content = squad(("a", "Berlin", 3)) if form == "json" else flat
+    good, bad = answering(ANSWER, write(f"questions.{ending}", content), FileOptions(format=form))
+    assert ([one.id for _, one in good], bad) == (["a"], {})
+
+
 ANSWERING_ERRORS = {
     "json for texts": (CLASSIFY, "a.json", "{}", r"a\.json is of a form that holds no texts; expected \.txt, \.csv"),
     "words for texts": (EMBED, "a.conll", "a O\n", r"a\.conll is of a form that holds no texts"),

@@ -165,6 +165,13 @@ def test_a_shorter_task_keeps_its_length(planned):
     assert max(widths) == 9
 
 
+@pytest.mark.parametrize(("length", "overlap", "shared"), [(128, 32, 6), (384, 128, 8), (20, 7, 7), (128, None, None)])
+def test_windows_share_as_much_of_a_shorter_row(length, overlap, shared, planned):
+    lengths = {"max_sequence_length": length, "window_overlap": overlap}
+    task = TextClassification(labels=("none", "cat", "dog"), **lengths)
+    assert planned(SETTINGS, task=task).settings["settings"]["task"]["window_overlap"] == shared
+
+
 def fit_that_sets(biases: list[list[float]]):
     """Returns a stand-in for `fit_phases`: each epoch sets the head's bias; nothing is traced."""
 
