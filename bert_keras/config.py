@@ -53,7 +53,7 @@ class BertConfig:
         hidden_dropout_rate: dropout after the embeddings and after each sub-layer.
         attention_dropout_rate: dropout on the attention probabilities.
         layer_norm_epsilon: added to the variance in every layer norm.
-        initializer_range: standard deviation of the truncated normal that draws new weights.
+        initializer_range: standard deviation of the normal that draws new weights; truncated but in output layers.
 
     Raises:
         InputError: a value is out of its range; all faults are named at once.

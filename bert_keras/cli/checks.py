@@ -35,25 +35,27 @@ def check_exists(path: pathlib.Path, what: str) -> None:
 
 def positive_integer(text: str) -> int:
     """An argparse type: a whole number from 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1")
-    return value
+    return _number(int, text, lambda value: value >= 1, "a whole number from 1")
 
 
 def whole_number(text: str) -> int:
     """An argparse type: a whole number from 0."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0")
-    return value
+    return _number(int, text, lambda value: value >= 0, "a whole number from 0")
 
 
 def positive_number(text: str) -> float:
     """An argparse type: a number above 0."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return _number(float, text, lambda value: 0 < value < float("inf"), "a number above 0")
+
+
+def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str):
+    """Returns the number that `text` spells, or raises what argparse tells as it is."""
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not fits(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
     return value
 
 

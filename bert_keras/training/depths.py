@@ -16,7 +16,8 @@ def freeze(model: keras.Model, num_blocks: int) -> None:
     encoder = model.encoder
     if num_blocks > len(encoder.blocks):
         raise InputError(
-            f"{num_blocks} blocks are to be frozen; expected at most {len(encoder.blocks)}, which there are"
+            f"{num_blocks} blocks are to be frozen; expected at most {len(encoder.blocks)}, which there are: "
+            "freeze fewer"
         )
     for layer in (encoder.embeddings, encoder.embedding_projection, *encoder.blocks[:num_blocks]):
         if layer is not None:

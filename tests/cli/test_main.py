@@ -169,11 +169,21 @@ def test_every_verb_has_help(verb, capsys):
     assert "--json" in capsys.readouterr().out
 
 
-def test_a_number_out_of_range_is_refused_by_name(capsys):
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("learn-vocab out --size 0", "--size: '0' is not a whole number from 1"),
+        ("learn-vocab out --size many", "--size: 'many' is not a whole number from 1"),
+        ("finetune in out --patience -1", "--patience: '-1' is not a whole number from 0"),
+        ("finetune in out --learning-rate nan", "--learning-rate: 'nan' is not a number above 0"),
+        ("finetune in out --learning-rate 2e", "--learning-rate: '2e' is not a number above 0"),
+    ],
+)
+def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["learn-vocab", "out", "--size", "0"])
+        main(words.split())
     assert stopped.value.code == 2
-    assert "--size: 0 is not a whole number from 1" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):

@@ -88,7 +88,9 @@ def test_what_is_frozen_keeps_its_bits_and_all_else_learns(num_blocks, changes, 
 
 
 def test_more_blocks_than_there_are_cannot_be_frozen(make_model):
-    with pytest.raises(InputError, match="4 blocks are to be frozen; expected at most 3, which there are"):
+    with pytest.raises(
+        InputError, match="4 blocks are to be frozen; expected at most 3, which there are: freeze fewer"
+    ):
         freeze(make_model("classifier"), 4)
 
 

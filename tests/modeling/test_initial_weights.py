@@ -1,0 +1,44 @@
+"""What new weights are drawn from: output layers as transformers' are, the rest as Google's code draws it."""
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+
+RANGE = 0.05
+SIZES = {"vocabulary_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 256, "intermediate_dim": 128}
+
+
+@pytest.fixture
+def encoder():
+    keras.utils.set_random_seed(0)
+    return bk.BertEncoder(bk.BertConfig(**SIZES, initializer_range=RANGE))
+
+
+def test_a_new_head_is_drawn_as_transformers_draws_it(encoder):
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.BertConfig(hidden_size=256, num_attention_heads=2, num_labels=150, initializer_range=RANGE)
+    config.num_hidden_layers = 0
+    theirs = transformers.BertForSequenceClassification(config).classifier.weight.detach().numpy()
+    kernels = [
+        bk.BertClassifier(encoder, 150).classifier.kernel,
+        bk.BertTokenClassifier(bk.BertEncoder(encoder.config, pooler=False), 150).classifier.kernel,
+    ]
+    for kernel in map(np.array, kernels):
+        assert kernel.shape == theirs.T.shape
+        assert kernel.std() == pytest.approx(theirs.std(), rel=0.03)
+        for share in (0.5, 0.95, 0.999):
+            quantiles = [np.quantile(np.abs(weights), share) for weights in (kernel, theirs)]
+            assert quantiles[0] == pytest.approx(quantiles[1], rel=0.08)
+
+
+def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
+    matrices = [np.array(weight) for weight in encoder.weights if len(weight.shape) > 1]
+    assert len(matrices) >= 9
+    for matrix in matrices:
+        assert np.abs(matrix).max() <= 2 * RANGE
+        assert matrix.std() == pytest.approx(0.88 * RANGE, rel=0.08)
