@@ -48,7 +48,6 @@ class Row:
     batch_size: int = 32
     learning_rate: float = 3e-4
     seeds: int = 1
-    settings: dict = dataclasses.field(default_factory=dict)
 
 
 ROWS = {
@@ -120,9 +119,8 @@ def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
     """Returns the task and the examples of a row, the same on both sides and for all seeds."""
     from bert_keras.tasks.files import FileOptions, read_to_learn
 
-    task, train, dev = read_to_learn(
-        row.task, arguments.data / row.train, arguments.data / row.dev, FileOptions(), **row.settings
-    )
+    files = (arguments.data / row.train, arguments.data / row.dev)
+    task, train, dev = read_to_learn(row.task, *files, FileOptions())
     draw = np.random.default_rng(0)
     train, dev = (
         [examples[place] for place in sorted(draw.permutation(len(examples))[:number])]

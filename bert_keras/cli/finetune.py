@@ -146,8 +146,12 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, list, list]:
 
     longest = read_checkpoint(arguments.checkpoint).config.max_sequence_length
     files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
+    length = given.pop("max_sequence_length", None)
     task, train, dev = read_to_learn(arguments.task, arguments.train, arguments.dev, files, **given)
-    return _with_short_rows(task, longest, overlap_given="window_overlap" in given), train, dev
+    task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
+    if "window_overlap" in given:
+        task = dataclasses.replace(task, window_overlap=given["window_overlap"])
+    return task, train, dev
 
 
 def settings_of(arguments: argparse.Namespace) -> FineTuning:
@@ -160,15 +164,6 @@ def settings_of(arguments: argparse.Namespace) -> FineTuning:
     return FineTuning(
         **given, keep_best=not arguments.keep_last, gradient_checkpointing=arguments.gradient_checkpointing
     )
-
-
-def _with_short_rows(task: Task, longest: int, *, overlap_given: bool) -> Task:
-    """Returns the task with rows that the checkpoint can read; windows share as much of a shorter row, if not said."""
-    length = min(task.max_sequence_length, longest)
-    overlap, usual = task.window_overlap, type(task)
-    if overlap is not None and not overlap_given:
-        overlap = usual.window_overlap * min(length, usual.max_sequence_length) // usual.max_sequence_length
-    return dataclasses.replace(task, max_sequence_length=length, window_overlap=overlap)
 
 
 def _data_shown(

@@ -135,6 +135,13 @@ class Task(abc.ABC):
         """Returns answers as this task, with what was fitted, gives them."""
         return list(answers)
 
+    def with_length(self, length: int) -> "Task":
+        """Returns the task with rows of so many pieces; windows share as much of a shorter row as they did."""
+        overlap = self.window_overlap
+        if overlap is not None and length < self.max_sequence_length:
+            overlap = overlap * length // self.max_sequence_length
+        return dataclasses.replace(self, max_sequence_length=length, window_overlap=overlap)
+
     def settings(self) -> dict:
         """Returns what to store of the task, in plain values."""
         return {"name": self.name, **dataclasses.asdict(self)}

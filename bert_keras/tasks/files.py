@@ -8,7 +8,8 @@ from typing import NamedTuple
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of, to_iob2
 from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
-from bert_keras.pipelines.task_files.json_words import WORD_FIELDS
+from bert_keras.pipelines.task_files.json_values import check_text
+from bert_keras.pipelines.task_files.json_words import check_words, word_and_span_fields
 from bert_keras.pipelines.task_files.labelled_texts import SEPARATOR, check_classes, read_labelled_texts, text_rows
 from bert_keras.pipelines.task_files.lines import open_lines
 from bert_keras.pipelines.task_files.questions import read_questions
@@ -140,7 +141,7 @@ def _of_lines(task: Task, source) -> Iterator[Example]:
 def _of_table(task: Task, source, options: FileOptions) -> Iterator[Example]:
     with open_table(source, columns=options.columns, format=options.format) as table:
         if isinstance(task, TokenClassification) and (name := _column_of_words(table, options)):
-            yield from (_of_words(task, row, f"{table.name}, line {row.line}: {name!r}") for row in table.rows([name]))
+            yield from (_of_words(task, row, name, f"{table.name}, line {row.line}") for row in table.rows([name]))
             return
         columns = _columns_to_answer(task, table, options)
         for row in text_rows(table, columns):
@@ -175,22 +176,23 @@ def _of_row(task: Task, row: Row):
 
 
 def _column_of_words(table: TableReader, options: FileOptions) -> str | None:
-    """Returns the column that holds lists of words, if any does; a text goes before them."""
-    if options.word_column or options.text_column or "text" in table.columns:
+    """Returns the column that holds lists of words, if any does, by the rule of the files to learn from."""
+    if options.word_column or options.text_column:
         return options.word_column
-    return next((name for name in WORD_FIELDS if name in table.columns), None)
+    return word_and_span_fields(table.columns, None, options.tag_column)[0]
 
 
-def _of_words(task: TokenClassification, row: Row, place: str) -> Example:
-    """Returns the example of a row of words, or of a text that stands where they were expected."""
+def _of_words(task: TokenClassification, row: Row, name: str, place: str) -> Example:
+    """Returns the example of a row with a list of words, or with a text where one was expected."""
     if row.error:
         return Example(row.line, None, row.error)
-    words = row.fields[0]
-    if not words or not all(word.strip() for word in ([words] if isinstance(words, str) else words)):
-        return Example(row.line, None, InputError(f"{place} holds no word, or an empty one; expected words: mend it"))
-    if isinstance(words, str):
-        return Example(row.line, task.example(words, line=row.line), None)
-    return Example(row.line, TaggedSentence.of_words(words, None, row.line), None)
+    [words] = row.fields
+    try:
+        if isinstance(words, str):
+            return Example(row.line, task.example(check_text(words, repr(name), place), line=row.line), None)
+        return Example(row.line, TaggedSentence.of_words(check_words(words, name, place), None, row.line), None)
+    except InputError as error:
+        return Example(row.line, None, error)
 
 
 def _learn_to_classify(train, dev, options: FileOptions, settings: dict) -> tuple[Task, list, list]:

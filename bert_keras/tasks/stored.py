@@ -22,7 +22,8 @@ _KINDS = {
 def task_of(folder: str | os.PathLike, model: keras.Model, **changes) -> Task:
     """Returns the task of a checkpoint.
 
-    What the model says itself (its labels, its pooling) goes before what is stored. Rows are no longer than it reads.
+    What the model says itself (its labels, its pooling) goes before what is stored. Rows are no longer than it reads;
+    windows share as much of shorter rows, if the overlap is not among the changes.
 
     Args:
         folder: the checkpoint.
@@ -45,9 +46,10 @@ def task_of(folder: str | os.PathLike, model: keras.Model, **changes) -> Task:
         raise InputError(f"{', '.join(wrong)} cannot be changed here; expected settings among {', '.join(free)}")
     if kind is TokenClassification and "scheme" not in stored:
         stored["scheme"] = "none" if scheme_of([own["labels"]]) == "none" else "IOB2"
+    length = changes.pop("max_sequence_length", None)
     task = kind(**{**stored, **own, **changes})
-    limit = model.encoder.config.max_sequence_length
-    return dataclasses.replace(task, max_sequence_length=min(task.max_sequence_length, limit))
+    length = task.max_sequence_length if length is None else length
+    return dataclasses.replace(task.with_length(min(length, model.encoder.config.max_sequence_length)), **changes)
 
 
 def _stored(folder: str | os.PathLike, kind: type[Task]) -> dict:

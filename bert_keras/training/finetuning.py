@@ -101,7 +101,7 @@ def finetune(
         model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
         if settings.frozen_blocks is not None:
             freeze(model, settings.frozen_blocks)
-    task = _shortened(task, model.encoder.config.max_sequence_length)
+    task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
     train_rows = task.with_labels(task.encode(tokenizer, train), train)
     steps_an_epoch = train_rows.num_batches(settings.batch_size)
     num_steps = steps_an_epoch * settings.num_epochs
@@ -199,14 +199,6 @@ def _check_division(task: Task, settings: FineTuning, num_replicas: int) -> None
             f"batch_size {settings.batch_size} cannot be divided among {num_replicas} replicas of "
             f"{settings.accumulation_steps} parts: make it a multiple of {parts}"
         )
-
-
-def _shortened(task: Task, limit: int) -> Task:
-    """Returns the task with rows that the model can read; windows share as much of a shorter row."""
-    length, overlap = min(task.max_sequence_length, limit), task.window_overlap
-    if overlap is not None:
-        overlap = overlap * length // task.max_sequence_length
-    return dataclasses.replace(task, max_sequence_length=length, window_overlap=overlap)
 
 
 def _data(train: Sequence, dev: Sequence, tokenizer: BertTokenizer) -> dict[str, object]:

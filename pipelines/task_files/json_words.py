@@ -2,7 +2,7 @@
 
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
@@ -12,7 +12,7 @@ from bert_keras.pipelines.task_files.table_rows import counted, quoted
 from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.pipelines.task_files.word_files import WordFile
 
-WORD_FIELDS = ("words", "tokens")
+_WORD_FIELDS = ("words", "tokens")
 _TAG_FIELDS = ("tags", "labels", "ner_tags")
 _SPAN_FIELDS = ("entities", "spans", "labels", "label")  # the last is doccano's
 
@@ -29,25 +29,45 @@ def read_json_lines(file: WordFile) -> Iterator[TaggedSentence]:
 
 
 def _record_sentence(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
-    word_field = _first_field(record, file.word_column, WORD_FIELDS)
-    span_field = _first_field(record, file.tag_column, _SPAN_FIELDS)
-    is_list = word_field and (file.word_column or span_field not in _SPAN_FIELDS[:2])
-    if not is_list and ("text" not in record or file.word_column):
-        expected = [file.word_column] if file.word_column else ["text", *WORD_FIELDS]
+    word_field, span_field = word_and_span_fields(record, file.word_column, file.tag_column)
+    if word_field is None and ("text" not in record or file.word_column):
+        expected = [file.word_column] if file.word_column else ["text", *_WORD_FIELDS]
         raise _no_field("there are no words", expected, record, "--word-column", place)
-    if is_list:
+    if word_field is not None:
         sentence = TaggedSentence.of_words(*_listed_words(record, word_field, file.tag_column, place), number)
     else:
         sentence = TaggedSentence.of_ranges(*_marked_text(record, span_field, place), number)
     if sentence.tags is None and file.needs_tags:
-        expected = _TAG_FIELDS if is_list else _SPAN_FIELDS
+        expected = _TAG_FIELDS if word_field else _SPAN_FIELDS
         expected = [file.tag_column] if file.tag_column else expected
         raise _no_field("the words have no tags", expected, record, "--tag-column", place)
     return sentence
 
 
-def _first_field(record: dict, named: str | None, usual: Sequence[str]) -> str | None:
-    return next((field for field in ([named] if named else usual) if field in record), None)
+def word_and_span_fields(
+    fields: Container[str], word_column: str | None, tag_column: str | None
+) -> tuple[str | None, str | None]:
+    """Returns which fields of a record hold the list of words and the marked spans; None where there is none.
+
+    Where the spans of a text are marked for certain, it is read instead of the list, unless that was named.
+    """
+    words, spans = _first_field(fields, word_column, _WORD_FIELDS), _first_field(fields, tag_column, _SPAN_FIELDS)
+    return (words if word_column or spans not in _SPAN_FIELDS[:2] else None), spans
+
+
+def check_words(words: list, field: str, place: str) -> list[str]:
+    """Returns the list of a field of words.
+
+    Raises:
+        InputError: there is no word, or one is no text.
+    """
+    if not words:
+        raise InputError(f"{place}: {field!r} is empty; expected one word or more: take the record out")
+    return [check_text(word, f"{field}[{index}]", place) for index, word in enumerate(words)]
+
+
+def _first_field(fields: Container[str], named: str | None, usual: Sequence[str]) -> str | None:
+    return next((field for field in ([named] if named else usual) if field in fields), None)
 
 
 def _no_field(missing: str, expected: Sequence[str], record: dict, option: str, place: str) -> InputError:
@@ -59,9 +79,7 @@ def _no_field(missing: str, expected: Sequence[str], record: dict, option: str, 
 
 def _listed_words(record: dict, field: str, tag_column: str | None, place: str) -> tuple[list[str], list[str] | None]:
     """Returns the words, and the tags if the record has them."""
-    words = [check_text(word, what, place) for word, what in _members(record, field, "strings", place)]
-    if not words:
-        raise InputError(f"{place}: {field!r} is empty; expected one word or more: take the record out")
+    words = check_words([word for word, _ in _members(record, field, "strings", place)], field, place)
     tags = None
     if tag_field := _first_field(record, tag_column, _TAG_FIELDS):
         tags = [_check_tag(tag, what, place) for tag, what in _members(record, tag_field, "strings", place)]

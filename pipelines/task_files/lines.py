@@ -3,11 +3,12 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.byte_lines import open_bytes
+from bert_keras.pipelines.task_files.table_rows import alternatives
 from bert_keras.pipelines.text_lines import check_text_file, decode_line
 from bert_keras.pipelines.text_sources import STANDARD_INPUT
 
@@ -51,6 +52,35 @@ def named_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:
     if os.fspath(source) == STANDARD_INPUT:
         return None, "standard input"
     return pathlib.Path(source), str(pathlib.Path(source))
+
+
+def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, str]) -> str:
+    """Returns the form of a file: what was said, or else what its name's ending tells.
+
+    Args:
+        source: a file, whose name may end in `.gz`, or "-".
+        form: what was said; None: nothing.
+        endings: the forms that can be read, by the endings that tell them.
+
+    Raises:
+        InputError: it is none of those.
+    """
+    forms = list(dict.fromkeys(endings.values()))
+    if form is not None:
+        if form not in forms:
+            raise InputError(f"the format is {form!r}; expected {alternatives(forms)}")
+        return form
+    path, name = named_source(source)
+    if path is None:
+        raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(forms)}")
+    ending = ending_of(path)
+    if ending not in endings:
+        has = f"ends in {ending!r}" if ending else "has no ending"
+        raise InputError(
+            f"{name} {has}; expected {alternatives(list(endings))}, or one of these with .gz: say what it holds with "
+            f"--format {alternatives(forms)}"
+        )
+    return endings[ending]
 
 
 def ending_of(path: pathlib.Path) -> str:

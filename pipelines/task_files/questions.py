@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.json_values import check_text, json_object, shown
-from bert_keras.pipelines.task_files.lines import ending_of, numbered_lines
+from bert_keras.pipelines.task_files.lines import form_of, numbered_lines
 from bert_keras.pipelines.task_files.table_rows import quoted
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one flat question"
@@ -67,7 +67,7 @@ def read_questions(path: str | os.PathLike, *, format: str | None = None, needs_
             context has at its place; the file and the place in it are named.
     """
     path = pathlib.Path(path)
-    read = _READERS[_format_of(path, format)]
+    read = _READERS[form_of(path, format, {f".{name}": name for name in _READERS})]
     questions, places = [], {}
     for question in read(path, needs_answers):
         if (first := places.setdefault(question.id, question.place)) != question.place:
@@ -116,20 +116,6 @@ def _flat_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[Questio
 
 
 _READERS = {"json": _squad_questions, "jsonl": _flat_questions}
-
-
-def _format_of(path: pathlib.Path, format: str | None) -> str:
-    if format is None:
-        suffix = ending_of(path)
-        if suffix.removeprefix(".") not in _READERS:
-            raise InputError(
-                f"{path} ends in {suffix!r}; expected .json or .jsonl, or these with .gz: say what it holds with "
-                "--format json or jsonl"
-            )
-        return suffix.removeprefix(".")
-    if format not in _READERS:
-        raise InputError(f"the format is {format!r}; expected 'json' or 'jsonl'")
-    return format
 
 
 def _question(

@@ -39,5 +39,11 @@ def quoted(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
+def alternatives(names: Sequence[str]) -> str:
+    """Returns names as messages offer them: `a, b or c`."""
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def counted(things: Sequence, noun: str) -> str:
+    """Returns how many there are: `1 word`, `2 words`."""
     return f"{len(things)} {noun}" + "s" * (len(things) != 1)

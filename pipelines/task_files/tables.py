@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.delimited_rows import DelimitedReader
 from bert_keras.pipelines.task_files.json_rows import JsonLinesReader
-from bert_keras.pipelines.task_files.lines import ending_of, named_source, open_lines
+from bert_keras.pipelines.task_files.lines import form_of, open_lines
 from bert_keras.pipelines.task_files.table_rows import Row
 
 FORMATS = ("csv", "tsv", "jsonl")  # each is also the ending of its files
@@ -78,7 +78,7 @@ def open_table(
         InputError: the file cannot be read, its format is unknown or its header is bad; while reading, gzip
             data are damaged or a quote mark is never closed.
     """
-    form = _format(*named_source(source)) if format is None else _checked(format)
+    form = form_of(source, format, {f".{name}": name for name in FORMATS})
     with open_lines(source) as (name, lines):
         if form == "jsonl":
             yield JsonLinesReader(lines, name, columns=columns)
@@ -96,21 +96,3 @@ def strict_rows(rows: Iterable[Row], name: str) -> list[Row]:
     if not good:
         raise InputError(f"{name} holds no rows; expected one or more: name another file")
     return good
-
-
-def _format(path: pathlib.Path | None, name: str) -> str:
-    ending = "" if path is None else ending_of(path)
-    if ending.removeprefix(".") in FORMATS:
-        return ending.removeprefix(".")
-    if path is None:
-        raise InputError(f"{name} has no ending; expected its format, csv, tsv or jsonl: tell it")
-    has = f"ends in {ending!r}" if ending else "has no ending"
-    raise InputError(
-        f"{path} {has}; expected .csv, .tsv or .jsonl, or one of these with .gz: give the file its proper ending"
-    )
-
-
-def _checked(form: str) -> str:
-    if form not in FORMATS:
-        raise InputError(f"format is {form!r}; expected csv, tsv or jsonl")
-    return form

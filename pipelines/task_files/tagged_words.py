@@ -10,14 +10,14 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.column_words import read_columns
 from bert_keras.pipelines.task_files.conllu_words import read_conllu
 from bert_keras.pipelines.task_files.json_words import read_json_lines
-from bert_keras.pipelines.task_files.lines import ending_of
+from bert_keras.pipelines.task_files.lines import form_of
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, check_tags, split_words
 from bert_keras.pipelines.task_files.word_files import WordFile
 
 __all__ = ["TaggedSentence", "check_tags", "read_tagged_words", "split_words"]
 
 _READERS = {"conll": read_columns, "conllu": read_conllu, "jsonl": read_json_lines}
-_SUFFIXES = {
+_ENDINGS = {
     **dict.fromkeys((".conll", ".txt", ".tsv", ".iob", ".bio"), "conll"),
     ".conllu": "conllu",
     ".jsonl": "jsonl",
@@ -59,7 +59,7 @@ def read_tagged_words(
     """
     path = pathlib.Path(path)
     file = WordFile(path, word_column, tag_column, needs_tags)
-    sentences = list(_READERS[_format_of(path, format)](file))
+    sentences = list(_READERS[form_of(path, format, _ENDINGS)](file))
     if not sentences:
         raise InputError(f"{path} holds no sentence; expected one or more: name another file")
     for sentence in sentences:
@@ -70,17 +70,3 @@ def read_tagged_words(
                 "expected tags everywhere or nowhere: tag them, or take the others' tags out"
             )
     return sentences
-
-
-def _format_of(path: pathlib.Path, format: str | None) -> str:
-    if format is None:
-        suffix = ending_of(path)
-        if suffix not in _SUFFIXES:
-            raise InputError(
-                f"{path} ends in {suffix!r}; expected {', '.join(_SUFFIXES)}, or these with .gz: "
-                "say what it holds with --format conll, conllu or jsonl"
-            )
-        return _SUFFIXES[suffix]
-    if format not in _READERS:
-        raise InputError(f"the format is {format!r}; expected 'conll', 'conllu' or 'jsonl'")
-    return format

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.tagged_words import read_tagged_words
 from bert_keras.tasks.files import FileOptions, read_to_answer
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
@@ -138,14 +139,25 @@ def test_words_of_json_lines_are_taken_as_they_are(field, write):
     ]
     assert good[0][1].text == "New York is."
     assert sorted(bad) == [2, 3, 6]
-    assert f"words.jsonl, line 2: '{field}' holds no word" in bad[2]
+    assert f"words.jsonl, line 2: '{field}' is empty; expected one word or more" in bad[2]
+    assert f"words.jsonl, line 3: {field}[1] is empty" in bad[3]
 
 
-def test_a_text_goes_before_its_words(write):
-    rows = write("words.jsonl", [{"text": "Now, here", "tokens": ["Now,", "here"]}])
-    assert [one.words for _, one in answering(TAG, rows)[0]] == [("Now", ",", "here")]
-    chosen = answering(TAG, rows, FileOptions(word_column="tokens"))[0]
-    assert [one.words for _, one in chosen] == [("Now,", "here")]
+@pytest.mark.parametrize(
+    ("more", "options", "words"),
+    [
+        ({}, {}, ("Now,", "here")),
+        ({"ner_tags": ["O", "O"]}, {}, ("Now,", "here")),
+        ({"entities": []}, {}, ("Now", ",", "here")),
+        ({"entities": []}, {"word_column": "tokens"}, ("Now,", "here")),
+        ({}, {"text_column": "text"}, ("Now", ",", "here")),
+    ],
+)
+def test_words_are_those_that_would_be_learned_of_the_same_record(more, options, words, write):
+    path = write("words.jsonl", [{"text": "Now, here", "tokens": ["Now,", "here"], **more}])
+    assert [one.words for _, one in answering(TAG, path, FileOptions(**options))[0]] == [words]
+    if "text_column" not in options:  # which files to learn from do not have
+        assert [one.words for one in read_tagged_words(path, needs_tags=False, **options)] == [words]
 
 
 @pytest.mark.parametrize(("ending", "form"), [("data", "json"), ("jsonl", "json"), ("json", "jsonl")])

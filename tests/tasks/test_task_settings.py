@@ -122,3 +122,20 @@ def test_a_task_makes_its_own_kind_of_examples(name):
     example = TASKS[name].example(*pair, line=3)
     assert type(example) is TASKS[name].example_class is type(EXAMPLES[name][0])
     assert getattr(example, "line", 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("length", "overlap", "shorter", "shared"),
+    [
+        (384, 128, 96, 32),
+        (384, 128, 100, 33),
+        (128, 32, 128, 32),
+        (128, 32, 200, 32),
+        (20, 0, 7, 0),
+        (20, None, 7, None),
+    ],
+)
+def test_windows_share_as_much_of_a_shorter_row_and_no_more_of_a_longer(length, overlap, shorter, shared):
+    task = TextClassification(max_sequence_length=length, window_overlap=overlap, labels=("a", "b"))
+    wanted = dataclasses.replace(task, max_sequence_length=shorter, window_overlap=shared)
+    assert task.with_length(shorter) == wanted
