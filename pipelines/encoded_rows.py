@@ -81,7 +81,8 @@ def encode(
         max_sequence_length: the longest row in pieces, special tokens counted.
         window_overlap: None: longer texts are cut, of a pair the longer one first, as `pack` does. A number: the text,
             of a pair the second one, is read in windows that share so many pieces with the one before.
-        max_first_length: in windows of a pair, the pieces of the first text that are kept.
+        max_first_length: in windows of a pair, the pieces of the first text that are kept. A first text that would
+            leave no room for new pieces of the second is cut to half of the row, less if `window_overlap` asks for it.
         with_places: whether to find the characters that each piece was made of.
 
     Returns:
@@ -177,24 +178,32 @@ def _whole_ranges(lengths: list[np.ndarray], budget: int) -> _Ranges:
 def _windowed_ranges(lengths: list[np.ndarray], budget: int, overlap: int, max_first_length: int | None) -> _Ranges:
     if overlap < 0:
         raise InputError(f"window_overlap is {overlap}; expected 0 or more")
-    fixed = lengths[:-1]  # the first text of a pair stands in every window
-    if fixed and max_first_length is not None:
-        check_counts(max_first_length=max_first_length)
-        fixed = [np.minimum(fixed[0], max_first_length)]
-    room = np.full(len(lengths[-1]), budget) - sum(fixed)
-    steps = room - overlap
-    if len(steps) and steps.min() < 1:
+    if overlap >= budget:
         raise InputError(
-            f"windows of {budget} pieces that share {overlap} leave no room for new ones"
-            + (" beside the longest first text" if fixed else "")
-            + "; expected a smaller window_overlap, or a longer max_sequence_length"
-            + (", or a smaller max_first_length" if fixed else "")
+            f"windows of {budget} pieces that share {overlap} leave no room for new ones; expected a smaller "
+            "window_overlap, or a longer max_sequence_length"
         )
+    fixed = lengths[:-1]  # the first text of a pair stands in every window
+    if fixed:
+        fixed = [_kept_of_first(*lengths, budget, overlap, max_first_length)]
+    room = np.full(len(lengths[-1]), budget) - sum(fixed)
+    steps = np.maximum(room - overlap, 1)  # less than 1 where one row holds all
     counts = 1 + np.maximum(0, -(-(lengths[-1] - room) // steps))
     examples = np.repeat(np.arange(len(counts)), counts)
     begins = (np.arange(len(examples)) - np.repeat(np.cumsum(counts) - counts, counts)) * steps[examples]
     ends = np.minimum(begins + room[examples], lengths[-1][examples])
     return _Ranges(examples, [*((np.zeros_like(begins), kept[examples]) for kept in fixed), (begins, ends)])
+
+
+def _kept_of_first(
+    firsts: np.ndarray, seconds: np.ndarray, budget: int, overlap: int, max_first_length: int | None
+) -> np.ndarray:
+    """Returns how many pieces of the first text of each pair are kept, so that windows of the second have room."""
+    if max_first_length is not None:
+        check_counts(max_first_length=max_first_length)
+        firsts = np.minimum(firsts, max_first_length)
+    leaves_none = (firsts + seconds > budget) & (firsts + overlap >= budget)
+    return np.where(leaves_none, min(budget // 2, budget - overlap - 1), firsts)
 
 
 def _rows(tokenizer, columns: list[_Pieces], ranges: _Ranges, max_sequence_length: int) -> EncodedRows:

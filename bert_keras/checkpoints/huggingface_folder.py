@@ -101,7 +101,8 @@ def save(
         _write_model(model, staging, task)
         if tokenizer is not None:
             tokenizer.save(staging)
-        write_modules(model, staging, max_sequence_length=getattr(tokenizer, "max_sequence_length", None))
+        length = (task or {}).get("max_sequence_length", getattr(tokenizer, "max_sequence_length", None))
+        write_modules(model, staging, max_sequence_length=length)
         if getattr(model, "generator", None) is not None:
             (staging / GENERATOR).mkdir()
             _write_model(model.generator, staging / GENERATOR)

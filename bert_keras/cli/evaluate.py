@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _check_apart(outs),
     )
     load_tensorflow()
-    from bert_keras.tasks.files import read_to_score
+    from bert_keras.tasks.files import columns_to_learn, read_to_score
     from bert_keras.tasks.predictor import Predictor
 
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
@@ -46,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_picture(task)] if arguments.plot else []),
     )
-    examples = read_to_score(task, arguments.file, task_options.file_options(arguments))
-    print_settings("evaluate", _shown(arguments, task, len(examples)))
+    files = task_options.file_options(arguments)
+    examples = read_to_score(task, arguments.file, files)
+    columns = task_options.columns_shown(columns_to_learn(task, arguments.file, files))
+    print_settings("evaluate", _shown(arguments, task, len(examples), columns))
     answers = _answers(predictor, examples)
     scores = task.scores(answers, examples)
     if arguments.out:
@@ -63,11 +65,12 @@ def _check_apart(outs: list[pathlib.Path]) -> None:
         raise InputError(f"--out and --plot are both {outs[0]}; expected two files: name another one")
 
 
-def _shown(arguments: argparse.Namespace, task, num_examples: int) -> dict[str, object]:
+def _shown(arguments: argparse.Namespace, task, num_examples: int, columns: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
         "task": task_options.task_shown(task),
         "file": f"{arguments.file} ({num_examples:,} examples)",
+        **columns,
         "rows": task_options.rows_shown(task),
     }
 

@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="embed: pairs with scores, or pairs that belong together (default regression)",
     )
     task_options.add_length_options(
-        parser, length="128, answer 384", overlap="tag a quarter of a row, answer a third; classify cuts them"
+        parser,
+        length="128, answer 384",
+        overlap="tag 32, answer 128, less where rows are shorter than by default; others cut them",
     )
     defaults = FineTuning()
     for flag, field, kind, text in _FLAGS:
@@ -98,10 +100,10 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.strategies import is_chief
 
     task, train, dev = _read(arguments)
-    how = _training_shown(settings, task, strategy)
-    names = {"checkpoint": arguments.checkpoint, "out": arguments.out}
+    what, how = _task_shown(arguments, task, train, dev), _training_shown(settings, task, strategy)
+    names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _files_shown(arguments, train, dev, str)
     backups = {"backups": training_options.backups_shown(arguments)}
-    print_settings("finetune", names | _data_shown(arguments, task, train, dev) | how | backups)
+    print_settings("finetune", names | what | how | backups)
     with FitProgress(None) as progress:
         tuned = finetune(
             task,
@@ -115,7 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if not is_chief(strategy):
         return
-    _save(arguments, tuned, dev, _data_shown(arguments, task, train, dev, _file_name) | how)
+    _save(arguments, tuned, dev, _files_shown(arguments, train, dev, _file_name) | what | how)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     sentence = (
         f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(dev):,} "
@@ -144,8 +146,11 @@ def _read(arguments: argparse.Namespace) -> tuple[Task, list, list]:
     from bert_keras.checkpoints.load import read_checkpoint
     from bert_keras.tasks.files import read_to_learn
 
-    longest = read_checkpoint(arguments.checkpoint).config.max_sequence_length
+    checkpoint = read_checkpoint(arguments.checkpoint)
+    longest = checkpoint.config.max_sequence_length
     files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
+    if arguments.task == "embed" and checkpoint.model == "BertEmbedder":
+        given |= checkpoint.settings  # pooling and normalizing stay as they are
     length = given.pop("max_sequence_length", None)
     task, train, dev = read_to_learn(arguments.task, arguments.train, arguments.dev, files, **given)
     task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
@@ -166,29 +171,37 @@ def settings_of(arguments: argparse.Namespace) -> FineTuning:
     )
 
 
-def _data_shown(
-    arguments: argparse.Namespace,
-    task: Task,
-    train: list,
-    dev: list,
-    spell: Callable[[pathlib.Path], object] = str,
+def _files_shown(
+    arguments: argparse.Namespace, train: list, dev: list, spell: Callable[[pathlib.Path], object]
 ) -> dict[str, object]:
-    """Returns what is learned, and from what, in words; `spell` says how paths are written."""
+    """Returns what it is learned from; `spell` says how paths are written."""
     shown = {
         "checkpoint": spell(arguments.checkpoint),
-        "task": task_options.task_shown(task),
         "train": f"{spell(arguments.train)} ({len(train):,} examples)",
         "dev": f"{spell(arguments.dev)} ({len(dev):,} examples)",
     }
     if arguments.dev.resolve() == arguments.train.resolve():
         shown["dev"] += ", which are learned too: their scores flatter"
+    return shown
+
+
+def _task_shown(arguments: argparse.Namespace, task: Task, train: list, dev: list) -> dict[str, object]:
+    """Returns what is learned, in words."""
+    from bert_keras.tasks.files import columns_to_learn
+
+    has_labels = getattr(task, "objective", None) != "contrastive"
+    options = task_options.file_options(arguments)
+    columns = columns_to_learn(task, arguments.train, options, needs_label=has_labels)
+    shown = {"task": task_options.task_shown(task), **task_options.columns_shown(columns)}
     if labels := getattr(task, "labels", ()):
         shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
     if task_options.has_confusion(task):
         shown["to beat"] = _majority(train, dev)
     shown["rows"] = task_options.rows_shown(task)
-    unusual = {name: getattr(task, name, None) for name in ("class_weights", "labelled_pieces", "max_answer_length")}
-    return shown | {_spelled(name): value for name, value in unusual.items() if value not in (None, "equal", "first")}
+    rare = ("class_weights", "labelled_pieces", "max_answer_length", "highest_score")
+    unusual = {name: getattr(task, name, None) for name in rare}
+    usual = (None, "equal", "first", 1.0)
+    return shown | {_spelled(name): value for name, value in unusual.items() if value not in usual}
 
 
 def _training_shown(settings: FineTuning, task: Task, strategy) -> dict[str, object]:

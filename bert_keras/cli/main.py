@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
             help=summary[0].lower() + summary[1:].rstrip("."),
             description=module.__doc__,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(verb_parser)
         verb_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")

@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_integer,
         default=1,
         metavar="N",
-        help="tell also the N best classes, or answers, of which there are 5 at most (default 1)",
+        help="classes, tags of several and answers: tell also the N best, of answers 5 at most (default 1)",
     )
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
-    task_options.add_file_options(parser)
+    task_options.add_file_options(parser, labelled=False)
     parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
 
 
@@ -60,13 +60,15 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: task_options.check_not_replaced(arguments.out, path)] if arguments.out and path else []),
     )
     load_tensorflow()
-    from bert_keras.tasks.files import read_to_answer
+    from bert_keras.tasks.files import columns_to_answer, read_to_answer
     from bert_keras.tasks.predictor import Predictor
 
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     predictor = Predictor.from_checkpoint(arguments.checkpoint, **lengths)
-    print_settings("predict", _shown(arguments, predictor.task))
-    read = read_to_answer(predictor.task, arguments.file, task_options.file_options(arguments))
+    files = task_options.file_options(arguments)
+    columns = task_options.columns_shown(columns_to_answer(predictor.task, arguments.file, files))
+    print_settings("predict", _shown(arguments, predictor.task, columns))
+    read = read_to_answer(predictor.task, arguments.file, files)
     try:
         with _output(arguments.out) as out, _progress(out) as bar:
             source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
@@ -86,11 +88,12 @@ def run(arguments: argparse.Namespace) -> None:
         print(counts, file=sys.stderr)
 
 
-def _shown(arguments: argparse.Namespace, task) -> dict[str, object]:
+def _shown(arguments: argparse.Namespace, task, columns: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
         "task": task_options.task_shown(task),
         "file": "standard input" if arguments.file == "-" else arguments.file,
+        **columns,
         "rows": task_options.rows_shown(task),
     }
 

@@ -1,7 +1,7 @@
 """Pretrain a BERT on records: masked words, sentences, ELECTRA; by a recipe, a file, flags.
 
 Settings come from --recipe, then --config, then the flags; the later wins. What all of them say together
-is printed, and stored as pretraining.toml beside the model.
+is stored as pretraining.toml beside the model, and the main of it is printed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     from bert_keras.training.recipes import Pretraining, parse_assignments
 
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
-    if arguments.no_xla:
+    if arguments.no_xla or arguments.deterministic:  # Keras compiles nothing then, and warns where it was asked to
         overrides["speed.jit_compile"] = False
     if arguments.gradient_checkpointing:
         overrides["speed.gradient_checkpointing"] = True

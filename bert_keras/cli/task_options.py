@@ -13,6 +13,7 @@ from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from bert_keras.pipelines.task_files.column_names import Columns
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.files import FileOptions
 
@@ -40,19 +41,29 @@ _TASK_OF_ENDING = {**dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag")
 _NUM_SCORES_SAID = 3
 
 
-def add_file_options(parser: argparse.ArgumentParser) -> None:
+def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) -> None:
     """Adds the options that say how files are read; what is not said is guessed from their endings and columns."""
     group = parser.add_argument_group("files")
     group.add_argument("--format", choices=FORMATS, help="of the files (default: by their endings)")
     group.add_argument("--text-column", metavar="NAME", help="the column of texts (default: by its usual names)")
     group.add_argument("--second-text-column", metavar="NAME", help="the column of the second texts of pairs")
-    group.add_argument("--label-column", metavar="NAME", help="the column of labels, or of scores")
+    if labelled:
+        group.add_argument("--label-column", metavar="NAME", help="the column of labels, or of scores")
     group.add_argument(
         "--columns", metavar="NAMES", type=_names, help="names of all columns, comma-separated, where no line has them"
     )
-    group.add_argument("--separator", metavar="MARK", help="between several labels of a text (default |)")
-    group.add_argument("--word-column", metavar="COLUMN", help="the column of words, from 0 (default the first)")
-    group.add_argument("--tag-column", metavar="COLUMN", help="the column of tags (default the last; CoNLL-U: upos)")
+    if labelled:
+        group.add_argument("--separator", metavar="MARK", help="between several labels of a text (default |)")
+    group.add_argument(
+        "--word-column",
+        metavar="COLUMN",
+        help="tag: the column of words, from 0 (default the first); of .jsonl the field (default words, or tokens)",
+    )
+    group.add_argument(
+        "--tag-column",
+        metavar="COLUMN",
+        help="tag: the column of tags (default the last; CoNLL-U: upos); of .jsonl the field (default tags, ...)",
+    )
 
 
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
@@ -103,7 +114,7 @@ def file_options(arguments: argparse.Namespace) -> FileOptions:
 
 def said(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
     """Returns those of the options that were given."""
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
 def task_shown(task: Task) -> str:
@@ -111,6 +122,14 @@ def task_shown(task: Task) -> str:
     kinds = [getattr(task, name) for name in ("problem", "objective") if hasattr(task, name)]
     kinds += ["where there is one"] if getattr(task, "allows_null", False) else []
     return ", ".join([task.name, *kinds])
+
+
+def columns_shown(columns: Columns | None) -> dict[str, object]:
+    """Returns the columns of a table in words, to be shown where there is one."""
+    if columns is None:
+        return {}
+    purposes = {"text": columns.text, "second text": columns.second_text, "label": columns.label}
+    return {"columns": ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)}
 
 
 def rows_shown(task: Task) -> str:

@@ -132,7 +132,7 @@ def scheme_of(tags_of_sentences: Iterable[Sequence[str]]) -> str:
     for tags in tags_of_sentences:
         before = ("O", NO_LABEL)
         for tag in tags:
-            if not _is_tag(tag):
+            if not is_tag(tag):
                 return "none"
             now = letter, label = _split(tag, 0)
             follows_its_like = before[0] != "O" and before[1] == label
@@ -147,15 +147,30 @@ def scheme_of(tags_of_sentences: Iterable[Sequence[str]]) -> str:
     return "IOB1" if num_i_starts > num_free_b_starts else "IOB2"
 
 
-def _is_tag(tag: str) -> bool:
+def is_tag(tag: str) -> bool:
+    """Returns whether a tag is of the form that this module tells."""
     return tag == "O" or (tag[:1] in _LETTERS and tag[1:2] in ("", "-"))
+
+
+def label_of(tag: str) -> str:
+    """Returns the label of a tag, whatever its letter; of "O" itself.
+
+    Raises:
+        InputError: the tag is not of the form that this module tells.
+
+    Example:
+        >>> label_of("B-PER"), label_of("O")
+        ('PER', 'O')
+    """
+    letter, label = _split(tag, 0)
+    return "O" if letter == "O" else label
 
 
 def _split(tag: str, place: int) -> tuple[str, str]:
     """Returns the letter of a tag, one of O, B, I, E, S, and its label."""
     if tag == "O":
         return "O", NO_LABEL
-    if not _is_tag(tag):
+    if not is_tag(tag):
         raise InputError(
             f"the tag of word {place} is {tag!r}; expected O, or one of the letters {', '.join(_LETTERS)}, a hyphen "
             "and a label, such as B-PER: tags of another kind have no entities"

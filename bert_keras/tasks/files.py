@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.tag_schemes import scheme_of, to_iob2
+from bert_keras.metrics.tag_schemes import is_tag, label_of, scheme_of, to_iob2
 from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
 from bert_keras.pipelines.task_files.json_values import check_text
 from bert_keras.pipelines.task_files.json_words import check_words, word_and_span_fields
@@ -16,7 +16,7 @@ from bert_keras.pipelines.task_files.questions import read_questions
 from bert_keras.pipelines.task_files.table_rows import Row
 from bert_keras.pipelines.task_files.tables import TableReader, open_table, strict_rows
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, check_tags
-from bert_keras.pipelines.task_files.tagged_words import read_tagged_words
+from bert_keras.pipelines.task_files.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.text_sources import STANDARD_INPUT
 from bert_keras.tasks.base import Task, check_choice, listed
 from bert_keras.tasks.question_answering import QuestionAnswering
@@ -83,7 +83,11 @@ def read_to_score(task: Task, path: os.PathLike, options: FileOptions) -> list:
         return read_questions(path, format=options.format)
     if isinstance(task, TokenClassification):
         sentences = _in_iob2(_sentences(path, options), task.scheme, path)
-        _check_known({tag: s.line for s in reversed(sentences) for tag in s.tags}, task, path)
+        lines = {tag: sentence.line for sentence in reversed(sentences) for tag in sentence.tags}
+        if task.scheme != "none":  # a model may spell them otherwise, or know no I of a label
+            known = {label_of(tag) for tag in task.labels}
+            lines = {tag: line for tag, line in lines.items() if label_of(tag) not in known}
+        _check_known(lines, task, path)
         return sentences
     if isinstance(task, SentenceEmbedding):
         return _pairs(path, options, "regression")
@@ -104,22 +108,41 @@ def read_to_answer(task: Task, source: str | os.PathLike, options: FileOptions) 
     """
     form = options.format or _ending(source)
     if form in ("json", "conll", "conllu"):
-        yield from _of_whole_file(task, source, options)
+        yield from _of_own_format(task, source, options)
     elif form == "txt":
         yield from _of_lines(task, source)
     else:
         yield from _of_table(task, source, options)
 
 
-def _of_whole_file(task: Task, source, options: FileOptions) -> Iterator[Example]:
-    if os.fspath(source) == STANDARD_INPUT:
-        raise InputError("standard input is read line by line; expected txt, csv, tsv or jsonl: write it to a file")
+def columns_to_learn(
+    task: Task, path: os.PathLike, options: FileOptions, *, needs_label: bool = True
+) -> Columns | None:
+    """Returns the columns that are read of labelled examples; None: the file is no table, or can be read only once."""
+    if isinstance(task, QuestionAnswering | TokenClassification) or not os.path.isfile(path):
+        return None
+    with open_table(path, columns=options.columns, format=options.format) as table:
+        return _columns_to_learn(table, options, needs_label=needs_label)
+
+
+def columns_to_answer(task: Task, source: str | os.PathLike, options: FileOptions) -> Columns | None:
+    """Returns the columns that are read of a file to be answered; None: it is no table, or can be read only once."""
+    if (options.format or _ending(source)) in ("json", "conll", "conllu", "txt") or not os.path.isfile(source):
+        return None
+    with open_table(source, columns=options.columns, format=options.format) as table:
+        if isinstance(task, TokenClassification) and (name := _column_of_words(table, options)):
+            return Columns(name, None, None)
+        return _columns_to_answer(task, table, options)
+
+
+def _of_own_format(task: Task, source, options: FileOptions) -> Iterator[Example]:
     if isinstance(task, QuestionAnswering):
+        if os.fspath(source) == STANDARD_INPUT:
+            raise InputError("standard input is read line by line; expected jsonl, csv or tsv: write it to a file")
         questions = read_questions(source, format=options.format, needs_answers=False)
         yield from (Example(None, question, None) for question in questions)
     elif isinstance(task, TokenClassification):
-        sentences = _sentences(source, options, needs_tags=False)
-        yield from (Example(sentence.line, sentence, None) for sentence in sentences)
+        yield from map(Example._make, stream_tagged_words(source, **_word_options(options), needs_tags=False))
     else:
         raise InputError(
             f"{source} is of a form that holds no texts; expected .txt, .csv, .tsv or .jsonl: see --format"
@@ -206,6 +229,8 @@ def _learn_to_classify(train, dev, options: FileOptions, settings: dict) -> tupl
 def _learn_to_tag(train, dev, options: FileOptions, settings: dict) -> tuple[Task, list, list]:
     learnt, held_out = _sentences(train, options), _sentences(dev, options)
     scheme = scheme_of([sentence.tags for sentence in learnt])
+    if scheme == "none":
+        _check_no_entities(learnt, train)
     learnt, held_out = _in_iob2(learnt, scheme, train), _in_iob2(held_out, scheme, dev)
     tags = tuple(check_tags(learnt, held_out, train, dev))
     task = TokenClassification(**settings, labels=tags, scheme="none" if scheme == "none" else "IOB2")
@@ -229,6 +254,19 @@ def _learn_to_embed(train, dev, options: FileOptions, settings: dict) -> tuple[T
     highest = max((example.label for example in [*learnt, *held_out] if example.label is not None), default=1.0)
     task = SentenceEmbedding(**settings, highest_score=max(1.0, highest))
     return task, learnt, held_out
+
+
+def _check_no_entities(sentences: list[TaggedSentence], path) -> None:
+    """Raises `InputError` if some tags mark entities, and some are neither that nor O: a slip would pass unseen."""
+    lines = {tag: sentence.line for sentence in reversed(sentences) for tag in sentence.tags}
+    marking = {tag for tag in lines if tag[:2] in ("B-", "I-") and tag[2:]}
+    stray = {tag: line for tag, line in lines.items() if not is_tag(tag)}
+    if {tag[0] for tag in marking} == {"B", "I"} and "O" in lines:
+        tag, line = min(stray.items(), key=lambda item: item[1])
+        raise InputError(
+            f"{path}, line {line}: the tag {tag!r} marks no entity, and others do, such as {min(marking)!r}; expected "
+            "O, or a letter and a label: correct the tag, or name another column with --tag-column"
+        )
 
 
 _LEARNING: dict[str, Callable] = {
@@ -268,8 +306,7 @@ def _pairs(path, options: FileOptions, objective: str) -> list[TextExample]:
     """Reads pairs of texts, with their scores if the objective needs them."""
     if objective == "contrastive":
         with open_table(path, columns=options.columns, format=options.format) as table:
-            names = {"text": options.text_column, "second_text": options.second_text_column}
-            columns = guess_columns(table.columns, **names, needs_label=False, place=table.place)
+            columns = _columns_to_learn(table, options, needs_label=False)
             rows = strict_rows(text_rows(table, columns), table.name)
         examples = [TextExample(*row.fields, line=row.line) for row in rows]
     else:
@@ -279,14 +316,23 @@ def _pairs(path, options: FileOptions, objective: str) -> list[TextExample]:
     return examples
 
 
-def _sentences(path, options: FileOptions, *, needs_tags: bool = True) -> list[TaggedSentence]:
-    return read_tagged_words(
-        path,
-        word_column=options.word_column,
-        tag_column=options.tag_column,
-        format=options.format,
-        needs_tags=needs_tags,
+def _columns_to_learn(table: TableReader, options: FileOptions, *, needs_label: bool) -> Columns:
+    return guess_columns(
+        table.columns,
+        text=options.text_column,
+        second_text=options.second_text_column,
+        label=options.label_column if needs_label else None,
+        needs_label=needs_label,
+        place=table.place,
     )
+
+
+def _sentences(path, options: FileOptions) -> list[TaggedSentence]:
+    return read_tagged_words(path, **_word_options(options))
+
+
+def _word_options(options: FileOptions) -> dict[str, str | None]:
+    return {"word_column": options.word_column, "tag_column": options.tag_column, "format": options.format}
 
 
 def _in_iob2(sentences: list[TaggedSentence], scheme: str, path) -> list[TaggedSentence]:

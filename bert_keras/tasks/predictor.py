@@ -49,7 +49,7 @@ class Predictor:
         model, tokenizer = load(folder), load_tokenizer(folder)
         if tokenizer is None:
             raise InputError(f"{folder} has no vocabulary; expected vocab.txt beside the weights: put it there")
-        return cls(model, tokenizer, task_of(folder, model, **changes))
+        return cls(model, tokenizer, task_of(folder, model, tokenizer, **changes))
 
     def __call__(self, examples: Sequence) -> list[dict]:
         """Returns an answer to each example.
@@ -84,7 +84,7 @@ class Predictor:
         if isinstance(given, self.task.example_class):
             return given
         texts = (given,) if isinstance(given, str) else given
-        if not isinstance(texts, tuple) or len(texts) > 2 or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, tuple) or len(texts) not in (1, 2) or not all(isinstance(text, str) for text in texts):
             kind = self.task.example_class.__name__
             raise InputError(f"an example is {given!r}; expected a text, a tuple of two texts, or a {kind}")
         return self.task.example(*texts)

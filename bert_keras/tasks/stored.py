@@ -8,6 +8,7 @@ import keras
 from bert_keras.checkpoints.huggingface_folder import stored_task
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
+from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
@@ -19,15 +20,18 @@ _KINDS = {
 }
 
 
-def task_of(folder: str | os.PathLike, model: keras.Model, **changes) -> Task:
+def task_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertTokenizer | None = None, **changes) -> Task:
     """Returns the task of a checkpoint.
 
     What the model says itself (its labels, its pooling) goes before what is stored. Rows are no longer than it reads;
-    windows share as much of shorter rows, if the overlap is not among the changes.
+    windows share as much of shorter rows, if the overlap is not among the changes. Where nothing is stored, texts are
+    as long as the tokenizer says, and contexts of questions are read in windows of 384, as transformers and
+    sentence-transformers do.
 
     Args:
         folder: the checkpoint.
         model: the model that was loaded from it.
+        tokenizer: its tokenizer.
         **changes: settings that are to be others; None: as they are.
 
     Raises:
@@ -44,6 +48,11 @@ def task_of(folder: str | os.PathLike, model: keras.Model, **changes) -> Task:
     free = [name for name in _fields(kind) if name not in own]
     if wrong := [name for name in changes if name not in free]:
         raise InputError(f"{', '.join(wrong)} cannot be changed here; expected settings among {', '.join(free)}")
+    if own.get("problem") == "regression" and model.num_classes != 1:
+        raise InputError(f"{folder} gives {model.num_classes} numbers for a text; expected one: a task has one value")
+    if "max_sequence_length" not in stored and kind is not QuestionAnswering:
+        length = tokenizer and tokenizer.max_sequence_length
+        stored["max_sequence_length"] = length or model.encoder.config.max_sequence_length
     if kind is TokenClassification and "scheme" not in stored:
         stored["scheme"] = "none" if scheme_of([own["labels"]]) == "none" else "IOB2"
     length = changes.pop("max_sequence_length", None)

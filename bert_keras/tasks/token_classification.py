@@ -1,6 +1,7 @@
 """A tag for each word: entities, parts of speech."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
-from bert_keras.metrics.tag_schemes import entities_of
+from bert_keras.metrics.tag_schemes import entities_of, to_iob2
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode, most_context
 from bert_keras.pipelines.row_batches import IGNORED_LABEL
 from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
@@ -110,11 +111,19 @@ class TokenClassification(Task):
 
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
         truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
-        flat = [label_ids([tag for tags in sentences for tag in tags], self.labels) for sentences in (truth, predicted)]
-        scores = classes.class_scores(*flat, num_classes=len(self.labels))
         if self.scheme == "none":
-            return scores
-        return {**entity_scores(truth, predicted), "accuracy": scores["accuracy"]}
+            flat = [label_ids(list(itertools.chain(*tags)), self.labels) for tags in (truth, predicted)]
+            return classes.class_scores(*flat, num_classes=len(self.labels))
+        scores = entity_scores(truth, predicted)
+        if not self._writes_iob2():
+            predicted = [to_iob2(tags, "IOB2") for tags in predicted]
+        pairs = zip(itertools.chain(*truth), itertools.chain(*predicted), strict=True)
+        return {**scores, "accuracy": float(np.mean([one == other for one, other in pairs]))}
+
+    def _writes_iob2(self) -> bool:
+        """Whether the labels are IOB2's; those of a checkpoint from elsewhere may be IOB1's or IOBES's."""
+        letters = {tag[0] for tag in self.labels}
+        return letters <= set("BIO") and all(f"B{tag[1:]}" in self.labels for tag in self.labels if tag[0] == "I")
 
     def _within(self) -> np.ndarray:
         """Returns the numbers of the tags that the later pieces of a word learn, by the number of its tag."""

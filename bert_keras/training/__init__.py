@@ -6,7 +6,9 @@ The names are handed on lazily, so that recipes can be read and checked before T
 import importlib
 
 _PUBLIC_NAMES = {
+    "BackupFolder": "backups",
     "FineTuning": "tuning_settings",
+    "Keeping": "fitting",
     "Lamb": "optimizers",
     "Pretraining": "recipes",
     "TimedLearningRate": "schedules",

@@ -51,8 +51,8 @@ class FiniteLoss(StepCounter):
         done, loss = self.count(batch), (logs or {}).get("loss", 0.0)
         if not math.isfinite(loss):
             raise InputError(
-                f"the loss became {loss} at step {done:,}: nothing was saved; train again with a lower learning rate, "
-                "a longer warm-up or gradient clipping"
+                f"the loss became {loss} at step {done:,}: no model was written; train again with a lower learning "
+                "rate, a longer warm-up or gradient clipping"
             )
 
 

@@ -18,7 +18,7 @@ from bert_keras.training.depths import freeze, rate_factors
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.memory import keep_freed_memory
-from bert_keras.training.optimizers import BertAdamW, adamw
+from bert_keras.training.optimizers import adamw
 from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.strategies import agreement, spread
 from bert_keras.training.tuning_settings import FineTuning
@@ -93,26 +93,18 @@ def finetune(
     settings = settings or FineTuning()
     strategy = strategy or tf.distribute.get_strategy()
     _check_examples(train=train, dev=dev)
-    _check_division(task, settings, strategy.num_replicas_in_sync)
+    _check_division(task, settings, strategy.num_replicas_in_sync, len(train))
     tokenizer = _tokenizer_of(checkpoint)
     keep_freed_memory()
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), default_dtype_policy(settings.dtype_policy):
-        model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
-        if settings.frozen_blocks is not None:
-            freeze(model, settings.frozen_blocks)
+        model = _model_of(task, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
     train_rows = task.with_labels(task.encode(tokenizer, train), train)
     steps_an_epoch = train_rows.num_batches(settings.batch_size)
     num_steps = steps_an_epoch * settings.num_epochs
     with strategy.scope():
-        model.compile(
-            _optimizer(model, settings, num_steps),
-            task.loss(),
-            accumulation_steps=settings.accumulation_steps,
-            gradient_checkpointing=settings.gradient_checkpointing,
-            jit_update=num_steps * model.count_params() > _COMPILED_FROM,
-        )
+        _compile(model, task, settings, num_steps)
     scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
     epochs = EpochScores(scorer.scores, task.main_score, patience=settings.patience, agreed=agreement(strategy))
 
@@ -136,7 +128,10 @@ def finetune(
         listeners=listeners,
         scorer=epochs,
     )
-    if settings.keep_best and epochs.best != len(epochs.epochs) - 1:
+    if not epochs.epochs:  # it went on with fewer steps than were done, before the first epoch had ended
+        epochs.set_model(model)
+        epochs.on_epoch_end(0)
+    if settings.keep_best:
         epochs.restore_best(model)
     answers = scorer.answers()
     task = task.fitted(answers, dev)
@@ -165,11 +160,26 @@ class _Scorer:
         return task.scores(task.judged(answers), self._examples)
 
 
-def _optimizer(model: keras.Model, settings: FineTuning, num_steps: int) -> BertAdamW:
+def _model_of(task: Task, checkpoint: str | os.PathLike, settings: FineTuning) -> keras.Model:
+    """Returns a checkpoint's encoder with the task's head, frozen as far as was asked."""
+    model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
+    if settings.frozen_blocks is not None:
+        freeze(model, settings.frozen_blocks)
+    return model
+
+
+def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int) -> None:
     rates = {"warmup_rate": settings.warmup_rate, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **rates)
     optimizer.rate_factors = rate_factors(model, settings.layer_decay)
-    return optimizer
+    model.compile(
+        optimizer,
+        task.loss(),
+        accumulation_steps=settings.accumulation_steps,
+        gradient_checkpointing=settings.gradient_checkpointing,
+        jit_compile=False,  # each length of a batch would be compiled anew
+        jit_update=num_steps * model.count_params() > _COMPILED_FROM,
+    )
 
 
 def _tokenizer_of(checkpoint: str | os.PathLike) -> BertTokenizer:
@@ -185,9 +195,14 @@ def _check_examples(**examples: Sequence) -> None:
             raise InputError(f"{name} has no examples; expected one or more of the task: look where they are read")
 
 
-def _check_division(task: Task, settings: FineTuning, num_replicas: int) -> None:
-    """Raises `InputError` if a step cannot be divided as it should be."""
+def _check_division(task: Task, settings: FineTuning, num_replicas: int, num_examples: int) -> None:
+    """Raises `InputError` if a step cannot be divided as it should be, or has nothing to compare."""
     parts = num_replicas * settings.accumulation_steps
+    if not task.fills_batches and (num_compared := min(settings.batch_size, num_examples)) < 2:
+        raise InputError(
+            f"the task {task.name!r} as it is learned here tells the examples of a batch apart, and a batch has "
+            f"{num_compared}; expected two or more: raise batch_size, or add examples"
+        )
     if parts > 1 and not task.fills_batches:
         raise InputError(
             f"the task {task.name!r} as it is learned here compares all examples of a batch, which was to be divided "

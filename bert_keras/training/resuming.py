@@ -16,8 +16,10 @@ from bert_keras.training.callbacks import StepCounter, TrainingLog
 from bert_keras.training.schedules import TimedLearningRate
 
 # settings that change only how fast a training goes, or what is told about it
-_MAY_CHANGE = ("recipe", "source", "speed.", "evaluation.", "batches.accumulation_steps")
-_MAY_CHANGE += ("accumulation_steps", "gradient_checkpointing")  # of a fine-tuning
+_MAY_CHANGE = (
+    *("recipe", "source", "speed.", "evaluation.", "batches.accumulation_steps"),
+    *("accumulation_steps", "gradient_checkpointing"),  # of a fine-tuning
+)
 
 
 class Place:

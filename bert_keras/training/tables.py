@@ -214,10 +214,10 @@ class EvaluationSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class SpeedSettings(Settings):
-    """`[speed]`: what changes time and memory, and not the model.
+    """`[speed]`: what changes time and memory, and not what is learned.
 
     Args:
-        jit_compile: whether XLA compiles the step; "auto": yes.
+        jit_compile: whether XLA compiles the step; "auto": yes. Dropout is drawn in another way without.
         steps_per_execution: batches a call, on one device.
         gradient_checkpointing: compute the inside of each block twice instead of keeping it, for long rows.
     """

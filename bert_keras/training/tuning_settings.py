@@ -8,7 +8,7 @@ from bert_keras.training.tables import DTYPE_POLICIES
 
 @dataclasses.dataclass(frozen=True)
 class FineTuning(Settings):
-    """The settings of a fine-tuning; the defaults are those of Devlin et al. 2018 (A.3).
+    """The settings of a fine-tuning; the defaults are of Devlin et al. 2018 (A.3).
 
     Args:
         num_epochs: passes over the training examples.

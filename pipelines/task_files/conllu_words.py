@@ -2,15 +2,14 @@
 
 import contextlib
 import itertools
-import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.table_rows import counted
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
-from bert_keras.pipelines.task_files.word_files import WordFile, first_missing, paragraphs
+from bert_keras.pipelines.task_files.word_files import NumberedLines, WordFile, first_missing
 
 _COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _WIDTH = 10
@@ -28,25 +27,28 @@ class _Surface(NamedTuple):
     words: list[tuple[int, str, str]]  # (line, form, tag)
 
 
-def read_conllu(file: WordFile) -> Iterator[TaggedSentence]:
-    """Yields the sentences of a CoNLL-U file, see `read_tagged_words`."""
+def conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | None]:
+    """Returns what reads a sentence of a CoNLL-U file, see `read_tagged_words`; None: it has no words."""
     column = _column(file)
-    for lines in paragraphs(file.path):
-        rows = [(number, _fields(file.path, number, line)) for number, line in lines if line[0] != "#"]
-        surfaces = _surfaces(file.path, rows, column)
+
+    def read(lines: NumberedLines) -> TaggedSentence | None:
+        rows = [(number, _fields(file.name, number, line)) for number, line in lines if line[0] != "#"]
+        surfaces = _surfaces(file.name, rows, column)
         if not surfaces:
-            continue
+            return None
         text = _text(lines, surfaces)
-        starts = _places(file.path, surfaces, text)
+        starts = _places(file.name, surfaces, text)
         ranges = [pair for one, start in zip(surfaces, starts, strict=True) for pair in _word_ranges(one, start)]
         words = [word for one in surfaces for word in one.words]
         tags = [tag for _, _, tag in words]
         if (place := first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
-                f"{file.path}, line {words[place][0]}: the word {words[place][1]!r} has no tag: its column "
+                f"{file.name}, line {words[place][0]}: the word {words[place][1]!r} has no tag: its column "
                 f"{file.tag_column or 'upos'} holds '_'; expected a tag: fill it in, or name another --tag-column"
             )
-        yield TaggedSentence.of_ranges(text, ranges, tags if any(tags) else None, words[0][0])
+        return TaggedSentence.of_ranges(text, ranges, tags if any(tags) else None, words[0][0])
+
+    return read
 
 
 def _column(file: WordFile) -> int:
@@ -60,23 +62,23 @@ def _column(file: WordFile) -> int:
     raise InputError(f"--tag-column is {column!r}; expected {', '.join(_COLUMNS)} or a number from 0 to {_WIDTH - 1}")
 
 
-def _fields(path: pathlib.Path, number: int, line: str) -> list[str]:
+def _fields(name: str, number: int, line: str) -> list[str]:
     fields = [field.strip() for field in line.rstrip("\r\n").split("\t")]
     if len(fields) != _WIDTH:
         raise InputError(
-            f"{path}, line {number}: the line has {counted(fields, 'column')}; expected the {_WIDTH} of CoNLL-U, "
+            f"{name}, line {number}: the line has {counted(fields, 'column')}; expected the {_WIDTH} of CoNLL-U, "
             "with a tab between: correct the line, or say --format conll"
         )
     if not _ID.fullmatch(fields[0]):
         raise InputError(
-            f"{path}, line {number}: the id is {fields[0]!r}; expected one such as 3, 3-4 or 8.1: correct the line"
+            f"{name}, line {number}: the id is {fields[0]!r}; expected one such as 3, 3-4 or 8.1: correct the line"
         )
     if not fields[1]:
-        raise InputError(f"{path}, line {number}: the word is empty; expected a form in column 1: correct the line")
+        raise InputError(f"{name}, line {number}: the word is empty; expected a form in column 1: correct the line")
     return fields
 
 
-def _surfaces(path: pathlib.Path, rows: list[tuple[int, list[str]]], column: int) -> list[_Surface]:
+def _surfaces(name: str, rows: list[tuple[int, list[str]]], column: int) -> list[_Surface]:
     """Returns the tokens of a sentence; ids are checked, and empty nodes left out."""
     surfaces, last, until = [], 0, 0  # the last word's id, and that which the last token goes on to
     for number, fields in rows:
@@ -86,7 +88,7 @@ def _surfaces(path: pathlib.Path, rows: list[tuple[int, list[str]]], column: int
         first, *end = map(int, row_id.split("-"))
         if first != last + 1 or (end and (last < until or end[0] < first)):
             raise InputError(
-                f"{path}, line {number}: the id is {row_id!r}; expected {last + 1}, or a range that begins there, "
+                f"{name}, line {number}: the id is {row_id!r}; expected {last + 1}, or a range that begins there, "
                 f"behind the range of another token (the last one is {surfaces[-1].row_id if surfaces else 'none'}): "
                 "correct the ids"
             )
@@ -99,13 +101,13 @@ def _surfaces(path: pathlib.Path, rows: list[tuple[int, list[str]]], column: int
             last = first
     if last < until:
         raise InputError(
-            f"{path}, line {surfaces[-1].line}: the token is of the words {surfaces[-1].row_id!r}, and the sentence "
+            f"{name}, line {surfaces[-1].line}: the token is of the words {surfaces[-1].row_id!r}, and the sentence "
             f"ends with word {last}; expected them all: correct the id, or add the words"
         )
     return surfaces
 
 
-def _text(lines: list[tuple[int, str]], surfaces: list[_Surface]) -> str:
+def _text(lines: NumberedLines, surfaces: list[_Surface]) -> str:
     """Returns the text of the comment "# text", or the tokens as their SpaceAfter joins them."""
     for _, line in lines:
         if match := _TEXT.match(line):
@@ -113,7 +115,7 @@ def _text(lines: list[tuple[int, str]], surfaces: list[_Surface]) -> str:
     return "".join(one.form + " " * (not one.is_glued) for one in surfaces).strip()
 
 
-def _places(path: pathlib.Path, surfaces: list[_Surface], text: str) -> list[int]:
+def _places(name: str, surfaces: list[_Surface], text: str) -> list[int]:
     """Returns where each token begins in the text; white space may stand between."""
     starts, place = [], 0
     for one in surfaces:
@@ -121,14 +123,14 @@ def _places(path: pathlib.Path, surfaces: list[_Surface], text: str) -> list[int
             place += 1
         if not text.startswith(one.form, place):
             raise InputError(
-                f"{path}, line {one.line}: {one.form!r} does not stand at character {place} of the sentence's "
+                f"{name}, line {one.line}: {one.form!r} does not stand at character {place} of the sentence's "
                 f"'# text', where {text[place : place + 20]!r} stands; expected the tokens' forms: correct one of them"
             )
         starts.append(place)
         place += len(one.form)
     if rest := text[place:].strip():
         raise InputError(
-            f"{path}, line {surfaces[-1].line}: behind the last token, the sentence's '# text' goes on with "
+            f"{name}, line {surfaces[-1].line}: behind the last token, the sentence's '# text' goes on with "
             f"{rest[:20]!r}; expected its end: correct one of the two"
         )
     return starts

@@ -1,12 +1,14 @@
 """Rows of JSON lines, one by one."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.json_values import check_characters, json_value
 from bert_keras.pipelines.task_files.lines import Line
 from bert_keras.pipelines.task_files.table_rows import Row, check_column, quoted
+
+_MAX_BAD_LINES = 1000  # at the beginning of a file, kept in memory until one names the columns
 
 
 class JsonLinesReader:
@@ -15,7 +17,8 @@ class JsonLinesReader:
     Args:
         lines: the lines of the file.
         name: what messages call the file.
-        columns: the fields that are columns, whatever else an object holds; None: exactly those of the first line.
+        columns: the fields that are columns, whatever else an object holds; None: exactly those of the first line that
+            is an object.
 
     Attributes:
         name: what messages call the file.
@@ -23,7 +26,7 @@ class JsonLinesReader:
         columns: the names of its columns.
 
     Raises:
-        InputError: the file has no line to name the columns, or that line is bad.
+        InputError: the file has no line to name the columns.
     """
 
     def __init__(self, lines: Iterator[Line], name: str, *, columns: Sequence[str] | None = None):
@@ -31,12 +34,7 @@ class JsonLinesReader:
         self._first = None
         self._lines = (line for line in lines if line.error or line.text.strip())
         if columns is None:
-            self._first = next(self._lines, None)
-            if self._first is None:
-                raise InputError(f"{name} is empty; expected one JSON object a line: name another file")
-            self._lines = itertools.chain([self._first], self._lines)
-            self.place = f"{name}, line {self._first.number}"
-            columns = _json_object(self._first, name)
+            columns = self._read_columns()
         self.columns = list(columns)
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -52,6 +50,22 @@ class JsonLinesReader:
             check_column(column, self.columns, self.place)
         exactly = columns is None and self._first is not None
         return (self._row(line, self.columns if columns is None else columns, exactly) for line in self._lines)
+
+    def _read_columns(self) -> Iterable[str]:
+        """Returns the fields of the first good line; it and the bad ones before it are still to be read as rows."""
+        begin, first_error = [], InputError(f"{self.name} is empty; expected one JSON object a line: name another file")
+        for line in itertools.islice(self._lines, _MAX_BAD_LINES):
+            begin.append(line)
+            try:
+                columns = _json_object(line, self.name)
+            except InputError as error:
+                first_error = first_error if len(begin) > 1 else error
+                continue
+            self._first = line
+            self._lines = itertools.chain(begin, self._lines)
+            self.place = f"{self.name}, line {line.number}"
+            return columns
+        raise first_error
 
     def _row(self, line: Line, columns: Sequence[str], exactly: bool) -> Row:
         place = f"{self.name}, line {line.number}"

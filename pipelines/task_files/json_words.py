@@ -2,30 +2,32 @@
 
 import bisect
 import itertools
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.json_values import check_text, json_object, shown
-from bert_keras.pipelines.task_files.lines import numbered_lines
 from bert_keras.pipelines.task_files.table_rows import counted, quoted
 from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
-from bert_keras.pipelines.task_files.word_files import WordFile
+from bert_keras.pipelines.task_files.word_files import NumberedLines, WordFile
 
 _WORD_FIELDS = ("words", "tokens")
 _TAG_FIELDS = ("tags", "labels", "ner_tags")
 _SPAN_FIELDS = ("entities", "spans", "labels", "label")  # the last is doccano's
 
 
-def read_json_lines(file: WordFile) -> Iterator[TaggedSentence]:
-    """Yields the sentences of a file with a JSON record a line, see `read_tagged_words`."""
+def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
+    """Returns what reads a sentence of a file with a JSON record a line, see `read_tagged_words`."""
     for option, column in (("--word-column", file.word_column), ("--tag-column", file.tag_column)):
         if not isinstance(column, str | None):
             raise InputError(f"{option} is {column!r}; expected the name of a field of the JSON records")
-    for number, line in numbered_lines(file.path):
-        if line.strip():
-            place = f"{file.path}, line {number}"
-            yield _record_sentence(json_object(line, place), file, place, number)
+
+    def read(lines: NumberedLines) -> TaggedSentence:
+        [(number, line)] = lines
+        place = f"{file.name}, line {number}"
+        return _record_sentence(json_object(line, place), file, place, number)
+
+    return read
 
 
 def _record_sentence(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:

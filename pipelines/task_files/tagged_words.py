@@ -1,27 +1,48 @@
 """Sentences of tagged words from CoNLL columns, CoNLL-U and JSON lines, each word with its place in the text.
 
-Files are read strictly: what is wrong is named by file and line.
+What is wrong is named by file and line. Files to learn from are read strictly; those to be answered give their bad
+sentences with the error, and go on.
 """
 
 import os
-import pathlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.column_words import read_columns
-from bert_keras.pipelines.task_files.conllu_words import read_conllu
-from bert_keras.pipelines.task_files.json_words import read_json_lines
-from bert_keras.pipelines.task_files.lines import form_of
+from bert_keras.pipelines.task_files.column_words import column_reader
+from bert_keras.pipelines.task_files.conllu_words import conllu_reader
+from bert_keras.pipelines.task_files.json_words import json_reader
+from bert_keras.pipelines.task_files.lines import Line, form_of, open_lines
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, check_tags, split_words
-from bert_keras.pipelines.task_files.word_files import WordFile
+from bert_keras.pipelines.task_files.word_files import NumberedLines, WordFile, paragraphs, single_lines
 
-__all__ = ["TaggedSentence", "check_tags", "read_tagged_words", "split_words"]
+__all__ = ["TaggedSentence", "check_tags", "read_tagged_words", "split_words", "stream_tagged_words"]
 
-_READERS = {"conll": read_columns, "conllu": read_conllu, "jsonl": read_json_lines}
+# by format: how lines are divided, and what reads a part
+_READERS = {
+    "conll": (paragraphs, column_reader),
+    "conllu": (paragraphs, conllu_reader),
+    "jsonl": (single_lines, json_reader),
+}
 _ENDINGS = {
     **dict.fromkeys((".conll", ".txt", ".tsv", ".iob", ".bio"), "conll"),
     ".conllu": "conllu",
     ".jsonl": "jsonl",
 }
+
+
+class ReadSentence(NamedTuple):
+    """What was read of one place of a file: a sentence, or what is wrong with it.
+
+    Attributes:
+        line: where it begins, from 1.
+        sentence: None where there is an error.
+        error: None where there is none.
+    """
+
+    line: int
+    sentence: TaggedSentence | None
+    error: InputError | None
 
 
 def read_tagged_words(
@@ -57,11 +78,13 @@ def read_tagged_words(
     Raises:
         InputError: the file cannot be read or is not of its format; file and line are named.
     """
-    path = pathlib.Path(path)
-    file = WordFile(path, word_column, tag_column, needs_tags)
-    sentences = list(_READERS[form_of(path, format, _ENDINGS)](file))
-    if not sentences:
-        raise InputError(f"{path} holds no sentence; expected one or more: name another file")
+    sentences = []
+    for _, sentence, error in stream_tagged_words(
+        path, word_column=word_column, tag_column=tag_column, format=format, needs_tags=needs_tags
+    ):
+        if error is not None:
+            raise error
+        sentences.append(sentence)
     for sentence in sentences:
         if (sentence.tags is None) != (sentences[0].tags is None):
             with_tags, without = sorted((sentences[0], sentence), key=lambda one: one.tags is None)
@@ -70,3 +93,42 @@ def read_tagged_words(
                 "expected tags everywhere or nowhere: tag them, or take the others' tags out"
             )
     return sentences
+
+
+def stream_tagged_words(
+    source: str | os.PathLike,
+    *,
+    word_column: int | str | None = None,
+    tag_column: int | str | None = None,
+    format: str | None = None,
+    needs_tags: bool = True,
+) -> Iterator[ReadSentence]:
+    """Yields the sentences of a file, or of standard input ("-"), one by one, bad ones with their errors.
+
+    Args: as `read_tagged_words`.
+
+    Raises:
+        InputError: the file cannot be read at all, or holds no sentence.
+    """
+    divided, reader = _READERS[form_of(source, format, _ENDINGS)]
+    is_empty = True
+    with open_lines(source) as (name, lines):
+        read = reader(WordFile(name, word_column, tag_column, needs_tags))
+        for part in divided(lines):
+            found = _read_part(part, read)
+            if found.sentence is not None or found.error is not None:
+                is_empty = False
+                yield found
+    if is_empty:
+        raise InputError(f"{name} holds no sentence; expected one or more: name another file")
+
+
+def _read_part(part: list[Line], read: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:
+    try:
+        for line in part:
+            if line.error is not None:
+                raise line.error
+        sentence = read([(line.number, line.text) for line in part])
+    except InputError as error:
+        return ReadSentence(part[0].number, None, error)
+    return ReadSentence(part[0].number if sentence is None else sentence.line, sentence, None)

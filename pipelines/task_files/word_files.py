@@ -1,31 +1,37 @@
 """What the readers of tagged words share."""
 
 import itertools
-import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.pipelines.task_files.lines import numbered_lines
+from bert_keras.pipelines.task_files.lines import Line
+
+NumberedLines = Sequence[tuple[int, str]]
 
 
 class WordFile(NamedTuple):
-    """A file and how to read it; the columns as `read_tagged_words` got them."""
+    """What messages call a file, and how to read it; the columns as `read_tagged_words` got them."""
 
-    path: pathlib.Path
+    name: str
     word_column: int | str | None
     tag_column: int | str | None
     needs_tags: bool
 
 
-def paragraphs(path: pathlib.Path) -> Iterator[list[tuple[int, str]]]:
-    """Yields the runs of (number, line) between blank lines; a -DOCSTART- line counts as blank."""
+def paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yields the runs of lines between blank ones; a -DOCSTART- line counts as blank."""
 
-    def is_text(numbered: tuple[int, str]) -> bool:
-        return bool(numbered[1].strip()) and not numbered[1].startswith("-DOCSTART-")
+    def is_text(line: Line) -> bool:
+        return bool(line.text.strip() or line.error) and not line.text.startswith("-DOCSTART-")
 
-    for has_text, lines in itertools.groupby(numbered_lines(path), key=is_text):
+    for has_text, run in itertools.groupby(lines, key=is_text):
         if has_text:
-            yield list(lines)
+            yield list(run)
+
+
+def single_lines(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yields each line that is not blank, alone."""
+    return ([line] for line in lines if line.text.strip() or line.error)
 
 
 def first_missing(tags: Sequence[str], needs_tags: bool) -> int | None:

@@ -12,9 +12,9 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.export.fresh_process import ask_saved_model
+from tests.shared_data import shared
 
 TOLERANCE = 2e-6  # of vectors of length 1; measured: 1.9e-7
-STSB = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "stsb" / "stsb-en-dev.csv"
 NUM_SENTENCES = 200
 BATCH_SIZE = 40
 PROSE = (
@@ -43,9 +43,7 @@ def max_sequence_length(folder):
 @pytest.fixture(scope="module")
 def sentences():
     """The first sentence of each of 200 pairs of the STS benchmark."""
-    if not STSB.exists():
-        pytest.skip(f"the data is not on this machine: {STSB}")
-    with open(STSB, encoding="utf-8", newline="") as file:
+    with open(shared("stsb/stsb-en-dev.csv"), encoding="utf-8", newline="") as file:
         return [row[0] for row, _ in zip(csv.reader(file), range(NUM_SENTENCES), strict=False)]
 
 

@@ -31,7 +31,8 @@ def test_settings_and_scores_are_printed(tuned, capsys):
     printed = capsys.readouterr()
     assert printed.err.startswith(
         f"bert-keras evaluate\n  checkpoint  {done.out}\n  task        classify, single_label\n"
-        f"  file        {done.dev} (9 examples)\n  rows        at most 19 pieces, longer texts cut\n"
+        f"  file        {done.dev} (9 examples)\n  columns     text 'text', label 'label'\n"
+        "  rows        at most 19 pieces, longer texts cut\n"
     )
     scores = json.loads((done.out / "metrics.json").read_text())
     said = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))

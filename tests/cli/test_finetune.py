@@ -62,6 +62,7 @@ def test_the_model_card_has_data_settings_and_scores(tuned):
         "- task: classify, single_label",
         "- train: classify_train.csv (17 examples)",
         "- dev: classify_dev.csv (9 examples)",
+        "- columns: text 'text', label 'label'",
         "- rows: at most 19 pieces, longer texts cut",
         "- epochs: 2; the best by accuracy is kept",
         "- batches: 8 rows a step",
@@ -78,6 +79,7 @@ def test_the_model_card_has_data_settings_and_scores(tuned):
 def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
     printed = tuned("classify").stderr
     assert re.search(r"^bert-keras finetune\n  checkpoint     \S+\n  out            \S+\n", printed)
+    assert "\n  columns        text 'text', label 'label'\n" in printed
     assert "\n  labels         2: cat, dog\n" in printed
     assert "\n  to beat        accuracy 0.5556, of always saying dog\n" in printed
     assert "\n  rows           at most 19 pieces, longer texts cut\n" in printed
@@ -93,6 +95,34 @@ def test_windows_share_as_much_of_a_short_row_as_of_a_usual_one(tuned):
     # a quarter of 19 pieces for tags as 32 of 128, a third for answers as 128 of 384
     assert "at most 19 pieces, longer texts in windows that share 4\n" in tuned("tag").stderr
     assert "at most 19 pieces, longer texts in windows that share 6\n" in tuned("answer").stderr
+
+
+def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
+    class PlannedError(Exception):
+        pass
+
+    def plan(task, *_, **__):
+        raise PlannedError(task.pooling, task.normalize)
+
+    done = tuned("embed")
+    out = shutil.copytree(done.out, tmp_path / "out")
+    config = json.loads((out / "config.json").read_text())
+    del config["bert_keras"]  # then it is a folder of sentence-transformers
+    (out / "config.json").write_text(json.dumps(config))
+    (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
+    modules = json.loads((out / "modules.json").read_text())
+    (out / "modules.json").write_text(json.dumps([one for one in modules if "Normalize" not in one["type"]]))
+    monkeypatch.setattr("bert_keras.training.finetune", plan, raising=False)
+    options = ["--task", "embed", "--train", str(done.train), "--dev", str(done.dev)]
+    for folder, kept in ((done.out, ("mean", True)), (out, ("cls", False))):
+        with pytest.raises(PlannedError) as planned:
+            main(["finetune", str(folder), str(tmp_path / "new"), *options])
+        assert planned.value.args == kept
+
+
+def test_the_length_of_its_rows_is_told_to_sentence_transformers(tuned):
+    limits = json.loads((tuned("embed").out / "sentence_bert_config.json").read_text())
+    assert limits["max_seq_length"] == 19
 
 
 def test_transformers_opens_the_folder_and_answers_alike(tuned, capsys):

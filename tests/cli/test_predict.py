@@ -106,7 +106,8 @@ def test_files_of_every_kind_give_the_same_answers(tuned, answered, tmp_path):
     given = []
     for name, content in contents.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-        lines, _ = answered("classify", tmp_path / name)
+        lines, said = answered("classify", tmp_path / name)
+        assert ("\n  columns     text 'text'\n" in said) == (name != "texts.txt")
         first = 1 if name.endswith(("txt", "jsonl")) else 2  # a table has a header line
         assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
         given.append(lines)

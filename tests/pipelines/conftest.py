@@ -1,13 +1,11 @@
 """A tiny tokenizer, text that ships with Python, and the published vocabularies where they are at hand."""
 
-import pathlib
-
 import pytest
 
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.shared_data import shared
 
-SHARED_DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 TINY_PIECES = (*SPECIAL_TOKENS, "un", "##aff", "##able", "play", "##ing", "the", "a", "b", "c", "d", ",", ".", "##s")
 
 
@@ -28,7 +26,4 @@ def python_text():
 @pytest.fixture(scope="session")
 def published_vocabularies():
     """The folder of Google's own `vocab.txt` files."""
-    folder = SHARED_DATA / "vocab"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not on this machine")
-    return folder
+    return shared("vocab")

@@ -144,8 +144,25 @@ def test_a_first_text_is_cut_to_its_own_length_and_stands_in_every_window(tokeni
     cut = encode(tokenizer, ["a b c", "a", ""], second, **settings)
     for name in ("token_ids", "row_splits", "second_starts", "examples", "numbers", "starts", "ends"):
         assert getattr(rows, name).tolist() == getattr(cut, name).tolist(), name
-    with pytest.raises(InputError, match="leave no room"):
-        encode(tokenizer, first, second, **settings)
+
+
+@pytest.mark.parametrize(("overlap", "num_kept"), [(2, 4), (6, 2), (8, 0)])
+def test_a_long_first_text_is_cut_where_the_second_needs_windows(overlap, num_kept, tokenizer):
+    settings = {"max_sequence_length": 12, "window_overlap": overlap}
+    first, second = "a b c d a b c d", "the a b c d the a b c d"
+    rows = encode(tokenizer, [first], [second], **settings)
+    cut = encode(tokenizer, [first[: max(0, 2 * num_kept - 1)]], [second], **settings)
+    assert len(rows) > 1
+    assert rows.token_ids.tolist() == cut.token_ids.tolist()
+    assert rows.numbers[rows.is_second].max() == 9  # all of the second text is there
+
+
+def test_a_pair_that_fits_is_one_row_whatever_its_first_text(tokenizer):
+    for first, second in [("a b c d a b c d", "a"), ("a b c d a b c d a", ""), ("", "a b c d a b c d a")]:
+        rows = encode(tokenizer, [first], [second], max_sequence_length=12, window_overlap=4)
+        whole = encode(tokenizer, [first], [second], max_sequence_length=12)
+        assert rows.token_ids.tolist() == whole.token_ids.tolist()
+        assert rows.second_starts.tolist() == whole.second_starts.tolist()
 
 
 def google_max_context_windows(windows, position):
@@ -269,10 +286,9 @@ FAULTS = {
         r"^windows of 7 pieces that share 7 leave no room for new ones; expected a smaller window_overlap, or a longer "
         "max_sequence_length$",
     ),
-    "a long first text": (
-        {"texts": ["a b c d"], "second_texts": ["b"], "window_overlap": 2},
-        "windows of 6 pieces that share 2 leave no room for new ones beside the longest first text; expected .*or a "
-        "smaller max_first_length",
+    "overlap of a whole window of a pair": (
+        {"second_texts": ["b"], "window_overlap": 6},
+        "windows of 6 pieces that share 6 leave no room for new ones",
     ),
     "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected 0 or more"),
     "no first text": (

@@ -1,13 +1,11 @@
 """Running text becomes sentences: nothing is lost, and most borders that people see are found."""
 
 import gzip
-import pathlib
 
 import pytest
 
 from bert_keras.pipelines.sentence_splitter import split_running_text
-
-SHARED_DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
+from tests.shared_data import shared
 
 
 def test_abbreviations_and_initials_end_no_sentence():
@@ -36,11 +34,8 @@ def borders(sentences):
 
 
 def gold_paragraphs():
-    path = SHARED_DATA / "ud_english_ewt" / "en_ewt-ud-dev.conllu.gz"
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
     paragraphs = []
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    with gzip.open(shared("ud_english_ewt/en_ewt-ud-dev.conllu.gz"), "rt", encoding="utf-8") as file:
         for line in file:
             if line.startswith(("# newdoc", "# newpar")):
                 paragraphs.append([])

@@ -7,18 +7,17 @@ import pytest
 
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.shared_data import SHARED_DATA, shared
 
 from .tokenizer_checks import assert_ids_are_googles, pair_of, published_pair, rich_pair
 from .tokenizer_texts import (
     SCALARS,
     SETTINGS,
-    SHARED_DATA,
     VOCABULARIES,
     corpus_lines,
     naughty_strings,
     normalization_cases,
     sampled_scalars,
-    shared,
     sharp_vocabulary,
 )
 

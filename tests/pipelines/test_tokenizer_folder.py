@@ -10,9 +10,10 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary, write_vocabulary
+from tests.shared_data import shared
 
 from .tokenizer_checks import published_pair
-from .tokenizer_texts import naughty_strings, shared
+from .tokenizer_texts import naughty_strings
 
 PIECES = [*SPECIAL_TOKENS, "un", "##aff", "play", "##ing", "é", "e", "a", ",", "[E1]", "[E2]", "cat"]
 # every argument of the constructor with a value that is not its default

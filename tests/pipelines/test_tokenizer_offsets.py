@@ -6,6 +6,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.shared_data import shared
 
 from .tokenizer_checks import assert_ids_are_googles, assert_offsets_are_true, published_pair, rich_pair
 from .tokenizer_texts import (
@@ -16,7 +17,6 @@ from .tokenizer_texts import (
     random_bytes,
     random_texts,
     sampled_scalars,
-    shared,
 )
 
 CASINGS = pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bert_keras.pipelines.unicode_table import NUM_CODE_POINTS, UNICODE_VERSION, unicode_table
+from tests.shared_data import shared
 
 from .google_reference import TABLE_PATH, changed_characters, judged
 from .make_unicode_table import table_lines
-from .tokenizer_texts import shared
 
 of_our_version = pytest.mark.skipif(
     unicodedata.unidata_version != UNICODE_VERSION,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import read_vocabulary
+from tests.shared_data import shared
 
 from .google_reference import GoogleTokenizer, judged
-from .tokenizer_texts import VOCABULARIES, rich_vocabulary, shared
+from .tokenizer_texts import VOCABULARIES, rich_vocabulary
 
 
 def pair_of(vocabulary: Sequence[str], **settings) -> tuple[BertTokenizer, GoogleTokenizer]:

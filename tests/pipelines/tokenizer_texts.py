@@ -4,16 +4,14 @@ import base64
 import functools
 import gzip
 import json
-import pathlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pytest
 
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.shared_data import SHARED_DATA, shared
 
-SHARED_DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 VOCABULARIES = {  # name: whether it is lower-cased
     "bert_uncased": True,
     "bert_cased": False,
@@ -59,14 +57,6 @@ _KINDS = (
     (2, "\U0001d15e\U0001d1bb\u0344\u0958\ufb1d\u2adc\u226e\u037e\u0387\u1fef\u212a\u2126"),
     (3, "😂💩👍🏽\ue000\uf8ff\U000f0000\U0010fffd\ufffe\uffff"),
 )
-
-
-def shared(name: str) -> pathlib.Path:
-    """Returns a file or folder of `shared/data`; skips the test where it is not at hand."""
-    path = SHARED_DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
-    return path
 
 
 def sampled_scalars(number: int, seed: int) -> list[str]:

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.column_names import Columns
 from bert_keras.pipelines.task_files.tagged_words import read_tagged_words
-from bert_keras.tasks.files import FileOptions, read_to_answer
+from bert_keras.tasks.files import FileOptions, columns_to_answer, columns_to_learn, read_to_answer
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
@@ -70,10 +71,25 @@ def test_standard_input_is_a_table_if_that_is_said(monkeypatch):
     assert (line, one.question, one.context, one.id, bad) == (2, "Where?", "in Berlin", "seven", {})
 
 
-@pytest.mark.parametrize("form", ["json", "conll", "conllu"])
-def test_standard_input_of_a_form_that_is_read_whole_is_refused(form):
-    with pytest.raises(InputError, match="standard input is read line by line; expected txt, csv, tsv or jsonl: write"):
-        answering(TAG, "-", FileOptions(format=form))
+def test_standard_input_of_a_form_that_is_read_whole_is_refused():
+    with pytest.raises(InputError, match="standard input is read line by line; expected jsonl, csv or tsv: write"):
+        answering(ANSWER, "-", FileOptions(format="json"))
+
+
+@pytest.mark.parametrize("form", ["conll", "conllu"])
+def test_sentences_in_columns_are_read_one_by_one_and_bad_ones_are_told(form, monkeypatch):
+    rows = [b"1\ta", b"2\tb", b"", "1\tcaf\u00e9".encode(), b"2\t", b"", b"", b"1\tc", b"", b"1\t\xff", b"", b"1\td"]
+    if form == "conll":
+        rows = [row.partition(b"\t")[2] + b"\tX" if row else row for row in rows]
+    else:
+        rows = [row + b"\t_" * 8 if row else row for row in rows]
+    content = b"\n".join(rows)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    good, bad = answering(TAG, "-", FileOptions(format=form))
+    assert [(line, one.words) for line, one in good] == [(1, ("a", "b")), (8, ("c",)), (12, ("d",))]
+    assert list(bad) == [4, 10]
+    assert "standard input, line 5: the word is empty" in bad[4]
+    assert "standard input, line 10: byte 0xff" in bad[10]
 
 
 def test_rows_are_texts_or_pairs_and_bad_ones_are_told(write):
@@ -85,6 +101,31 @@ def test_rows_are_texts_or_pairs_and_bad_ones_are_told(write):
     good, bad = answering(EMBED, write("pairs.jsonl", rows))
     assert good == [(1, TextExample("a", "b", None, 1)), (3, TextExample("d", "e", None, 3))]
     assert "line 2: there is no field 'hypothesis'" in bad[2]
+
+
+def test_bad_lines_before_the_first_good_one_are_told(write):
+    path = write("texts.jsonl", b'{broken\n["a"]\n\n{"text": "one"}\n{"text": ""}\n')
+    good, bad = answering(CLASSIFY, path)
+    assert good == [(4, TextExample("one", None, None, 4))]
+    assert list(bad) == [1, 2, 5]
+    with pytest.raises(InputError, match=r"texts\.jsonl, line 1: "):
+        answering(CLASSIFY, write("texts.jsonl", b"{broken\n[]\n"))
+
+
+def test_the_columns_that_are_read_are_known_before(write, tmp_path):
+    table = write("pairs.csv", "n,premise,hypothesis,label\n1,a,b,x\n")
+    assert columns_to_answer(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", None)
+    assert columns_to_learn(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", "label")
+    assert columns_to_learn(EMBED, table, NO_OPTIONS, needs_label=False) == Columns("premise", "hypothesis", None)
+    named = FileOptions(text_column="n", label_column="premise")
+    assert columns_to_learn(CLASSIFY, table, named) == Columns("n", None, "premise")
+    words = write("words.jsonl", b'{"tokens": ["a"], "text": "b"}\n')
+    assert columns_to_answer(TAG, words, NO_OPTIONS) == Columns("tokens", None, None)
+    os.mkfifo(tmp_path / "pipe.csv")  # to open it would wait for a writer, and take from it
+    for path in (write("a.txt", b"a\n"), write("a.conll", b"a O\n"), "-", tmp_path / "pipe.csv"):
+        assert columns_to_answer(TAG, path, NO_OPTIONS) is None
+    assert columns_to_learn(TAG, table, NO_OPTIONS) is None
+    assert columns_to_learn(CLASSIFY, tmp_path / "pipe.csv", NO_OPTIONS) is None
 
 
 def test_columns_without_a_header_can_be_named(write):

@@ -148,6 +148,13 @@ LEARNING_ERRORS = {
         "Rome O\n\nto X-LOC\n",
         r"b\.conll, line 3: the tag of word 0 is 'X-LOC'",
     ),
+    "a slip among tags of entities": (
+        "tag",
+        "a.conll",
+        IOB2 + "\nso O\nto 0\n",
+        IOB2,
+        r"a\.conll, line \d+: the tag '0' marks no entity, and others do, such as 'B-LOC'; expected O, or a letter",
+    ),
     "null answer": (
         "answer",
         "a.json",
@@ -214,6 +221,21 @@ def test_tags_to_score_are_brought_to_iob2(content, write):
     if content == IOB1:
         [sentence] = read_to_score(plain, write("test.conll", content), NO_OPTIONS)
         assert sentence.tags == ("I-LOC", "I-LOC", "B-LOC", "O", "I-PER")
+
+
+def test_a_tagger_that_spells_tags_otherwise_is_scored_by_its_entities(write):
+    path = write("test.conll", IOB2)  # B-LOC I-LOC B-LOC O B-PER
+    for labels, answer in (
+        (("I-LOC", "B-LOC", "O", "I-PER"), ["I-LOC", "I-LOC", "B-LOC", "O", "I-PER"]),
+        (("B-LOC", "I-LOC", "E-LOC", "S-LOC", "O", "S-PER"), ["B-LOC", "E-LOC", "S-LOC", "O", "S-PER"]),
+        (("B-LOC", "I-LOC", "O", "B-PER"), ["B-LOC", "I-LOC", "B-LOC", "O", "B-PER"]),
+    ):
+        task = TokenClassification(labels=labels, scheme="IOB2")
+        examples = read_to_score(task, path, NO_OPTIONS)
+        scores = task.scores([{"tags": answer}], examples)
+        assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
+        scores = task.scores([{"tags": [*answer[:4], "O"]}], examples)
+        assert (round(scores["f1"], 3), scores["accuracy"]) == (0.8, 0.8)
 
 
 SCORING_ERRORS = {

@@ -144,13 +144,13 @@ def test_changes_reach_the_task_and_rows_are_no_longer_than_the_model_reads(save
 
 def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
     wanted = {
-        "classify": TextClassification(labels=("bad", "good", "odd")),
-        "several": TextClassification(problem="multi_label", labels=("b", "a")),
-        "number": TextClassification(problem="regression"),
-        "tag": TokenClassification(labels=("O", "B-X", "I-X"), scheme="IOB2"),
-        "words": TokenClassification(labels=("X", "B")),
-        "answer": QuestionAnswering(max_sequence_length=256, window_overlap=85),
-        "embed": SentenceEmbedding(pooling="cls", normalize=False),
+        "classify": TextClassification(256, labels=("bad", "good", "odd")),
+        "several": TextClassification(256, problem="multi_label", labels=("b", "a")),
+        "number": TextClassification(256, problem="regression"),
+        "tag": TokenClassification(256, labels=("O", "B-X", "I-X"), scheme="IOB2"),
+        "words": TokenClassification(256, labels=("X", "B")),
+        "answer": QuestionAnswering(256, window_overlap=85),
+        "embed": SentenceEmbedding(256, pooling="cls", normalize=False),
     }
     for name, task in wanted.items():
         bk.save(model := build(TASKS[name]), None, tmp_path / name)
@@ -160,13 +160,27 @@ def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
 def test_a_classifier_of_transformers_answers_with_its_defaults(foreign, predict_from, their_pipeline):
     folder = foreign("BertForSequenceClassification", num_labels=3)
     predictor = Predictor.from_checkpoint(folder)
-    assert predictor.task == TextClassification(labels=("LABEL_0", "LABEL_1", "LABEL_2"))
+    assert predictor.task == TextClassification(256, labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     [answer], [wanted] = predictor(["a fine film"]), their_pipeline("text-classification", folder)(["a fine film"])
     assert answer["label"] == wanted["label"]
     np.testing.assert_allclose(answer["probability"], wanted["score"], rtol=0, atol=5e-6)  # measured: 7.0e-7
     number = predict_from(foreign("BertForSequenceClassification", num_labels=1))
-    assert number.task == TextClassification(problem="regression")
+    assert number.task == TextClassification(256, problem="regression")
     assert set(number(["a fine film"])[0]) == {"value"}
+
+
+def test_rows_are_as_long_as_the_tokenizer_of_another_tool_says(foreign, tmp_path):
+    folder = foreign("BertForSequenceClassification", num_labels=3)
+    out = shutil.copytree(folder, tmp_path / "out")
+    path = out / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": 100}))
+    assert Predictor.from_checkpoint(out).task.max_sequence_length == 100
+
+
+def test_several_numbers_for_a_text_are_refused(foreign, predict_from):
+    folder = foreign("BertForSequenceClassification", num_labels=2, problem_type="regression")
+    with pytest.raises(InputError, match="gives 2 numbers for a text; expected one"):
+        predict_from(folder)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +191,7 @@ def test_a_tagger_of_transformers_answers_with_its_defaults(labels, scheme, fore
     names = {} if labels is None else {"id2label": dict(enumerate(labels))}
     folder = foreign("BertForTokenClassification", **names)
     predictor = predict_from(folder)
-    assert predictor.task == TokenClassification(labels=labels or ("LABEL_0", "LABEL_1"), scheme=scheme)
+    assert predictor.task == TokenClassification(256, labels=labels or ("LABEL_0", "LABEL_1"), scheme=scheme)
     text = "the chief of Berlin met us here"
     [answer], theirs = predictor([text]), their_pipeline("token-classification", folder, ignore_labels=[])(text)
     assert answer["tags"] == [one["entity"] for one in theirs]
@@ -217,7 +231,7 @@ def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
 def test_the_task_of_another_kind_of_model_is_not_looked_at(name, saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours.update(task={"name": name, "colour": "red"}))
-    assert task_of(out, predictor.model) == TextClassification(labels=("bad", "good", "odd"))
+    assert task_of(out, predictor.model) == TextClassification(256, labels=("bad", "good", "odd"))
 
 
 def test_labels_are_those_of_the_model(saved, tmp_path):
@@ -257,6 +271,7 @@ def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypa
         ([("a", "b", "c")], r"an example is \('a', 'b', 'c'\); expected a text"),
         ([("a", None)], r"an example is \('a', None\); expected a text"),
         ([3], "an example is 3; expected a text"),
+        ([()], r"an example is \(\); expected a text"),
         ([Question("", "a", "b", "", (), False, "")], r"an example is Question\(.*; expected a text"),
     ],
 )

@@ -9,15 +9,13 @@ import pytest
 from bert_keras.tasks.files import FileOptions, read_to_answer
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.shared_data import shared
 
-SHARED_DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
 def text_of(name: str) -> tuple[pathlib.Path, str]:
-    path = SHARED_DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
+    path = shared(name)
     return path, gzip.decompress(path.read_bytes()).decode("utf-8")
 
 

@@ -254,3 +254,9 @@ def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenize
         InputError, match="the label 'mad' is none of the task's, which are angry, calm, glad, sad: correct one"
     ):
         task.with_labels(task.encode(tokenizer, examples), examples)
+
+
+def test_of_equal_classes_the_first_is_the_best():
+    task = TextClassification(labels=("a", "b", "c"))
+    answer = {"label": "a", "probability": 0.4, "probabilities": np.array([0.4, 0.4, 0.2])}
+    assert [one["label"] for one in task.shown(answer, 3)["best"]] == ["a", "b", "c"]

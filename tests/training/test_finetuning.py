@@ -172,8 +172,8 @@ def test_windows_share_as_much_of_a_shorter_row(length, overlap, shared, planned
     assert planned(SETTINGS, task=task).settings["settings"]["task"]["window_overlap"] == shared
 
 
-def fit_that_sets(biases: list[list[float]]):
-    """Returns a stand-in for `fit_phases`: each epoch sets the head's bias; nothing is traced."""
+def fit_that_sets(biases: list[list[float]], end: list[float] | None = None):
+    """Returns a stand-in for `fit_phases`: each epoch sets the head's bias, and so does its end; nothing is traced."""
 
     def fit(model, phases, *, scorer, **_):
         scorer.set_model(model)
@@ -181,9 +181,23 @@ def fit_that_sets(biases: list[list[float]]):
         for number, bias in enumerate(biases):
             model.classifier.bias.assign(bias)
             scorer.on_epoch_end(number)
+        if end is not None:
+            model.classifier.bias.assign(end)
         return TrainingLog(None)
 
     return fit
+
+
+@pytest.mark.parametrize("biases", [[], [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
+def test_a_training_that_went_on_behind_its_last_epoch_gives_the_best_one(biases, tiny_encoder, monkeypatch):
+    # so ends one that goes on with fewer epochs than it has begun
+    end = [0.0, 0.0, 1.0]
+    monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases, end))
+    task, examples = TASKS["classify"]()
+    done = finetune(task, tiny_encoder, examples, examples[::5], SETTINGS)
+    assert done.model.classifier.bias.numpy().tolist() == (biases[-1] if biases else end)
+    assert done.scores == done.epochs[done.best]
+    assert len(done.epochs) == max(1, len(biases))
 
 
 @pytest.mark.parametrize(("keep_best", "best", "told"), [(True, 1, "none"), (False, 2, "dog")])
@@ -258,6 +272,15 @@ def test_a_task_that_compares_its_examples_is_not_divided(options, shown):
         match=f"'embed' .* compares all examples of a batch, .* {shown}; expected one of each: train on one device",
     ):
         finetune(CONTRASTED, "nowhere", examples, examples, **options)
+
+
+@pytest.mark.parametrize(("batch_size", "num_examples", "num_compared"), [(1, 9, 1), (8, 1, 1)])
+def test_a_batch_of_one_example_has_nothing_to_compare(batch_size, num_examples, num_compared):
+    examples = TASKS["embed"]()[1][:num_examples]
+    with pytest.raises(
+        InputError, match=rf"tells the examples of a batch apart, and a batch has {num_compared}; expected"
+    ):
+        finetune(CONTRASTED, "nowhere", examples, examples, FineTuning(batch_size=batch_size))
 
 
 def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_batch(planned):

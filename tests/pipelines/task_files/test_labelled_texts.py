@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import pathlib
 import random
 
 import pytest
@@ -16,8 +15,8 @@ from bert_keras.pipelines.task_files.labelled_texts import (
     write_labelled_csv,
 )
 from bert_keras.pipelines.task_files.tables import open_table
+from tests.shared_data import shared
 
-SHARED_DATA = pathlib.Path(__file__).parents[4] / "shared" / "data"
 ROWS = [
     ("plain", "a"),
     ('with, comma and "quotes"', "b"),
@@ -25,18 +24,6 @@ ROWS = [
     ("caf\u00e9 \u4e2d\u6587", "c"),
     (" spaces are text ", "b"),
 ]
-
-
-@pytest.fixture
-def write(tmp_path):
-    """A function that writes a file and returns its path."""
-
-    def write_file(name: str, content: bytes):
-        (tmp_path / name).write_bytes(content)
-        return tmp_path / name
-
-    return write_file
-
 
 # what each is read as: the columns, the rows (those that shared/data/README.md counts) and the classes
 PUBLISHED = {
@@ -54,13 +41,10 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_tasks_are_read_whole(name):
-    path = SHARED_DATA / name
-    if not path.is_file():
-        pytest.skip(f"{path} is not on this machine")
     options, columns, num_rows, num_classes = PUBLISHED[name]
     if options:
         options = {**options, "columns": columns}  # these files have no header line
-    data = read_labelled_texts(path, **options)
+    data = read_labelled_texts(shared(name), **options)
     assert data.columns == Columns(*columns)
     assert len(data) == len(data.texts) == len(data.labels) == len(data.lines) == num_rows
     assert (data.second_texts is None) == (columns[1] is None)

@@ -2,23 +2,14 @@
 
 import gzip
 import json
-import pathlib
 
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.questions import Answer, Question, read_questions
+from tests.shared_data import shared
 
-SHARED_DATA = pathlib.Path(__file__).parents[4] / "shared" / "data"
 CONTEXT = "\U0001f600 cafe\u0301 in \u5317\u4eac"  # an emoji, a combining mark, Chinese
-
-
-def shared(name):
-    """Returns a file of `shared/data`; skips the test where it is not at hand."""
-    path = SHARED_DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
-    return path
 
 
 @pytest.fixture

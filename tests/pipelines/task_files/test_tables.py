@@ -28,17 +28,6 @@ TABLES = {
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A function that writes a file and returns its path."""
-
-    def write_file(name: str, content: bytes):
-        (tmp_path / name).write_bytes(content)
-        return tmp_path / name
-
-    return write_file
-
-
-@pytest.fixture
 def feed(monkeypatch):
     """A function that puts bytes on standard input."""
     return lambda content: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

@@ -2,23 +2,13 @@
 
 import gzip
 import json
-import pathlib
 import re
 
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.tagged_words import TaggedSentence, check_tags, read_tagged_words, split_words
-
-SHARED_DATA = pathlib.Path(__file__).parents[4] / "shared" / "data"
-
-
-def shared(name):
-    """Returns a file of `shared/data`; skips the test where it is not at hand."""
-    path = SHARED_DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
-    return path
+from tests.shared_data import shared
 
 
 @pytest.fixture

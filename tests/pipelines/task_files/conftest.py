@@ -1,0 +1,14 @@
+"""What the tests of all readers use: files written for one test."""
+
+import pytest
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes a file and returns its path."""
+
+    def write_file(name: str, content: bytes):
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return write_file
