@@ -146,7 +146,7 @@ def test_a_first_text_is_cut_to_its_own_length_and_stands_in_every_window(tokeni
         assert getattr(rows, name).tolist() == getattr(cut, name).tolist(), name
 
 
-@pytest.mark.parametrize(("overlap", "num_kept"), [(2, 4), (6, 2), (8, 0)])
+@pytest.mark.parametrize(("overlap", "num_kept"), [(1, 4), (2, 4), (6, 2), (8, 0)])
 def test_a_long_first_text_is_cut_where_the_second_needs_windows(overlap, num_kept, tokenizer):
     settings = {"max_sequence_length": 12, "window_overlap": overlap}
     first, second = "a b c d a b c d", "the a b c d the a b c d"
