@@ -146,6 +146,13 @@ def test_a_verb_prints_its_settings_and_what_it_wrote(workplace, monkeypatch, ca
     assert re.fullmatch(r"wrote out: BertEncoder, [\d,]+ parameters\n", printed.out)
 
 
+def test_options_are_written_in_full(capsys):
+    with pytest.raises(SystemExit) as ended:  # workers are started with the same words, and those are looked for
+        main(["pretrain", "records", "out", "--worker", "2"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --worker 2" in capsys.readouterr().err
+
+
 def test_json_is_the_only_thing_on_standard_output(workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
     assert main(["convert", "checkpoint", "out", "--to", "keras_hub", "--json"]) == 0

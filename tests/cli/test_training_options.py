@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from bert_keras.cli.main import parser
+from bert_keras.cli.pretrain import settings_of
 from bert_keras.pipelines.records import write_records
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -74,6 +76,12 @@ def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_th
         weights.append((tmp_path / "out/model.safetensors").read_bytes())
     assert not (tmp_path / "out/old").exists()
     assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(("flags", "compiled"), [([], "auto"), (["--deterministic"], False), (["--no-xla"], False)])
+def test_a_deterministic_pretraining_is_not_compiled(flags, compiled, records):
+    arguments = parser().parse_args(["pretrain", str(records), "out", "--preset", "tiny", "--steps", "1", *flags])
+    assert settings_of(arguments)[0].speed.jit_compile == compiled
 
 
 def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk):

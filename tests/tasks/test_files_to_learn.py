@@ -153,7 +153,7 @@ LEARNING_ERRORS = {
         "a.conll",
         IOB2 + "\nso O\nto 0\n",
         IOB2,
-        r"a\.conll, line \d+: the tag '0' marks no entity, and others do, such as 'B-LOC'; expected O, or a letter",
+        r"a\.conll, line 7: the tag '0' marks no entity, and others do, such as 'B-LOC'; expected O, or a letter",
     ),
     "null answer": (
         "answer",

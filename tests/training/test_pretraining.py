@@ -140,7 +140,8 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, record
             if batch == 2:
                 self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
 
-    with pytest.raises(InputError, match=r"the loss became nan at step 4: no model was written; train again"):
+    told = r"the loss became nan at step 4: no model was written; train again with a lower"
+    with pytest.raises(InputError, match=told):
         pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 
