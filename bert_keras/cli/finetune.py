@@ -212,7 +212,7 @@ def _training_shown(settings: FineTuning, task: Task, strategy) -> dict[str, obj
     unusual = {name: getattr(settings, name) for name in rare if getattr(settings, name) != getattr(usual, name)}
     return {
         "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
-        "batches": _batches_shown(settings, strategy),
+        "batches": training_options.batch_arithmetic(settings.batch_size, strategy, settings.accumulation_steps),
         "learning rate": f"{settings.learning_rate:g}, {settings.warmup_rate:.0%} warm-up",
         **{_spelled(name): value for name, value in unusual.items()},
         "seed": settings.seed,
@@ -224,12 +224,6 @@ def _majority(train: list, dev: list) -> str:
     [(label, _)] = collections.Counter(example.label for example in train).most_common(1)
     share = sum(example.label == label for example in dev) / len(dev)
     return f"accuracy {share:.4g}, of always saying {label}"
-
-
-def _batches_shown(settings: FineTuning, strategy) -> str:
-    divided = training_options.batch_arithmetic(settings.batch_size, strategy, settings.accumulation_steps)
-    is_divided = strategy.num_replicas_in_sync * settings.accumulation_steps > 1
-    return divided if is_divided else f"{settings.batch_size} rows a step"
 
 
 def _spelled(name: str) -> str:

@@ -97,6 +97,8 @@ def batch_arithmetic(batch_size: int, strategy, num_parts: int) -> str:
             f"a batch of {batch_size} rows cannot be divided among {num_replicas} replicas of {num_parts} parts: make "
             f"it a multiple of {num_replicas * num_parts}"
         )
+    if num_replicas * num_parts == 1:
+        return f"{batch_size} rows a step"
     rows = batch_size // num_replicas // num_parts
     return f"{batch_size} rows a step = {num_replicas} replicas x {num_parts} parts x {rows}"
 

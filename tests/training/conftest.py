@@ -77,17 +77,21 @@ def two_workers():
 
 
 @pytest.fixture(scope="session")
-def tiny_encoder(story_tokenizer, tmp_path_factory):
+def make_encoder(story_tokenizer, tmp_path_factory):
+    """A function that gives a folder with a tiny encoder and a vocabulary."""
+
+    def make(**changes):
+        folder = tmp_path_factory.mktemp("encoder") / "encoder"
+        keras.utils.set_random_seed(4)  # the same encoder, whichever tests ran before
+        sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 24, "max_sequence_length": 24}
+        config = bk.BertConfig(**{"vocabulary_size": story_tokenizer.vocabulary_size, **sizes, **changes})
+        bk.save(bk.BertEncoder(config), story_tokenizer, folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(make_encoder):
     """A folder with a tiny encoder, with dropout and a vocabulary."""
-    folder = tmp_path_factory.mktemp("encoder") / "encoder"
-    keras.utils.set_random_seed(4)  # the same encoder, whichever tests ran before
-    config = bk.BertConfig(
-        vocabulary_size=story_tokenizer.vocabulary_size,
-        num_layers=1,
-        num_heads=2,
-        hidden_dim=16,
-        intermediate_dim=24,
-        max_sequence_length=24,
-    )
-    bk.save(bk.BertEncoder(config), story_tokenizer, folder)
-    return folder
+    return make_encoder()

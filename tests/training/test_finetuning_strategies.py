@@ -56,7 +56,7 @@ def test_every_task_is_learned_from_a_few_examples(one_device):
 def mirrored(tiny_encoder, tmp_path_factory):
     """The fine-tunings on several devices, in one process."""
     out = tmp_path_factory.mktemp("mirrored") / "out.json"
-    return finish(start("finetune_tiny.py", tiny_encoder, out, "classify:4", "tag:2", "answer:2", "embed:2:2"), out)
+    return finish(start("finetune_tiny.py", tiny_encoder, out, "classify:4", "tag:2:2", "answer:2", "embed:2:2"), out)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,0 +1,87 @@
+"""A fine-tuning without dropout takes, step by step, the steps of transformers' model under PyTorch's optimizer."""
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.training import FineTuning, finetune
+from bert_keras.training.schedules import WarmupDecay
+from tests.training.finetune_tiny import TASKS
+
+SETTINGS = FineTuning(
+    num_epochs=5, batch_size=8, learning_rate=5e-3, weight_decay=0.1, warmup_rate=0.2, keep_best=False
+)
+HEADS = {
+    "classify": "AutoModelForSequenceClassification",
+    "tag": "AutoModelForTokenClassification",
+    "answer": "AutoModelForQuestionAnswering",
+}
+
+
+class Course(keras.callbacks.Callback):
+    """Saves the model as it begins, and keeps the loss of each step."""
+
+    def __init__(self, tokenizer, folder):
+        super().__init__()
+        self.losses = []
+        self._save = lambda model: bk.save(model, tokenizer, folder)
+
+    def on_train_begin(self, logs=None):
+        if not self.losses:
+            self._save(self.model)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(float(logs["loss"]))
+        self.model.reset_metrics()
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer, tmp_path):
+    calm_encoder = make_encoder(hidden_dropout_rate=0.0, attention_dropout_rate=0.0)
+    task, examples = TASKS[name]()
+    ours = Course(story_tokenizer, tmp_path / "begun")
+    finetune(task, calm_encoder, examples, examples[::5], SETTINGS, callbacks=[ours])
+    rows = task.with_labels(task.encode(story_tokenizer, examples), examples)
+    order = {"shuffle": True, "seed": SETTINGS.seed, "epochs": SETTINGS.num_epochs}
+    batches = list(rows.batches(SETTINGS.batch_size, **order).as_numpy_iterator())
+    losses = steps_of_transformers(HEADS[name], tmp_path / "begun", batches)
+    assert len(ours.losses) == len(batches) > 20
+    assert ours.losses[-1] < 0.8 * ours.losses[0]
+    # Adam takes a gradient of rounding errors for as good as any other, and 40 steps multiply them
+    assert ours.losses == pytest.approx(losses, rel=1e-3)
+
+
+def steps_of_transformers(head: str, folder, batches: list) -> list[float]:
+    """Trains transformers' model as its Trainer would, and returns the losses of the steps."""
+    import torch
+    import transformers
+
+    model = getattr(transformers, head).from_pretrained(folder)
+    model.get_input_embeddings().padding_idx = None  # else [PAD] learns nothing, and padded places are scored too
+    groups = [
+        {"params": [value], "weight_decay": 0.0 if "bias" in name or "LayerNorm" in name else SETTINGS.weight_decay}
+        for name, value in model.named_parameters()
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, eps=1e-8)
+    schedule = WarmupDecay("linear", SETTINGS.learning_rate, len(batches), int(SETTINGS.warmup_rate * len(batches)))
+    losses = []
+    for step, batch in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = float(schedule(step))
+        loss = model.train()(**as_transformers_reads(*batch)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def as_transformers_reads(features: dict, labels, *_) -> dict:
+    import torch
+
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
+    batch = {names[name]: values for name, values in features.items()}
+    batch |= labels if isinstance(labels, dict) else {"labels": labels}
+    return {name: torch.from_numpy(values.astype(np.int64)) for name, values in batch.items()}
