@@ -1,4 +1,4 @@
-"""Encoded rows to `tf.data` batches, ready for `model.fit`: rows of like length together, so that little is padding."""
+"""Encoded rows to `tf.data` batches, ready for `model.fit`; if wished rows of like length together."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,6 +29,7 @@ def row_batches(
     group_size: int = 1,
     seed: int = 0,
     shuffle: bool = False,
+    sort_by_length: bool = True,
     epochs: int | None = 1,
     first_batch: int = 0,
     fill_batches: bool = False,
@@ -37,8 +38,8 @@ def row_batches(
     """Returns batches of rows, each padded to its own longest row.
 
     They are a pure function of the arguments: the order of an epoch depends on the seed and the epoch alone. A shuffled
-    epoch is drawn anew, then sorted by length within stretches of 50 batches, or of a quarter of the epoch where that
-    is less, and then the batches are drawn anew.
+    epoch is drawn anew; then, unless `sort_by_length` is off, sorted by length within stretches of 50 batches, or of a
+    quarter of the epoch where that is less, and the batches are drawn anew.
 
     Args:
         rows: N rows, see `encode`.
@@ -49,6 +50,8 @@ def row_batches(
         group_size: so many neighbouring rows stay together in this order, as the two texts of a scored pair must.
         seed: decides the order, when shuffled.
         shuffle: draw a new order for each epoch.
+        sort_by_length: put rows of like length together when shuffled, so that little is padding. It is for models
+            that compute padding; rows that are like in one way are like in others, so a step learns less of them.
         epochs: how often the rows are read; `None`: without end.
         first_batch: begin with this batch, counted from 0 over all epochs, as if those before had been read.
         fill_batches: fill that batch with rows of weight 0, so that all have B rows; without labels nothing tells them.
@@ -75,7 +78,7 @@ def row_batches(
         raise InputError("a share of each batch was asked for, and batches that are not full: set fill_batches")
     if share.rows_a_replica(batch_size) % group_size:  # raises where the batch cannot be divided
         raise InputError(f"a replica gets {share.rows_a_replica(batch_size)} rows; expected groups of {group_size}")
-    order = _Order(rows.lengths, batch_size, group_size, seed, shuffle, fill_batches)
+    order = _Order(rows.lengths, batch_size, group_size, seed, shuffle, sort_by_length, fill_batches)
     table = RowTable.of(rows, labels, piece_labels, weights, fill_batches)
     dataset = Epochs(order.num_batches, epochs, first_batch).read(order.numbers_of)
     dataset = dataset.map(table.batch_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -87,12 +90,22 @@ def row_batches(
 class _Order:
     """Which rows make which batch of which epoch."""
 
-    def __init__(self, lengths, batch_size: int, group_size: int, seed: int, shuffle: bool, fill_batches: bool):
+    def __init__(
+        self,
+        lengths,
+        batch_size: int,
+        group_size: int,
+        seed: int,
+        shuffle: bool,
+        sort_by_length: bool,
+        fill_batches: bool,
+    ):
         self._lengths = tf.constant(lengths.reshape(-1, group_size).max(axis=1), tf.int64)  # of each group
         self._groups_a_batch = batch_size // group_size
         self._group_size = group_size
         self._seed = seed
         self._shuffle = shuffle
+        self._sort_by_length = sort_by_length
         self._fill_batches = fill_batches
         self.num_batches = -(-len(self._lengths) // self._groups_a_batch)
 
@@ -107,6 +120,8 @@ class _Order:
 
     def _shuffled(self, epoch: tf.Tensor) -> tf.Tensor:
         groups = self._drawn(epoch, tf.range(len(self._lengths)), _ROW_ORDER)
+        if not self._sort_by_length:
+            return groups
         groups_a_stretch = max(1, min(_BATCHES_SORTED, self.num_batches // 4)) * self._groups_a_batch
         stretches = tf.range(len(self._lengths), dtype=tf.int64) // groups_a_stretch
         keys = stretches * (tf.reduce_max(self._lengths) + 1) + tf.gather(self._lengths, groups)

@@ -1,4 +1,6 @@
-"""How a training step is divided: into parts, over replicas, over workers. Knows `tf.distribute`, nothing of BERT.
+"""How a training step is divided: into parts, over replicas, over workers, and what TensorFlow alone can do in one.
+
+Knows `tf.distribute`, nothing of BERT.
 
 On another backend than TensorFlow a step is what Keras makes of it.
 """
@@ -10,8 +12,9 @@ from bert_keras.distribution.step import Step, current_step, salted_step, within
 if keras.backend.backend() == "tensorflow":
     from bert_keras.distribution.divided_step import DividedStep
     from bert_keras.distribution.philox import philox_bits
+    from bert_keras.distribution.real_rows import RealRows
 else:
-    philox_bits = None
+    philox_bits = RealRows = None
 
     class DividedStep:
         """Nothing: Keras's own step."""
@@ -19,4 +22,4 @@ else:
         divides_steps = False
 
 
-__all__ = ["DividedStep", "Step", "current_step", "philox_bits", "salted_step", "within_step"]
+__all__ = ["DividedStep", "RealRows", "Step", "current_step", "philox_bits", "salted_step", "within_step"]

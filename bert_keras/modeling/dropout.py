@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from bert_keras.distribution import current_step, philox_bits
+from bert_keras.modeling.all_rows import ALL_ROWS
 
 # lowbias32 (Ellis 2018, github.com/skeeto/hash-prospector): the least biased 32-bit mixer of its length
 _SHIFTS = (16, 15, 16)
@@ -32,11 +33,12 @@ class Dropout(keras.layers.Layer):
         self.supports_masking = True
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs, training=None, rows=ALL_ROWS):
+        """`rows`: the inputs are these alone of a padded batch; the mask is what it would be among all."""
         if not training or self.seed_generator is None:
             return inputs
-        bits = drawn_bits(self.seed_generator, ops.shape(inputs))
-        kept = ops.greater_equal(bits, _uint32(int(self.rate * 2**32)))
+        bits = drawn_bits(self.seed_generator, rows.shape_of_all(inputs))
+        kept = rows.only(ops.greater_equal(bits, _uint32(int(self.rate * 2**32))))
         return ops.where(kept, inputs * (1.0 / (1.0 - self.rate)), ops.zeros((), inputs.dtype))
 
     def compute_output_shape(self, input_shape):

@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
-from bert_keras.distribution import current_step, within_step
+from bert_keras.distribution import RealRows, current_step, within_step
+from bert_keras.modeling.all_rows import ALL_ROWS
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import (
     BertEmbeddings,
@@ -33,6 +34,8 @@ class BertEncoder(BertModel):
     Attributes:
         gradient_checkpointing: in training keep only what goes into each block and compute its inside again for the
             gradients (Chen et al. 2016): a block's worth of activations instead of all, for a third more work.
+        skips_padding: compute real tokens alone, but for the scores of attention. Their vectors are the same, those of
+            padding are 0. It needs TensorFlow without XLA, since how many tokens are real is known only as it runs.
 
     Call arguments:
         inputs: a dict of int tensors (B, S): `token_ids`; `padding_mask`, 1 = real token,
@@ -65,6 +68,7 @@ class BertEncoder(BertModel):
         super().__init__(**kwargs)
         self.config = config
         self.gradient_checkpointing = False
+        self.skips_padding = False
         self.embeddings = embeddings or BertEmbeddings(config, name="embeddings", dtype=self.dtype_policy)
         narrow = config.embedding_dim != config.hidden_dim
         self.embedding_projection = (
@@ -100,27 +104,34 @@ class BertEncoder(BertModel):
         batch, length = ops.shape(token_ids)
         check_length(length, self.config.max_sequence_length)
         positions, attention_bias = self._layout(inputs, length)
+        segment_ids, rows = self._segment_ids(inputs), ALL_ROWS
+        if self.skips_padding:
+            rows = RealRows(inputs["padding_mask"])
+            whole = (token_ids, segment_ids, ops.broadcast_to(positions, (batch, length)))
+            token_ids, segment_ids, positions = (rows.only(ops.reshape(one, (-1,))) for one in whole)
 
-        x = self.embeddings(token_ids, self._segment_ids(inputs), positions, training=training)
+        x = self.embeddings(token_ids, segment_ids, positions, training=training, rows=rows)
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
         if read_positions is not None:
-            return {"sequence_output": self._vectors_at(read_positions, x, attention_bias, training)}
+            return {"sequence_output": self._vectors_at(read_positions, x, attention_bias, training, rows)}
         hidden_states, attention_scores = [x], []
         for block in self.blocks:
             if return_attention_scores:
-                x, scores = block(x, attention_bias, training=training)
+                x, scores = block(x, attention_bias, training=training, rows=rows)
                 attention_scores.append(scores)
             else:
-                x = self._rows_of(block, x, attention_bias, training)
+                x = self._rows_of(block, x, attention_bias, training, rows=rows)
             hidden_states.append(x)
 
-        unflatten = (batch, length, self.config.hidden_dim)
-        outputs = {"sequence_output": ops.reshape(x, unflatten)}
+        def unflatten(x):
+            return ops.reshape(rows.spread(x), (batch, length, self.config.hidden_dim))
+
+        outputs = {"sequence_output": unflatten(x)}
         if self.pooler is not None:
             outputs["pooled_output"] = self.pool(outputs["sequence_output"][:, 0, :])
         if return_hidden_states:
-            outputs["hidden_states"] = tuple(ops.reshape(state, unflatten) for state in hidden_states)
+            outputs["hidden_states"] = tuple(map(unflatten, hidden_states))
         if return_attention_scores:
             outputs["attention_scores"] = tuple(attention_scores)
         return outputs
@@ -129,24 +140,25 @@ class BertEncoder(BertModel):
         """Returns the pooler's view (..., D) of the vectors (..., D) of [CLS]."""
         return ops.tanh(self.pooler(vectors))
 
-    def _vectors_at(self, positions, x, attention_bias, training):
+    def _vectors_at(self, positions, x, attention_bias, training, rows):
         """Runs the blocks, the last one for the rows at `positions` (B, R) only: (B, R, D)."""
         batch, num_readers = ops.shape(positions)
         length = ops.shape(attention_bias)[-1]
         *blocks, last_block = self.blocks
         for block in blocks:
-            x = self._rows_of(block, x, attention_bias, training)
+            x = self._rows_of(block, x, attention_bias, training, rows=rows)
         bias = bias_of_readers(attention_bias, positions)
-        x = self._rows_of(last_block, x, bias, training, read_rows=flat_rows(positions, length))
+        read_rows = flat_rows(positions, length)
+        x = self._rows_of(last_block, x, bias, training, read_rows=read_rows, rows=rows)
         return ops.reshape(x, (batch, num_readers, self.config.hidden_dim))
 
-    def _rows_of(self, block, x, attention_bias, training, read_rows=None):
+    def _rows_of(self, block, x, attention_bias, training, **rows_to_compute):
         """Runs a block, without a word of its attention scores; what it computes inside is not kept, if so wished."""
         step = current_step()  # the one to compute again with, when it is no longer the current one
 
         def rows(x):
             with within_step(step):
-                return block(x, attention_bias, training=training, read_rows=read_rows)[0]
+                return block(x, attention_bias, training=training, **rows_to_compute)[0]
 
         return keras.remat(rows)(x) if training and self.gradient_checkpointing else rows(x)
 

@@ -36,6 +36,7 @@ class HeadModel(BertModel):
         accumulation_steps: int = 1,
         gradient_checkpointing: bool = False,
         jit_update: bool = False,
+        skip_padding: bool = False,
         **kwargs,
     ):
         """As `keras.Model.compile`; "auto" is the loss, or the metrics, that belong to this head.
@@ -46,6 +47,7 @@ class HeadModel(BertModel):
         step is the same.
         `jit_update`: compile the optimizer's part of the step with XLA, where the step itself is not compiled because
         the lengths of batches change. It pays from some hundred steps on.
+        `skip_padding`: compute real tokens alone, see `BertEncoder`. The step is the same, but not for XLA.
         """
         if accumulation_steps < 1:
             raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
@@ -54,12 +56,18 @@ class HeadModel(BertModel):
                 f"accumulation_steps is {accumulation_steps}, which needs the TensorFlow backend: set KERAS_BACKEND, "
                 "or give the optimizer gradient_accumulation_steps"
             )
-        if gradient_checkpointing and not self.divides_steps:
-            raise InputError("gradient_checkpointing needs the TensorFlow backend: set KERAS_BACKEND, or leave it out")
+        for name, wanted in {"gradient_checkpointing": gradient_checkpointing, "skip_padding": skip_padding}.items():
+            if wanted and not self.divides_steps:
+                raise InputError(f"{name} needs the TensorFlow backend: set KERAS_BACKEND, or leave it out")
+        if skip_padding and kwargs.setdefault("jit_compile", False):
+            raise InputError(
+                "skip_padding makes shapes that XLA cannot know before: set jit_compile=False, or leave it out"
+            )
         self.accumulation_steps = accumulation_steps
         self.jit_update = jit_update
         for encoder in self.encoders():
             encoder.gradient_checkpointing = gradient_checkpointing
+            encoder.skips_padding = skip_padding
         if isinstance(loss, str) and loss == "auto":
             loss, loss_weights = self.default_loss(), loss_weights or self.default_loss_weights()
         if isinstance(metrics, str) and metrics == "auto":

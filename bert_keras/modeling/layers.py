@@ -13,6 +13,7 @@ from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.modeling.all_rows import ALL_ROWS
 from bert_keras.modeling.dropout import Dropout
 
 # Added to the scores of keys that may not be seen. exp(-10,000) is exactly 0 in float32, so real tokens
@@ -109,11 +110,14 @@ class BertEmbeddings(ConfiguredLayer):
                 table.build((None, None))
         self.layer_norm.build((None, self.config.embedding_dim))
 
-    def call(self, token_ids, segment_ids, positions, training=None):
-        """`positions` is (S,) when all rows count from 0, or (B, S) when packed examples restart."""
+    def call(self, token_ids, segment_ids, positions, training=None, rows=ALL_ROWS):
+        """`positions` is (S,) when all rows count from 0, or (B, S) when packed examples restart.
+
+        Ids and positions may be those of `rows` alone: (T,) -> (T, E).
+        """
         x = self.token(token_ids) + self.segment(segment_ids) + self.position_vectors(positions)
         x = ops.reshape(x, (-1, self.config.embedding_dim))
-        return self.dropout(self.layer_norm(x), training=training)
+        return self.dropout(self.layer_norm(x), training=training, rows=rows)
 
     def position_vectors(self, positions):
         """Returns the position embedding of each index in `positions`, learned or computed."""
@@ -139,23 +143,25 @@ class SelfAttention(ConfiguredLayer):
         for layer in (self.query, self.key, self.value, self.projection):
             layer.build((None, self.config.hidden_dim))
 
-    def call(self, x, attention_bias, training=None, readers=None):
+    def call(self, x, attention_bias, training=None, readers=None, rows=ALL_ROWS):
         """Returns the projected context and the softmaxed scores (B, N, S, S) in float32.
 
         `attention_bias` is added to the scores: (B, 1, 1, S), or (B, 1, S, S) for packed rows.
         `readers` (B*R, D) are the rows that look, R of each example; all rows, `x`, unless given.
+        `rows`: `x` has these alone, (T, D), and so has the context, unless `readers` are given.
         """
         batch = ops.shape(attention_bias)[0]
-        readers = x if readers is None else readers
-        query = self._split_heads(self.query(readers) * self.config.head_dim**-0.5, batch)
-        key = self._split_heads(self.key(x), batch)
-        value = self._split_heads(self.value(x), batch)
+        query = self.query(x if readers is None else readers) * self.config.head_dim**-0.5
+        query = self._split_heads(rows.spread(query) if readers is None else query, batch)
+        key = self._split_heads(rows.spread(self.key(x)), batch)
+        value = self._split_heads(rows.spread(self.value(x)), batch)
 
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S, S)
         scores = ops.softmax(ops.cast(scores, "float32") + ops.cast(attention_bias, "float32"), axis=-1)
         weights = ops.cast(self.dropout(scores, training=training), self.compute_dtype)
         context = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))  # (B, N, S, H) -> (B, S, N, H)
-        return self.projection(ops.reshape(context, (-1, self.config.hidden_dim))), scores
+        context = ops.reshape(context, (-1, self.config.hidden_dim))
+        return self.projection(rows.only(context) if readers is None else context), scores
 
     def _split_heads(self, x, batch):
         x = ops.reshape(x, (batch, -1, self.config.num_heads, self.config.head_dim))
@@ -184,18 +190,21 @@ class TransformerBlock(ConfiguredLayer):
         self.feed_forward.build((None, self.config.intermediate_dim))
         self.feed_forward_norm.build(rows)
 
-    def call(self, x, attention_bias, training=None, read_rows=None):
+    def call(self, x, attention_bias, training=None, read_rows=None, rows=ALL_ROWS):
         """Returns the new rows (B*S, D) and the attention scores (B, N, S, S).
 
         `read_rows` (B*R,) numbers the rows that somebody will read: only they are computed then, (B*R, D), and
         `attention_bias` must be theirs. They look at all rows of `x`, so each is what it would be among all.
+        `rows`: `x` has these alone, (T, D), and so has what is returned, unless `read_rows` are given.
         """
-        readers = x if read_rows is None else ops.take(x, read_rows, axis=0)
-        context, scores = self.attention(x, attention_bias, training=training, readers=readers)
-        x = self.attention_norm(readers + self.attention_dropout(context, training=training))
+        readers = None if read_rows is None else ops.take(x, rows.numbers_of(read_rows), axis=0)
+        context, scores = self.attention(x, attention_bias, training=training, readers=readers, rows=rows)
+        if readers is not None:
+            x, rows = readers, ALL_ROWS
+        x = self.attention_norm(x + self.attention_dropout(context, training=training, rows=rows))
         hidden = ACTIVATIONS[self.config.hidden_act](self.intermediate(x))
-        x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(hidden), training=training))
-        return x, scores
+        hidden = self.feed_forward_dropout(self.feed_forward(hidden), training=training, rows=rows)
+        return self.feed_forward_norm(x + hidden), scores
 
 
 def padding_bias(padding_mask):

@@ -4,6 +4,7 @@ import keras
 
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer, row_weights
+from bert_keras.modeling.layers import padding_bias
 from bert_keras.modeling.losses import StepMean
 
 
@@ -16,7 +17,8 @@ class BertQuestionAnswerer(HeadModel):
 
     Returns: `start_logits` and `end_logits`, each (B, S), float32. Padding is scored too:
     the caller looks only at the pieces of the context.
-    Labels for `fit`: a dict of int (B,) `start_positions` and `end_positions`. The loss is the mean of both.
+    Labels for `fit`: a dict of int (B,) `start_positions` and `end_positions`. The loss is the mean of both, over
+    tokens; Google's and transformers' count padding as places where an answer might be, too.
     """
 
     def __init__(self, encoder: BertEncoder, **kwargs):
@@ -46,6 +48,8 @@ class BertQuestionAnswerer(HeadModel):
         }
 
     def match_labels(self, x, y, outputs):
+        hidden = padding_bias(x["padding_mask"])[:, 0, 0, :]
+        outputs = {name: logits + hidden for name, logits in outputs.items()}
         return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
 
     def label_weights(self, x, y, sample_weight):

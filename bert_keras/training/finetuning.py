@@ -103,13 +103,15 @@ def finetune(
     train_rows = task.with_labels(task.encode(tokenizer, train), train)
     steps_an_epoch = train_rows.num_batches(settings.batch_size)
     num_steps = steps_an_epoch * settings.num_epochs
+    skips_padding = not isinstance(strategy, tf.distribute.TPUStrategy)  # whose shapes must be known before
     with strategy.scope():
-        _compile(model, task, settings, num_steps)
+        _compile(model, task, settings, num_steps, skip_padding=skips_padding)
     scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
     epochs = EpochScores(scorer.scores, task.main_score, patience=settings.patience, agreed=agreement(strategy))
 
     def batches(first_batch: int):
-        order = {"shuffle": True, "seed": settings.seed, "epochs": None, "first_batch": first_batch}
+        order = {"shuffle": True, "sort_by_length": not skips_padding, "seed": settings.seed}
+        order |= {"epochs": None, "first_batch": first_batch}
         return spread(
             strategy,
             lambda share: train_rows.batches(
@@ -168,7 +170,7 @@ def _model_of(task: Task, checkpoint: str | os.PathLike, settings: FineTuning) -
     return model
 
 
-def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int) -> None:
+def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, skip_padding: bool) -> None:
     rates = {"warmup_rate": settings.warmup_rate, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **rates)
     optimizer.rate_factors = rate_factors(model, settings.layer_decay)
@@ -179,6 +181,7 @@ def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: in
         gradient_checkpointing=settings.gradient_checkpointing,
         jit_compile=False,  # each length of a batch would be compiled anew
         jit_update=num_steps * model.count_params() > _COMPILED_FROM,
+        skip_padding=skip_padding,
     )
 
 

@@ -19,7 +19,9 @@ def assert_same_training(ours: dict, theirs: dict, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("head", SOON)
-@pytest.mark.parametrize("division", [("--parts", "4"), ("--devices", "2"), ("--checkpointing",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "division", [("--parts", "4"), ("--devices", "2"), ("--checkpointing",), ("--skip-padding",)], ids=" ".join
+)
 def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
     whole, divided = (train_heads("--heads", *SOON, *options)[head] for options in ((), division))
     assert_same_training(divided, whole, TOLERANCE)
@@ -30,7 +32,9 @@ def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("division", [("--devices", "4", "--parts", "2"), ("--jit-update",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "division", [("--devices", "4", "--parts", "2", "--skip-padding"), ("--jit-update",)], ids=" ".join
+)
 def test_nor_do_parts_on_replicas_or_a_compiled_update(head, division, train_heads):
     assert_same_training(train_heads(*division)[head], train_heads()[head], TOLERANCE)
 

@@ -1,7 +1,7 @@
 """Trains a tiny model of every head for some steps and prints the logs of each step as JSON.
 
 python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--jit-update]
-    [--policy mixed_float16]
+    [--skip-padding] [--policy mixed_float16]
 """
 
 import argparse
@@ -53,8 +53,9 @@ def data_of(head: str, num_steps: int) -> tuple:
         "segment_ids": (places >= lengths // 2).astype("int32") * padding_mask,
     }
     if head in ("pretrainer", "electra"):
-        used = np.arange(NUM_SLOTS) < rng.integers(0, NUM_SLOTS + 1, (num_rows, 1))
-        slots = np.argsort(rng.random((num_rows, LENGTH - 1)), axis=1)[:, :NUM_SLOTS] + 1  # no place twice
+        used = np.arange(NUM_SLOTS) < rng.integers(0, np.minimum(NUM_SLOTS, lengths - 1) + 1)
+        draws = rng.random((num_rows, LENGTH - 1)) + (places[:, 1:] >= lengths)  # padding comes last
+        slots = np.argsort(draws, axis=1)[:, :NUM_SLOTS] + 1  # no place twice
         x["mask_positions"] = (slots * used).astype("int32")
         ids = rng.integers(5, VOCABULARY, used.shape).astype("int32")
         y = {"mask_ids": ids, "mask_weights": used.astype("float32")}
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--checkpointing", action="store_true", help="compute each block twice")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--jit-update", action="store_true")
+    parser.add_argument("--skip-padding", action="store_true")
     parser.add_argument("--policy", default="float32")
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
     arguments = parser.parse_args()
@@ -110,6 +112,7 @@ def main() -> None:
                 accumulation_steps=arguments.parts,
                 gradient_checkpointing=arguments.checkpointing,
                 jit_update=arguments.jit_update,
+                skip_padding=arguments.skip_padding,
             )
         data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)
         options = tf.data.Options()

@@ -122,7 +122,10 @@ def test_the_loss_is_its_formula(kind, task, make_model, run):
     x, y = task(kind)
     model.compile(optimizer="adam", run_eagerly=True)
     loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
-    assert math.isclose(loss, loss_by_hand(kind, run(model, x), y), abs_tol=TOLERANCE)
+    outputs = run(model, x)
+    if kind == "question_answerer":  # no answer stands in the padding
+        outputs = {name: np.where(x["padding_mask"] == 1, logits, -np.inf) for name, logits in outputs.items()}
+    assert math.isclose(loss, loss_by_hand(kind, outputs, y), abs_tol=TOLERANCE)
 
 
 def test_electra_s_loss_is_its_formula(task, make_model, run):
