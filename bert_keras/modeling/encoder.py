@@ -34,8 +34,8 @@ class BertEncoder(BertModel):
     Attributes:
         gradient_checkpointing: in training keep only what goes into each block and compute its inside again for the
             gradients (Chen et al. 2016): a block's worth of activations instead of all, for a third more work.
-        skips_padding: compute real tokens alone, but for the scores of attention. Their vectors are the same, those of
-            padding are 0. It needs TensorFlow without XLA, since how many tokens are real is known only as it runs.
+        skips_padding: in training compute real tokens alone, but for the scores of attention. Their vectors are the
+            same, those of padding are 0. Not for XLA, since how many tokens are real is known only as it runs.
 
     Call arguments:
         inputs: a dict of int tensors (B, S): `token_ids`; `padding_mask`, 1 = real token,
@@ -105,7 +105,7 @@ class BertEncoder(BertModel):
         check_length(length, self.config.max_sequence_length)
         positions, attention_bias = self._layout(inputs, length)
         segment_ids, rows = self._segment_ids(inputs), ALL_ROWS
-        if self.skips_padding:
+        if self.skips_padding and training:
             rows = RealRows(inputs["padding_mask"])
             whole = (token_ids, segment_ids, ops.broadcast_to(positions, (batch, length)))
             token_ids, segment_ids, positions = (rows.only(ops.reshape(one, (-1,))) for one in whole)

@@ -47,7 +47,7 @@ class HeadModel(BertModel):
         step is the same.
         `jit_update`: compile the optimizer's part of the step with XLA, where the step itself is not compiled because
         the lengths of batches change. It pays from some hundred steps on.
-        `skip_padding`: compute real tokens alone, see `BertEncoder`. The step is the same, but not for XLA.
+        `skip_padding`: in training compute real tokens alone, see `BertEncoder`. The step is the same. Not for XLA.
         """
         if accumulation_steps < 1:
             raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
