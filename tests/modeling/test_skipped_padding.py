@@ -13,9 +13,9 @@ FEATURES = ("token_ids", "padding_mask", "segment_ids")
 
 @pytest.fixture
 def batch(make_batch):
-    """Rows of several lengths; the second one is empty."""
+    """Rows of several lengths; the first one is empty."""
     batch = make_batch(*FEATURES)
-    batch["padding_mask"][1] = 0
+    batch["padding_mask"][0] = 0
     assert len(set(batch["padding_mask"].sum(axis=1))) > 2
     return batch
 
@@ -68,6 +68,14 @@ def test_vectors_at_some_places_are_the_same(both, batch):
     theirs, ours = (one["sequence_output"].numpy() for one in both(batch, read_positions=places))
     np.testing.assert_allclose(ours[filled], theirs[filled], rtol=0, atol=TOLERANCE)
     assert np.isfinite(ours).all()
+
+
+def test_a_batch_of_empty_rows_alone_has_vectors_too(both, batch):
+    """A replica's share of a batch that was filled may be that."""
+    batch["padding_mask"][:] = 0
+    places = np.zeros((len(batch["token_ids"]), 1), "int32")
+    _, ours = both(batch, read_positions=places)
+    assert np.isfinite(ours["sequence_output"]).all()
 
 
 def test_gradients_are_the_same(both, batch):
