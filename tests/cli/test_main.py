@@ -59,6 +59,27 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     assert sorted(workplace.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ([], "bert-keras: the following arguments are required: VERB; bert-keras --help"),
+        (
+            ["finetune", "a", "b"],
+            "bert-keras finetune: the following arguments are required: --train, --dev; bert-keras",
+        ),
+        (["export", "a", "b", "--to", "gif"], "bert-keras export: argument --to: invalid choice: 'gif'"),
+    ],
+    ids=["no verb", "arguments missing", "an unknown choice"],
+)
+def test_a_wrong_command_line_is_one_line_and_status_2(command, told, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(told)
+    assert line.endswith("--help lists what it takes")
+
+
 def test_a_refusal_from_the_shell_has_no_traceback(cli, workplace):
     done = cli("convert", "full", "out", cwd=workplace)
     assert done.returncode == 2
