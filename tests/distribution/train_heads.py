@@ -63,7 +63,7 @@ def data_of(head: str, num_steps: int) -> tuple:
     if head == "token_classifier":
         return x, np.where(padding_mask == 1, rng.integers(0, 3, padding_mask.shape), -100).astype("int32")
     if head == "question_answerer":
-        return x, {name: rng.integers(0, LENGTH, num_rows) for name in ("start_positions", "end_positions")}
+        return x, {name: rng.integers(0, lengths[:, 0]) for name in ("start_positions", "end_positions")}
     if head == "multi_label":
         return x, rng.integers(0, 2, (num_rows, 3)).astype("float32")
     return x, rng.integers(0, 3, num_rows), rng.random(num_rows).astype("float32")
