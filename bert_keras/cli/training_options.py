@@ -46,7 +46,9 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         help="compute the inside of each block twice instead of keeping it: less memory, a third more work",
     )
     parser.add_argument(
-        "--deterministic", action="store_true", help="the same bits on every run, also on GPUs; without XLA, slower"
+        "--deterministic",
+        action="store_true",
+        help="the same bits on every run, also on GPUs; without XLA (docs/training.md)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace OUT if it exists; drop its backups, unless --resume"
