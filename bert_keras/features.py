@@ -47,8 +47,29 @@ FEATURES: dict[str, Feature] = {
     )
 }
 
+# names of outputs at the border, where they differ
+_BORDER_OUTPUTS = {
+    "sequence_output": "last_hidden_state",
+    "pooled_output": "pooler_output",
+    "attention_scores": "attentions",
+    "embedding": "sentence_embedding",
+    "mlm_logits": "logits",
+    "next_sentence_logits": "seq_relationship_logits",
+    "replaced_logits": "logits",
+}
+
 ENCODER_INPUTS = ("token_ids", "padding_mask")
 ENCODER_OPTIONAL_INPUTS = ("segment_ids", "pack_ids")
+
+
+def border_outputs(outputs: Mapping[str, object]) -> dict[str, object]:
+    """Returns a model's outputs under their names at the border, Hugging Face's and sentence-transformers'."""
+    names = dict(_BORDER_OUTPUTS)
+    if {"mlm_logits", "next_sentence_logits"} <= set(outputs):
+        names["mlm_logits"] = "prediction_logits"
+    if {"mlm_logits", "replaced_logits"} <= set(outputs):
+        names["mlm_logits"] = "generator_logits"
+    return {names.get(name, name): value for name, value in outputs.items()}
 
 
 def check_features(
