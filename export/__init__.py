@@ -19,13 +19,12 @@ class _CallableExport(types.ModuleType):
         checkpoint: str | os.PathLike,
         out: str | os.PathLike,
         formats: Sequence[str] = ("saved_model",),
-        *,
-        overwrite: bool = False,
+        **settings,
     ) -> dict:
         """See `bert_keras.export.artifacts.export_checkpoint`."""
         from bert_keras.export.artifacts import export_checkpoint
 
-        return export_checkpoint(checkpoint, out, formats, overwrite=overwrite)
+        return export_checkpoint(checkpoint, out, formats, **settings)
 
 
 sys.modules[__name__].__class__ = _CallableExport

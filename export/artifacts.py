@@ -1,40 +1,55 @@
 """A checkpoint folder to a folder of artifacts, each proven equal before it is published."""
 
+import contextlib
+import dataclasses
 import logging
 import os
-from collections.abc import Callable, Sequence
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.checkpoints.load import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.verdict import check_saved_model
-from bert_keras.files import check_writable_target, publish_folder, write_json
+from bert_keras.export import saved_model_artifact
+from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.reference import Reference
+from bert_keras.export.saved_model_artifact import export_saved_model
+from bert_keras.export.warmup import check_model_name
+from bert_keras.files import check_writable_target, publish_file, read_json, write_json
+from bert_keras.tasks.stored import task_of, tasks_of_models
+from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
 
-FORMATS = ("saved_model",)
-_NUM_STAGES = 3
+# name of a format: what writes it, and in how many stages
+_WRITERS = {"saved_model": (export_saved_model, saved_model_artifact.NUM_STAGES)}
+FORMATS = tuple(_WRITERS)
 
 
 def export_checkpoint(
     checkpoint: str | os.PathLike,
     out: str | os.PathLike,
-    formats: Sequence[str] = FORMATS,
+    formats: Sequence[str] = ("saved_model",),
     *,
     overwrite: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    **settings,
 ) -> dict:
     """Writes artifacts of a checkpoint, with `parity.json`, the proof that they compute the same.
 
+    A SavedModel gets the next version number, `saved_model/1`, `saved_model/2` and so on, as TensorFlow Serving looks
+    for new ones. Everything is written beside its place and renamed at the end; if one artifact fails, none is there.
+
     Args:
         checkpoint: any folder that `bert_keras.load` reads, with a vocabulary.
-        out: the folder to write: `saved_model/1/` and `parity.json`.
+        out: the folder to write to: `saved_model/VERSION/` and `parity.json`.
         formats: which artifacts.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace artifacts that have no version.
         progress: called with (stages done, stages in all, the stage that begins).
+        **settings: see `ExportSettings`.
 
     Returns:
-        What `parity.json` holds: for each artifact the largest difference by output name.
+        What `parity.json` holds of these artifacts: for each its verdict.
 
     Raises:
         InputError: an unknown format, or the checkpoint cannot be read.
@@ -42,22 +57,86 @@ def export_checkpoint(
     """
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
-    check_writable_target(out, overwrite=overwrite)
-    report = progress or (lambda *_: None)
-    report(0, _NUM_STAGES, "loading the checkpoint")
+    out, settings = pathlib.Path(out), _settings(checkpoint, settings)
+    check_export_target(out)
+    writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
+    stages = Stages(progress, 1 + sum(number for _, number in writers))
+    stages.begin("loading the checkpoint")
+    reference = read_reference(checkpoint, pairs=settings.pairs)
+    verdicts: Verdicts = {}
+    with _without_empty_folders(out), contextlib.ExitStack() as published:
+        export = Export(reference, out, settings, stages, published, overwrite)
+        for write, _ in writers:
+            verdicts |= write(export)
+        for artifact, verdict in verdicts.items():
+            if not verdict["passed"]:
+                raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
+    add_verdicts(out / PARITY, str(checkpoint), verdicts)
+    stages.begin("published")
+    logger.info("wrote %s", out)
+    return {"checkpoint": str(checkpoint), "artifacts": verdicts}
+
+
+def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) -> Reference:
+    """Loads the checkpoint that artifacts are made of, or compared with.
+
+    Raises:
+        InputError: it cannot be read, has no vocabulary, or cannot take pairs.
+    """
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
-    with publish_folder(out, overwrite=overwrite) as staging:
-        folder = staging / "saved_model" / "1"
-        report(1, _NUM_STAGES, "writing the SavedModel")
-        write_saved_model(model, tokenizer, folder)
-        report(2, _NUM_STAGES, "checking it in a fresh process")
-        verdict = check_saved_model(model, tokenizer, folder)
-        if not verdict["passed"]:
-            raise VerdictError(f"the SavedModel differs from {checkpoint} and was not published: {verdict['outputs']}")
-        parity = {"checkpoint": str(checkpoint), "artifacts": {"saved_model": verdict}}
-        write_json(staging / "parity.json", parity)
-    report(_NUM_STAGES, _NUM_STAGES, "published")
-    logger.info("wrote %s", out)
-    return parity
+    task = task_of(checkpoint, model, tokenizer) if type(model).__name__ in tasks_of_models() else None
+    if pairs is not None and isinstance(task, TextClassification):
+        task = dataclasses.replace(task, of_pairs=pairs)
+    elif pairs:
+        raise InputError(f"{checkpoint} holds a {type(model).__name__}; pairs of texts are for a BertClassifier")
+    return Reference(model, tokenizer, task)
+
+
+def check_export_target(out: str | os.PathLike) -> None:
+    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts."""
+    out = pathlib.Path(out)
+    if not (out / PARITY).is_file():
+        check_writable_target(out)
+
+
+def worst(verdict: dict) -> str:
+    """Returns in words what is wrong with an artifact."""
+    wrong = [f"{name}: {problem}" for name, problem in verdict.get("missing", {}).items()]
+    measure = verdict["measure"]
+    bad = {name: seen[measure] for name, seen in verdict["outputs"].items() if seen[measure] > verdict["tolerance"]}
+    limit = f"(tolerance {verdict['tolerance']:.0e})"
+    wrong += [f"{name} by {bad[name]:.1e} {limit}" for name in sorted(bad, key=bad.get, reverse=True)]
+    labels = verdict["labels"].items()
+    wrong += [f"{seen['differ']} of {seen['compared']} {name}" for name, seen in labels if seen["differ"]]
+    return ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+
+
+def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> None:
+    """Adds verdicts to those that a folder of artifacts has."""
+    known = read_json(path)["artifacts"] if path.is_file() else {}
+    with publish_file(path) as staging:
+        write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **verdicts}})
+
+
+def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
+    """Returns the settings; a model without a name is called like its folder."""
+    settings = ExportSettings(**given)
+    if settings.model_name is None:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(checkpoint).resolve().name).strip("-_")
+        settings = dataclasses.replace(settings, model_name=name or "bert")
+    check_model_name(settings.model_name)
+    return settings
+
+
+@contextlib.contextmanager
+def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
+    """Leaves no folder without a file in it where the work fails."""
+    try:
+        yield
+    except BaseException:
+        for folder in [*(path for path in out.glob("*") if path.is_dir()), out]:
+            with contextlib.suppress(OSError):  # it has something in it, or is not there
+                folder.rmdir()
+        raise

@@ -1,78 +1,165 @@
-"""A model and its tokenizer as one SavedModel that takes raw strings."""
+"""A model and its tokenizer as one SavedModel that takes raw strings and answers in the terms of its task."""
 
+import contextlib
 import os
+import pathlib
+from collections.abc import Iterator, Mapping
 
 import keras
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_keras.checkpoints import BertClassifier, BertEmbedder, BertEncoder
-from bert_keras.features import FEATURES
-from bert_keras.pipelines.packing import pack
+from bert_keras.checkpoints import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
+from bert_keras.errors import InputError
+from bert_keras.export.answers.classes import classifying
+from bert_keras.export.answers.fillings import filling_masks
+from bert_keras.export.answers.served import TextFunction, of_no_text_too
+from bert_keras.export.answers.spans import answering
+from bert_keras.export.answers.tags import tagging
+from bert_keras.export.answers.vectors import embedding, encoding
+from bert_keras.export.ids_graph import ids_function
+from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
 
-TEXT_MODELS = (BertClassifier, BertEmbedder, BertEncoder)
-_IDS = ("token_ids", "padding_mask", "segment_ids")
+DEFAULT, IDS = "serving_default", "ids"  # names of signatures
+_ROWS_AT_ONCE = 16  # windows of long texts: base's attention scores of 16 x 384 take 113 MB a layer
 
 
-def write_saved_model(model, tokenizer: BertTokenizer, folder: str | os.PathLike) -> None:
+def write_saved_model(model, tokenizer: BertTokenizer, task: Task | None, folder: str | os.PathLike) -> None:
     """Saves a model for TensorFlow Serving, or plain TensorFlow with tensorflow-text.
 
-    `serving_default` takes `text` (B,), raw strings, where the model answers on a single text (classifier,
-    embedder, encoder); `ids` takes `input_ids`, `attention_mask` and `token_type_ids`, int32 (B, S), of
-    any model, and is the default one of the others. Each batch is padded to its longest text only.
+    `serving_default` takes raw strings and answers in the terms of the task (see `bert_keras.export.answers`);
+    `ids` takes `input_ids`, `attention_mask` and `token_type_ids`, int32 (B, S), and gives logits or vectors. A model
+    that answers no text (ELECTRA's discriminator) has `ids` as its default. Each batch is as long as its longest
+    text, and what its other texts lack of that is not computed, but for the scores of attention.
+
+    Args:
+        model: an encoder, with a head or without.
+        tokenizer: its tokenizer.
+        task: what it was fine-tuned for; None where it has none.
+        folder: where to.
     """
-    served = ServedModel(model, tokenizer)
-    signatures = {"ids": served.ids_function()}
-    signatures["serving_default"] = served.text_function() if isinstance(model, TEXT_MODELS) else signatures["ids"]
-    tf.saved_model.save(served, str(folder), signatures=signatures)
+    served = ServedModel(model, tokenizer, task)
+    tf.saved_model.save(served, str(folder), signatures=served.signatures())
+
+
+def inputs_of_saved_model(folder: str | os.PathLike) -> set[str]:
+    """Returns the names of the inputs of a SavedModel's default signature.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    path = pathlib.Path(folder, "saved_model.pb")
+    try:
+        [graph] = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
+        return set(graph.signature_def[DEFAULT].inputs)
+    except (DecodeError, ValueError, OSError):
+        raise InputError(f"{path} is no whole SavedModel: export it again") from None
 
 
 class ServedModel(tf.Module):
     """What the SavedModel holds: the model's variables, and the functions over them."""
 
-    def __init__(self, model: keras.Model, tokenizer: BertTokenizer):
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
         super().__init__(name="bert_keras")
         self._weights = [variable.value for variable in model.variables]  # a root must own what its functions read
-        self._call = lambda features: named_outputs(model, model(features, training=False))
-        self._pack = lambda text: pack(tokenizer, text, max_sequence_length=text_length(model, tokenizer))
+        self._model = _Hidden(model)
+        self._of_text = _Hidden(text_function(model, self._call, tokenizer, task))
 
-    def text_function(self):
-        """Returns the function from `text` (B,) to the model's answers."""
-        return tf.function(lambda text: self._call(self._pack(text))).get_concrete_function(
-            tf.TensorSpec([None], tf.string, name="text")
-        )
+    def signatures(self) -> dict:
+        """Returns the functions by the names of their signatures."""
+        ids = ids_function(self._model.value)
+        return {IDS: ids, DEFAULT: self._text_signature() if self._of_text.value else ids}
 
-    def ids_function(self):
-        """Returns the function from border names, int32 (B, S), to the model's answers."""
-        border = {name: FEATURES[name].border_name for name in _IDS}
+    def _text_signature(self):
+        function = self._of_text.value
 
-        def from_ids(**given):
-            return self._call({name: given[border[name]] for name in _IDS})
+        def from_texts(**texts):
+            with _skipping_padding(self._model.value):
+                return of_no_text_too(function.answer)(*(texts[name] for name in function.inputs))
 
-        specs = {theirs: tf.TensorSpec([None, None], tf.int32, name=theirs) for theirs in border.values()}
-        return tf.function(from_ids).get_concrete_function(**specs)
+        specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in function.inputs}
+        return tf.function(from_texts, autograph=False).get_concrete_function(**specs)
+
+    def _call(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return self._model.value(features, training=False)
 
 
-def named_outputs(model: keras.Model, outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Adds to a classifier's logits the answers that people ask for; other models answer as they are."""
-    if not isinstance(model, BertClassifier):
-        return outputs
-    logits = outputs["logits"]
-    if model.problem == "regression":
-        return {"scores": logits, "logits": logits}
-    if model.problem == "multi_label":
-        return {"probabilities": tf.sigmoid(logits), "logits": logits}
-    label_ids = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    labels = tf.constant(list(model.labels or map(str, range(model.num_classes))))
-    return {
-        "label": tf.gather(labels, label_ids),
-        "label_id": label_ids,
-        "probabilities": tf.nn.softmax(logits),
-        "logits": logits,
-    }
+def text_function(model, run, tokenizer: BertTokenizer, task: Task | None) -> TextFunction | None:
+    """Returns what a model answers to raw text, with `run` to run it on features; None: it answers none.
+
+    Args:
+        model: decides what it is.
+        run: from features to the model's outputs.
+        tokenizer: its tokenizer.
+        task: its task, where it has one.
+    """
+    length = text_length(model, tokenizer)
+    if isinstance(model, BertClassifier):
+        return classifying(run if task.window_overlap is None else in_chunks(run), tokenizer, task)
+    if isinstance(model, BertTokenClassifier):
+        return tagging(in_chunks(run), tokenizer, task)
+    if isinstance(model, BertQuestionAnswerer):
+        return answering(in_chunks(run), tokenizer, task)
+    if isinstance(model, BertEmbedder):
+        return embedding(run, tokenizer, task.max_sequence_length)
+    if isinstance(model, MaskedLMModel):
+        return filling_masks(run, tokenizer, length)
+    return encoding(run, tokenizer, length) if isinstance(model, BertEncoder) else None
 
 
 def text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:
     """Returns where texts are cut: at the model's last position, or sooner if the tokenizer says so."""
     limit = getattr(model, "encoder", model).config.max_sequence_length
     return min(limit, tokenizer.max_sequence_length or limit)
+
+
+def in_chunks(run):
+    """Returns `run` so that it takes any number of rows in bounded memory: so many at once, one after the other."""
+
+    def run_in_chunks(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        num_rows = tf.shape(features["token_ids"])[0]
+        return tf.cond(num_rows <= _ROWS_AT_ONCE, lambda: run(features), lambda: _chunk_by_chunk(run, features))
+
+    return run_in_chunks
+
+
+def _chunk_by_chunk(run, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    num_rows = tf.shape(features["token_ids"])[0]
+    num_chunks = (num_rows + _ROWS_AT_ONCE - 1) // _ROWS_AT_ONCE
+
+    def of_chunk(number):
+        rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
+        return run({name: values[rows] for name, values in features.items()})
+
+    shapes = {name: (values.dtype, values.shape) for name, values in of_chunk(tf.constant(0)).items()}
+    arrays = {
+        name: tf.TensorArray(dtype, num_chunks, infer_shape=False, element_shape=shape)
+        for name, (dtype, shape) in shapes.items()
+    }
+
+    def step(number, arrays):
+        outputs = of_chunk(number)
+        return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
+
+    _, arrays = tf.while_loop(lambda number, _: number < num_chunks, step, (0, arrays), parallel_iterations=1)
+    return {name: array.concat() for name, array in arrays.items()}
+
+
+@contextlib.contextmanager
+def _skipping_padding(model: keras.Model) -> Iterator[None]:
+    encoder = getattr(model, "encoder", model)
+    before, encoder.skips_padding_in_inference = encoder.skips_padding_in_inference, True
+    try:
+        yield
+    finally:
+        encoder.skips_padding_in_inference = before
+
+
+class _Hidden:
+    """Keeps a value from being tracked: what is saved are variables and functions, not Keras's own objects."""
+
+    def __init__(self, value):
+        self.value = value

@@ -1,94 +1,155 @@
-"""The verdict on an artifact: reloaded in a fresh process and compared with its checkpoint, by name."""
+"""The verdict on an artifact: reloaded in its own runtime, in a fresh process, and compared with its checkpoint."""
 
 import os
+import pathlib
+import statistics
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from bert_keras.export.fresh_process import Request, ask_saved_model
-from bert_keras.export.saved_model import TEXT_MODELS, named_outputs, text_length
-from bert_keras.features import FEATURES
-from bert_keras.pipelines.packing import pack
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.export import cases
+from bert_keras.export.comparison import Comparison
+from bert_keras.export.expected_texts import compare_texts
+from bert_keras.export.reference import Reference
+from bert_keras.export.runtimes.fresh_process import Answers, Request, ask
+from bert_keras.export.saved_model import DEFAULT, IDS, text_function
+from bert_keras.modeling.masked_lm import MaskedLMModel
 
-TOLERANCE = 1e-4  # of a float output; measured: 1.2e-6 on a trained tiny classifier, 1.8e-7 on MiniLM's vectors
-
-_TEXTS = (
-    "",
-    "a",
-    "The cat sat on the mat.",
-    "naïve café 😀 ﬁ ① 中文 текст",
-    "[MASK] and [SEP] are words here",
-    "1,234.56 $ % ^ & * ( ) _ + tabs\tand\nlines",
-    "Unaffable pneumonoultramicroscopicsilicovolcanoconiosis " * 3,
-    "a text that is far longer than the model reads " * 100,
-)
+# Of a float output; measured on SavedModels: 1.2e-6 on a trained tiny classifier, 1.8e-7 on MiniLM's vectors
+TOLERANCE = 1e-4
+_TIMED_LENGTH, _NUM_TIMED = 128, 7
+_TIMED_WARM = 2  # the first ones of a shape are slower
 
 
-def check_saved_model(model, tokenizer: BertTokenizer, folder: str | os.PathLike) -> dict:
-    """Runs a SavedModel and its checkpoint on varied inputs and compares every output by its name.
+def check_saved_model(reference: Reference, folder: str | os.PathLike) -> dict:
+    """Runs both signatures of a SavedModel and compares every answer with the checkpoint's, by its name.
 
-    Each signature sees a batch and single examples, of random ids, lengths and segments, all different.
+    Rows of ids and texts are of all lengths, in batches of different sizes, padded by their mates.
 
     Returns:
-        `passed`, `tolerance`, `num_inputs`, and by output name the largest difference of floats,
-        or the number of values that differ of strings and integers.
+        The verdict: `passed`, `tolerance`, `num_inputs`, the differences of `outputs`, how many `labels` differ, what
+        the artifact says of its `signatures`, `bytes`, `load_s`, and `latency_ms` of one row of ids.
     """
-    requests = _requests(model, tokenizer)
-    answers = ask_saved_model(folder, requests)
-    outputs: dict[str, float] = {}
-    for request, answer in zip(requests, answers, strict=True):
-        expected = _expected(model, tokenizer, request)
-        for name in sorted(set(expected) | set(answer)):
-            key = f"{request[0]}/{name}"
-            outputs[key] = max(outputs.get(key, 0.0), _difference(expected.get(name), answer.get(name)))
-    num_inputs = sum(len(next(iter(inputs.values()))) for _, inputs in requests)
-    passed = all(difference <= TOLERANCE for difference in outputs.values())
-    return {"passed": passed, "tolerance": TOLERANCE, "num_inputs": num_inputs, "outputs": outputs}
+    config, comparison = reference.config, Comparison(TOLERANCE)
+    rows = cases.id_rows(config, reference.tokenizer, config.max_sequence_length)
+    id_requests, cut = _id_requests(reference, rows)
+    function = text_function(reference.model, None, reference.tokenizer, reference.task)
+    texts = _texts(reference, function.inputs) if function else []
+    text_cut = cases.batches(len(texts))
+    text_requests = [
+        (
+            DEFAULT,
+            {name: cases.as_strings([texts[i][place] for i in batch]) for place, name in enumerate(function.inputs)},
+        )
+        for batch in text_cut
+    ]
+    answers = ask("saved_model", folder, [*id_requests, *text_requests, *_timed(reference, IDS)])
+    _compare_ids(comparison, reference, rows, cut, answers.outputs)
+    if function:
+        served = _by_text(answers.outputs[len(cut) : len(cut) + len(text_cut)], text_cut)
+        compare_texts(comparison, reference, texts, served)
+    return _verdict(comparison, len(rows) + len(texts), answers, folder)
 
 
-def _requests(model, tokenizer: BertTokenizer) -> list[Request]:
-    config = getattr(model, "encoder", model).config
-    rng = np.random.default_rng(0)
-    requests = [("ids", _random_ids(rng, config, batch)) for batch in (1, 5, 7)]
-    if isinstance(model, TEXT_MODELS):
-        requests.append(("serving_default", {"text": np.array(_TEXTS)}))
-        requests += [("serving_default", {"text": np.array([text])}) for text in _TEXTS]
-    return requests
+def check_ids_artifact(
+    reference: Reference,
+    kind: str,
+    path: str | os.PathLike,
+    *,
+    lengths: dict[str, int] | None = None,
+    tolerance: float = TOLERANCE,
+    relative: bool = False,
+    as_outputs: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = dict,
+) -> dict:
+    """Compares an artifact that takes rows of ids with its checkpoint.
+
+    Args:
+        reference: the checkpoint.
+        kind: "tflite" or "onnx".
+        path: the file.
+        lengths: of signatures that take single rows of a fixed length; None: one that takes any batch of any length.
+        tolerance, relative: see `Comparison`.
+        as_outputs: what to compare of the checkpoint's outputs of a row, by the names that the artifact has.
+
+    Returns:
+        The verdict, as that of `check_saved_model`.
+    """
+    comparison, requests, pairs = Comparison(tolerance, relative=relative), [], []
+    longest = reference.config.max_sequence_length
+    for signature, length in (lengths or {"": None}).items():
+        rows = cases.id_rows(reference.config, reference.tokenizer, min(length or longest, longest))
+        of_signature, cut = _id_requests(reference, rows, signature, length)
+        requests += of_signature
+        pairs += [(rows, cut)]
+    timed = list(lengths or {"": None})[-1]
+    answers = ask(kind, path, [*requests, *_timed(reference, timed, (lengths or {}).get(timed))])
+    done = 0
+    for rows, cut in pairs:
+        _compare_ids(comparison, reference, rows, cut, answers.outputs[done : done + len(cut)], as_outputs)
+        done += len(cut)
+    return _verdict(comparison, sum(len(rows) for rows, _ in pairs), answers, path)
 
 
-def _random_ids(rng: np.random.Generator, config, batch: int) -> dict[str, np.ndarray]:
-    """Draws ids with rows of different lengths and both segments, so that no two inputs could change places unseen."""
-    length = int(rng.integers(2, config.max_sequence_length + 1))
-    lengths = rng.integers(1, length + 1, batch)
-    places = np.arange(length)[None, :]
-    mask = (places < lengths[:, None]).astype("int32")
-    segments = (places > lengths[:, None] // 2).astype("int32") * mask * (config.type_vocabulary_size > 1)
-    ids = rng.integers(0, config.vocabulary_size, (batch, length)).astype("int32") * mask
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments.astype("int32")}
+def _id_requests(
+    reference: Reference, rows: Sequence[cases.IdRow], signature: str = IDS, length: int | None = None
+) -> tuple[list[Request], list[list[int]]]:
+    """Returns requests for rows, and which of them each holds: single ones where the length is fixed."""
+    cut = cases.batches(len(rows)) if length is None else [[number] for number in range(len(rows))]
+    pad_id = reference.tokenizer.pad_id
+    return [(signature, cases.id_inputs([rows[i] for i in batch], pad_id, length)) for batch in cut], cut
 
 
-def _expected(model, tokenizer: BertTokenizer, request: Request) -> dict[str, np.ndarray]:
-    signature, inputs = request
-    if signature == "ids":
-        features = {
-            name: inputs[feature.border_name] for name, feature in FEATURES.items() if feature.border_name in inputs
-        }
-    else:
-        features = pack(tokenizer, inputs["text"], max_sequence_length=text_length(model, tokenizer))
-    outputs = named_outputs(model, model(features, training=False))
-    return {name: _plain(value) for name, value in outputs.items()}
+def _timed(reference: Reference, signature: str, length: int | None = None) -> list[Request]:
+    """Returns requests of one full row that come last and are timed."""
+    full = length or min(_TIMED_LENGTH, reference.config.max_sequence_length)
+    [row] = cases.id_rows(reference.config, reference.tokenizer, full, number=5, seed=3)[4:]
+    return [(signature, cases.id_inputs([row], reference.tokenizer.pad_id, full))] * _NUM_TIMED
 
 
-def _plain(value: tf.Tensor) -> np.ndarray:
-    array = np.asarray(value)
-    return np.char.decode(array.astype("S"), "utf-8") if array.dtype.kind == "O" else array
+def _compare_ids(comparison, reference, rows, cut, answers, as_outputs=dict) -> None:
+    of_pieces = reference.of_pieces
+    for batch, answer in zip(cut, answers[: len(cut)], strict=True):
+        for place, number in enumerate(batch):
+            expected = as_outputs(reference.outputs(rows[number]))
+            for name, values in expected.items():
+                served = answer.get(name)
+                served = served if served is None else served[place]
+                if name in of_pieces and served is not None:
+                    served = served[: len(rows[number].token_ids)]
+                comparison.floats(f"{IDS}/{name}", values, served)
+                if name.endswith("logits"):
+                    comparison.best(f"{IDS}/{name}", values, served)
 
 
-def _difference(expected: np.ndarray | None, got: np.ndarray | None) -> float:
-    """Returns the largest difference of floats, the count of other values that differ, or infinity without a match."""
-    if expected is None or got is None or expected.shape != got.shape or expected.dtype.kind != got.dtype.kind:
-        return float("inf")
-    if expected.dtype.kind == "f":
-        return float(np.max(np.abs(expected - got), initial=0.0)) if np.isfinite(got).all() else float("inf")
-    return float(np.sum(expected != got))
+def _texts(reference: Reference, inputs: Sequence[str]) -> list[tuple[str, ...]]:
+    texts = cases.texts(reference.tokenizer, reference.text_length)
+    if isinstance(reference.model, MaskedLMModel):
+        texts = cases.with_masks(texts)
+    if len(inputs) == 1:
+        return [(text,) for text in texts]
+    return list(zip(texts[7:] + texts[:7], texts, strict=True))
+
+
+def _text_inputs(names: Sequence[str], texts: Sequence[tuple[str, ...]]) -> dict[str, np.ndarray]:
+    return {name: cases.as_strings([text[place] for text in texts]) for place, name in enumerate(names)}
+
+
+def _by_text(answers, cut) -> list[dict[str, np.ndarray]]:
+    return [
+        {name: values[place] for name, values in answer.items()}
+        for batch, answer in zip(cut, answers, strict=True)
+        for place in range(len(batch))
+    ]
+
+
+def _verdict(comparison: Comparison, num_inputs: int, answers: Answers, path: str | os.PathLike) -> dict:
+    path = pathlib.Path(path)
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return {
+        **comparison.verdict(),
+        "num_inputs": num_inputs,
+        "bytes": sum(file.stat().st_size for file in files),
+        "load_s": round(answers.load_s, 3),
+        "latency_ms": round(1000 * statistics.median(answers.seconds[-_NUM_TIMED + _TIMED_WARM :]), 3),
+        "signatures": answers.signatures,
+    }

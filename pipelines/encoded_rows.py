@@ -8,11 +8,10 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.epochs import check_counts
-from bert_keras.pipelines.packing import check_lengths, pack_tokens, truncated_lengths
+from bert_keras.pipelines.packing import pack_tokens
+from bert_keras.pipelines.row_ranges import RowRanges, row_ranges
 
 _CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of pieces
 _ROWS_A_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 pieces
@@ -96,19 +95,17 @@ def encode(
         >>> rows.lengths.tolist()
         [4, 5]
     """
-    num_texts = 1 if second_texts is None else 2
-    check_lengths(max_sequence_length, num_texts=num_texts)
     if second_texts is not None and len(texts) != len(second_texts):
         raise InputError(
             f"there are {len(texts)} texts and {len(second_texts)} second texts; expected a second text for each"
         )
     columns = [_Pieces.of(tokenizer, column, with_places) for column in (texts, second_texts) if column is not None]
-    lengths = [column.lengths for column in columns]
-    budget = max_sequence_length - 1 - num_texts
-    if window_overlap is None:
-        ranges = _whole_ranges(lengths, budget)
-    else:
-        ranges = _windowed_ranges(lengths, budget, window_overlap, max_first_length)
+    ranges = row_ranges(
+        [column.lengths for column in columns],
+        max_sequence_length=max_sequence_length,
+        window_overlap=window_overlap,
+        max_first_length=max_first_length,
+    )
     return _rows(tokenizer, columns, ranges, max_sequence_length)
 
 
@@ -161,69 +158,21 @@ class _Pieces:
         return np.arange(len(self.token_ids)) - np.repeat(self.row_splits[:-1], self.lengths)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Ranges:
-    """Which pieces of which texts make each row: `(N,)` each; of each column a pair of begin and end."""
-
-    examples: np.ndarray
-    columns: list[tuple[np.ndarray, np.ndarray]]
-
-
-def _whole_ranges(lengths: list[np.ndarray], budget: int) -> _Ranges:
-    first, second = lengths if len(lengths) == 2 else (*lengths, None)
-    kept = [ends.numpy()[:, 0] for ends in truncated_lengths(first, second, budget, "longest_first")]
-    return _Ranges(np.arange(len(first)), [(np.zeros_like(ends), ends) for ends in kept[: len(lengths)]])
-
-
-def _windowed_ranges(lengths: list[np.ndarray], budget: int, overlap: int, max_first_length: int | None) -> _Ranges:
-    if overlap < 0:
-        raise InputError(f"window_overlap is {overlap}; expected 0 or more")
-    if overlap >= budget:
-        raise InputError(
-            f"windows of {budget} pieces that share {overlap} leave no room for new ones; expected a smaller "
-            "window_overlap, or a longer max_sequence_length"
-        )
-    fixed = lengths[:-1]  # the first text of a pair stands in every window
-    if fixed:
-        fixed = [_kept_of_first(*lengths, budget, overlap, max_first_length)]
-    room = np.full(len(lengths[-1]), budget) - sum(fixed)
-    steps = np.maximum(room - overlap, 1)  # less than 1 where one row holds all
-    counts = 1 + np.maximum(0, -(-(lengths[-1] - room) // steps))
-    examples = np.repeat(np.arange(len(counts)), counts)
-    begins = (np.arange(len(examples)) - np.repeat(np.cumsum(counts) - counts, counts)) * steps[examples]
-    ends = np.minimum(begins + room[examples], lengths[-1][examples])
-    return _Ranges(examples, [*((np.zeros_like(begins), kept[examples]) for kept in fixed), (begins, ends)])
-
-
-def _kept_of_first(
-    firsts: np.ndarray, seconds: np.ndarray, budget: int, overlap: int, max_first_length: int | None
-) -> np.ndarray:
-    """Returns how many pieces of the first text of each pair are kept, so that windows of the second have room."""
-    if max_first_length is not None:
-        check_counts(max_first_length=max_first_length)
-        firsts = np.minimum(firsts, max_first_length)
-    leaves_none = (firsts + seconds > budget) & (firsts + overlap >= budget)
-    return np.where(leaves_none, min(budget // 2, budget - overlap - 1), firsts)
-
-
-def _rows(tokenizer, columns: list[_Pieces], ranges: _Ranges, max_sequence_length: int) -> EncodedRows:
+def _rows(tokenizer, columns: list[_Pieces], ranges: RowRanges, max_sequence_length: int) -> EncodedRows:
     """Packs the numbers of pieces instead of their ids, and then looks up everything that is known of each."""
     offsets = np.cumsum([0, *(len(column.token_ids) for column in columns)])
+    row_starts = [column.row_splits[:-1] + offset for column, offset in zip(columns, offsets, strict=False)]
+    indices = ranges.indices(row_starts)
     chunks = []
     for begin in range(0, max(len(ranges.examples), 1), _ROWS_A_CHUNK):
-        of_chunk = slice(begin, begin + _ROWS_A_CHUNK)
-        examples = ranges.examples[of_chunk]
-        packed = [
-            _indices(column.row_splits[examples] + offset, begins[of_chunk], ends[of_chunk])
-            for column, offset, (begins, ends) in zip(columns, offsets, ranges.columns, strict=False)
-        ]
+        packed = [of_column[begin : begin + _ROWS_A_CHUNK] for of_column in indices]
         features = pack_tokens(*packed, cls_id=_CLS, sep_id=_SEP, pad_id=_PAD, max_sequence_length=max_sequence_length)
         features = {name: values.numpy() for name, values in features.items()}
         is_real = features["padding_mask"] == 1
         lengths = is_real.sum(axis=1)
         chunks.append((features["token_ids"][is_real], lengths, lengths - features["segment_ids"].sum(axis=1)))
     indices, lengths, second_starts = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-    return _looked_up(tokenizer, columns, indices, lengths, second_starts, ranges.examples)
+    return _looked_up(tokenizer, columns, indices, lengths, second_starts, ranges.examples.numpy().astype(np.int64))
 
 
 def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) -> EncodedRows:
@@ -245,12 +194,6 @@ def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) ->
         starts=table([column.starts for column in columns], none) if has_places else None,
         ends=table([column.ends for column in columns], none) if has_places else None,
     )
-
-
-def _indices(text_starts: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:
-    """Returns the indices of the pieces from `begins` to `ends` of each text."""
-    first = (text_starts + begins).astype(np.int32)
-    return tf.ragged.range(first, first + (ends - begins).astype(np.int32), row_splits_dtype=tf.int64)
 
 
 def _extremes(numbers: np.ndarray, row_of: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:

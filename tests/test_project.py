@@ -48,6 +48,8 @@ ROWS = {
         "bert_keras.pipelines",
         "bert_keras.modeling",
         "bert_keras.checkpoints",
+        "bert_keras.metrics",
+        "bert_keras.tasks",
         "bert_keras.export",
     ),
     "bert_keras.cli": ("bert_keras",),

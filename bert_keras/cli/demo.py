@@ -72,14 +72,15 @@ def commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
 
 def ask(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
     """Asks the exported SavedModel about texts, in a process that does not import this package."""
-    import numpy as np
+    from bert_keras.export.cases import as_strings
+    from bert_keras.export.runtimes.fresh_process import ask as ask_artifact
+    from bert_keras.export.saved_model_artifact import next_version
 
-    from bert_keras.export.fresh_process import ask_saved_model
-
-    texts = np.array([text for text, _ in questions])
-    [outputs] = ask_saved_model(artifacts / "saved_model/1", [("serving_default", {"text": texts})])
+    latest = artifacts / "saved_model" / str(next_version(artifacts / "saved_model") - 1)
+    request = ("serving_default", {"text": as_strings([text for text, _ in questions])})
+    [outputs] = ask_artifact("saved_model", latest, [request]).outputs
     return [
-        {"text": text, "truth": truth, "label": str(label), "probability": float(probabilities.max())}
+        {"text": text, "truth": truth, "label": label.decode(), "probability": float(probabilities.max())}
         for (text, truth), label, probabilities in zip(
             questions, outputs["label"], outputs["probabilities"], strict=True
         )

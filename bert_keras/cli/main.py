@@ -19,6 +19,7 @@ VERBS = (
     "predict",
     "fill-mask",
     "export",
+    "verify",
     "convert",
 )
 

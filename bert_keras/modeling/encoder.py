@@ -36,6 +36,7 @@ class BertEncoder(BertModel):
             gradients (Chen et al. 2016): a block's worth of activations instead of all, for a third more work.
         skips_padding: in training compute real tokens alone, but for the scores of attention. Their vectors are the
             same, those of padding are 0. Not for XLA, since how many tokens are real is known only as it runs.
+        skips_padding_in_inference: the same in inference.
 
     Call arguments:
         inputs: a dict of int tensors (B, S): `token_ids`; `padding_mask`, 1 = real token,
@@ -69,6 +70,7 @@ class BertEncoder(BertModel):
         self.config = config
         self.gradient_checkpointing = False
         self.skips_padding = False
+        self.skips_padding_in_inference = False
         self.embeddings = embeddings or BertEmbeddings(config, name="embeddings", dtype=self.dtype_policy)
         narrow = config.embedding_dim != config.hidden_dim
         self.embedding_projection = (
@@ -105,7 +107,7 @@ class BertEncoder(BertModel):
         check_length(length, self.config.max_sequence_length)
         positions, attention_bias = self._layout(inputs, length)
         segment_ids, rows = self._segment_ids(inputs), ALL_ROWS
-        if self.skips_padding and training:
+        if self.skips_padding if training else self.skips_padding_in_inference:
             rows = RealRows(inputs["padding_mask"])
             whole = (token_ids, segment_ids, ops.broadcast_to(positions, (batch, length)))
             token_ids, segment_ids, positions = (rows.only(ops.reshape(one, (-1,))) for one in whole)

@@ -74,6 +74,11 @@ class Task(abc.ABC):
         """The score that tells which of two models is better; more is better."""
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """What an artifact calls the texts that it takes."""
+        return ("text",)
+
+    @property
     def fills_batches(self) -> bool:
         """Whether the batch of an epoch that is not full may be filled with rows of weight 0, so that all have B rows.
 

@@ -223,7 +223,8 @@ def _learn_to_classify(train, dev, options: FileOptions, settings: dict) -> tupl
     learnt = _labelled(train, options, problem)
     held_out = _labelled(dev, _with_columns(options, learnt.columns), problem)
     classes = () if problem == "regression" else tuple(check_classes(learnt, held_out))
-    return TextClassification(**settings, labels=classes), _examples(learnt), _examples(held_out)
+    task = TextClassification(**settings, labels=classes, of_pairs=learnt.columns.second_text is not None)
+    return task, _examples(learnt), _examples(held_out)
 
 
 def _learn_to_tag(train, dev, options: FileOptions, settings: dict) -> tuple[Task, list, list]:

@@ -13,7 +13,7 @@ from bert_keras.pipelines.epochs import check_counts
 from bert_keras.pipelines.task_files.questions import Question
 from bert_keras.tasks.base import LabelledRows, Task, softmax
 
-_NUM_LOGITS = 20  # of each window, how many of the best starts and ends are paired
+NUM_LOGITS = 20  # of each window, how many of the best starts and ends are paired
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,10 @@ class QuestionAnswering(Task):
     @property
     def main_score(self) -> str:
         return "f1"
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return ("question", "context")
 
     def example(self, text: str, second_text: str | None = None, line: int | None = None) -> Question:
         """Returns a question, the text, about a context, the second text."""
@@ -123,7 +127,7 @@ class QuestionAnswering(Task):
     def _spans(self, rows: EncodedRows, row: int, starts, ends, best_row) -> list[tuple[float, int, int]]:
         """Returns (score, start, end) of the possible spans of a window, in characters."""
         begin, end = _context_of(rows, row)
-        first_of, last_of = (np.argsort(-logits[begin:end], kind="stable")[:_NUM_LOGITS] for logits in (starts, ends))
+        first_of, last_of = (np.argsort(-logits[begin:end], kind="stable")[:NUM_LOGITS] for logits in (starts, ends))
         firsts, lasts = (places.ravel() for places in np.meshgrid(first_of + begin, last_of + begin, indexing="ij"))
         fits = (lasts >= firsts) & (lasts - firsts < self.max_answer_length) & best_row[firsts]
         firsts, lasts = firsts[fits], lasts[fits]

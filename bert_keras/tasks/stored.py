@@ -20,6 +20,11 @@ _KINDS = {
 }
 
 
+def tasks_of_models() -> dict[str, type[Task]]:
+    """Returns the kind of task that each model with a task has, by the name of the model's class."""
+    return dict(_KINDS)
+
+
 def task_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertTokenizer | None = None, **changes) -> Task:
     """Returns the task of a checkpoint.
 

@@ -40,6 +40,7 @@ class TextClassification(Task):
     Args:
         problem: "single_label", "multi_label" or "regression".
         labels: names of the classes; none in "regression".
+        of_pairs: whether it was trained on pairs of texts. It answers both; an artifact takes what it was trained on.
         class_weights: "equal", or "balanced": each class counts in training as if all had equally many texts
             (scikit-learn's rule).
 
@@ -49,6 +50,7 @@ class TextClassification(Task):
 
     problem: str = "single_label"
     labels: tuple[str, ...] = ()
+    of_pairs: bool = False
     class_weights: str = "equal"
 
     name: ClassVar[str] = "classify"
@@ -65,6 +67,10 @@ class TextClassification(Task):
     @property
     def main_score(self) -> str:
         return _MAIN_SCORES[self.problem]
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return ("text", "second_text") if self.of_pairs else ("text",)
 
     def head(self) -> dict:
         labels = None if self.problem == "regression" else list(self.labels)
@@ -92,7 +98,7 @@ class TextClassification(Task):
         return LabelledRows(rows, targets[rows.examples], weights=weights)
 
     def answers(self, rows, outputs, examples) -> list[dict]:
-        logits = _means(outputs["logits"].astype(np.float64), rows.examples, len(examples))
+        logits = self.logits_of_texts(rows, outputs, len(examples))
         if self.problem == "regression":
             return [{"value": float(value)} for value in logits[:, 0]]
         if self.problem == "multi_label":
@@ -105,6 +111,10 @@ class TextClassification(Task):
             {"label": self.labels[row.argmax()], "probability": float(row.max()), "probabilities": row}
             for row in softmax(logits)
         ]
+
+    def logits_of_texts(self, rows: EncodedRows, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
+        """Returns the logits of each text `(N, C)`, float64: of one in windows their means."""
+        return _means(outputs["logits"].astype(np.float64), rows.examples, num_texts)
 
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         targets = self._targets(examples)

@@ -91,23 +91,23 @@ class TokenClassification(Task):
         return LabelledRows(rows, piece_labels=labels)
 
     def answers(self, rows, outputs, examples) -> list[dict]:
+        answers = []
+        for sentence, of_words in zip(examples, self.word_probabilities(rows, outputs, examples), strict=True):
+            tags = [self.labels[tag] for tag in self._best(of_words)]
+            answers.append(self._answer(sentence, tags, of_words.max(axis=1)))
+        return answers
+
+    def word_probabilities(self, rows, outputs, examples) -> list[np.ndarray]:
+        """Returns the probabilities of the tags of each word `(W, C)`, for each example.
+
+        A word without pieces (control characters alone) is answered by none: its probabilities are 0.
+        """
         words = _Words.of(rows, examples)
         answering = words.is_first & most_context(rows)[words.places]
-        probabilities = softmax(outputs["logits"][words.places[answering]])
-        # a word without pieces (control characters alone) is answered by no piece
-        best = np.full(words.num_words, self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0)
-        probability = np.zeros(words.num_words)
-        best[words.words[answering]] = probabilities.argmax(axis=1)
-        probability[words.words[answering]] = probabilities.max(axis=1)
+        probabilities = np.zeros((words.num_words, len(self.labels)))
+        probabilities[words.words[answering]] = softmax(outputs["logits"][words.places[answering]])
         ends = np.cumsum([len(sentence.words) for sentence in examples])
-        return [
-            self._answer(
-                sentence,
-                [self.labels[tag] for tag in best[end - len(sentence.words) : end]],
-                probability[end - len(sentence.words) : end],
-            )
-            for sentence, end in zip(examples, ends, strict=True)
-        ]
+        return np.split(probabilities, ends[:-1])
 
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
         truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
@@ -119,6 +119,11 @@ class TokenClassification(Task):
             predicted = [to_iob2(tags, "IOB2") for tags in predicted]
         pairs = zip(itertools.chain(*truth), itertools.chain(*predicted), strict=True)
         return {**scores, "accuracy": float(np.mean([one == other for one, other in pairs]))}
+
+    def _best(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns the number of the likeliest tag of each word `(W,)`; of one without pieces that of "O"."""
+        none = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
+        return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), none)
 
     def _writes_iob2(self) -> bool:
         """Whether the labels are IOB2's; those of a checkpoint from elsewhere may be IOB1's or IOBES's."""

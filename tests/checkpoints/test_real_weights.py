@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.fresh_process import ask_saved_model
+from bert_keras.export.cases import as_strings
+from bert_keras.export.runtimes.fresh_process import ask
 from tests.shared_data import shared
 
 TOLERANCE = 2e-6  # of vectors of length 1; measured: 1.9e-7
@@ -80,8 +81,8 @@ def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sent
 
 def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
     bk.export(folder, tmp_path / "artifacts")
-    request = ("serving_default", {"text": np.array(sentences)})
-    [answer] = ask_saved_model(tmp_path / "artifacts/saved_model/1", [request])
+    request = ("serving_default", {"text": as_strings(sentences)})
+    [answer] = ask("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     np.testing.assert_allclose(answer["embedding"], theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 

@@ -28,7 +28,7 @@ def test_the_quick_demo_walks_the_whole_road(quick_demo):
     assert "steps/s" in done.stderr
     for path in ("vocab.txt", "records/manifest.json", "pretrained/model.safetensors", "artifacts/parity.json"):
         assert (folder / "demo" / path).exists()
-    assert json.loads((folder / "demo/artifacts/parity.json").read_text())["artifacts"]["saved_model"]["passed"]
+    assert json.loads((folder / "demo/artifacts/parity.json").read_text())["artifacts"]["saved_model/1"]["passed"]
 
 
 def test_the_demo_prints_nothing_that_is_not_ours(quick_demo):

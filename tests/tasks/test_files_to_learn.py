@@ -54,7 +54,7 @@ def test_options_say_how_files_are_read(write):
     pairs = FileOptions(second_text_column="b", text_column="a", label_column="c")
     path = write("pairs.csv", "a,b,c\none,two,3.5\n")
     task, learnt, _ = read_to_learn("classify", path, path, pairs, problem="regression")
-    assert (task.labels, learnt) == ((), [TextExample("one", "two", 3.5, 2)])
+    assert (task.labels, task.of_pairs, learnt) == ((), True, [TextExample("one", "two", 3.5, 2)])
 
 
 def test_settings_and_labels_of_a_classifier_come_together(write):

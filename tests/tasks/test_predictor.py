@@ -24,7 +24,7 @@ from tests.tasks.conftest import SIZES
 
 TASKS = {  # every setting is another one than the default
     "classify": TextClassification(
-        max_sequence_length=31, window_overlap=3, labels=("bad", "good", "odd"), class_weights="balanced"
+        max_sequence_length=31, window_overlap=3, labels=("bad", "good", "odd"), class_weights="balanced", of_pairs=True
     ),
     "several": TextClassification(max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")),
     "number": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),

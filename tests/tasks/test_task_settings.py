@@ -37,6 +37,7 @@ CHANGES = {  # of every setting another value
         "window_overlap": 4,
         "problem": "regression",
         "labels": ("2", "1"),
+        "of_pairs": True,
         "class_weights": "balanced",
     },
     "tag": {
@@ -88,6 +89,7 @@ def behaviour(task, tokenizer) -> str:
         "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.piece_labels, labelled.weights],
         "answers": [task.shown(answer, 9) for answer in answers],
         "scores": task.scores(answers, examples),
+        "artifact": task.input_names,
         "model": [task.model_class, task.head(), losses if losses == "auto" else losses["embedding"].name],
     }
     return json.dumps(done, default=lambda array: array.tolist())

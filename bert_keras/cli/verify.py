@@ -1,0 +1,34 @@
+"""Compare an artifact with its checkpoint again: exit status 1 if it differs.
+
+ARTIFACT is a SavedModel's folder of a version (OUT/saved_model/1), or a folder that export wrote: all that is in it.
+"""
+
+import argparse
+import pathlib
+
+from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.quiet import load_tensorflow
+from bert_keras.cli.report import print_result, print_settings
+from bert_keras.cli.verdict_table import verdict_table
+from bert_keras.errors import VerdictError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("artifact", type=pathlib.Path, metavar="ARTIFACT", help="what export wrote")
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="what it was made of")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    check_all(
+        lambda: check_exists(arguments.artifact, "an artifact"),
+        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+    )
+    print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})
+    load_tensorflow()
+    from bert_keras.export.verify import verify
+
+    verdicts = verify(arguments.artifact, arguments.checkpoint)
+    result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
+    print_result(verdict_table(verdicts), result, as_json=arguments.json)
+    if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:
+        raise VerdictError(f"{', '.join(wrong)} differs from {arguments.checkpoint}: do not use it; export it anew")

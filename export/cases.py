@@ -1,0 +1,115 @@
+"""What artifacts are asked: rows of ids and texts of all lengths, so varied that no two inputs could change places."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_keras.features import FEATURES
+from bert_keras.pipelines.tokenizer import BertTokenizer
+
+NUM_ROWS, NUM_TEXTS = 200, 100
+_BATCH_SIZES = (1, 2, 3, 5, 8, 13)
+_ODD_TEXTS = (
+    "",
+    "a",
+    "The cat sat on the mat.",
+    "naïve café cafe\u0301 😀 ﬁ ① 中文 текст İß ς",
+    "[MASK] and [SEP] are words here",
+    "1,234.56 $ % ^ & * ( ) _ + tabs\tand\nlines\u00a0\u200b\ufeff",
+    "Unaffable pneumonoultramicroscopicsilicovolcanoconiosis " * 3,
+    " \t\n ",
+    "\u0378\U0010ffff \ue000",
+    "x" * 300,
+)
+_ODD_WORDS = ("naïve", "cafe\u0301", "😀", "中文", "ΣΑΣ", "don't", "3.14", "#tag", "\u0301", "ﬁn", "-", "?!", "ǅ")
+
+
+class IdRow(NamedTuple):
+    """A row of n ids.
+
+    Attributes:
+        token_ids: `(n,)` int32.
+        segment_ids: `(n,)` int32; 1: the second text.
+    """
+
+    token_ids: np.ndarray
+    segment_ids: np.ndarray
+
+
+def id_rows(config, tokenizer: BertTokenizer, longest: int, number: int = NUM_ROWS, seed: int = 0) -> list[IdRow]:
+    """Returns rows of random ids of 1 to `longest` pieces, [CLS] and [SEP] in their places, half of them pairs."""
+    rng = np.random.default_rng(seed)
+    lengths = [1, 2, 3, longest - 1, longest, *np.exp(rng.uniform(0, np.log(longest + 1), number)).astype(int)]
+    return [_row(rng, config, tokenizer, int(np.clip(length, 1, longest))) for length in lengths[:number]]
+
+
+def _row(rng: np.random.Generator, config, tokenizer: BertTokenizer, length: int) -> IdRow:
+    ids = rng.integers(0, config.vocabulary_size, length).astype(np.int32)
+    ids[-1], ids[0] = tokenizer.sep_id, tokenizer.cls_id
+    segments = np.zeros(length, np.int32)
+    if length > 3 and config.type_vocabulary_size > 1 and rng.random() < 0.5:
+        border = int(rng.integers(1, length - 1))
+        ids[border] = tokenizer.sep_id
+        segments[border + 1 :] = 1
+    return IdRow(ids, segments)
+
+
+def texts(tokenizer: BertTokenizer, longest: int, number: int = NUM_TEXTS, seed: int = 1) -> list[str]:
+    """Returns odd texts, and others of words of the vocabulary, some of them longer than `longest` pieces."""
+    rng = np.random.default_rng(seed)
+    words = [piece for piece in tokenizer.vocabulary if piece.isalpha()] or list(_ODD_WORDS)
+    counts = np.exp(rng.uniform(0, np.log(2 * longest), number - len(_ODD_TEXTS))).astype(int)
+    return [*_ODD_TEXTS, *(_drawn(rng, words, count) for count in counts)]
+
+
+def _drawn(rng: np.random.Generator, words: Sequence[str], count: int) -> str:
+    """Returns a text of so many words, every tenth an odd one."""
+    places, odd = rng.integers(0, len(words), count), rng.integers(0, len(_ODD_WORDS), count)
+    pairs = zip(places, odd, rng.random(count) < 0.1, strict=True)
+    return " ".join(_ODD_WORDS[other] if is_odd else words[place] for place, other, is_odd in pairs)
+
+
+def with_masks(given: Sequence[str], seed: int = 2) -> list[str]:
+    """Returns texts with one to three [MASK] among their words."""
+    rng = np.random.default_rng(seed)
+    masked = []
+    for text in given:
+        words = text.split(" ")
+        for _ in range(int(rng.integers(1, 4))):
+            words.insert(int(rng.integers(0, min(len(words), 5) + 1)), "[MASK]")
+        masked.append(" ".join(words))
+    return masked
+
+
+def batches(number: int) -> list[list[int]]:
+    """Returns 0 to `number` - 1 in batches of different sizes, single ones among them."""
+    cut, size = [], 0
+    while sum(map(len, cut)) < number:
+        begin = sum(map(len, cut))
+        cut.append(list(range(begin, min(begin + _BATCH_SIZES[size % len(_BATCH_SIZES)], number))))
+        size += 1
+    return cut
+
+
+def id_inputs(rows: Sequence[IdRow], pad_id: int, length: int | None = None) -> dict[str, np.ndarray]:
+    """Returns rows as inputs by the names of the border `(B, S)`, S being `length`, or that of the longest row."""
+    length = length or max(len(row.token_ids) for row in rows)
+    inputs = {
+        "token_ids": np.full((len(rows), length), pad_id, np.int32),
+        "padding_mask": np.zeros((len(rows), length), np.int32),
+        "segment_ids": np.zeros((len(rows), length), np.int32),
+    }
+    for number, row in enumerate(rows):
+        end = len(row.token_ids)
+        inputs["token_ids"][number, :end] = row.token_ids
+        inputs["padding_mask"][number, :end] = 1
+        inputs["segment_ids"][number, :end] = row.segment_ids
+    return {FEATURES[name].border_name: values for name, values in inputs.items()}
+
+
+def as_strings(given: Sequence[str]) -> np.ndarray:
+    """Returns texts as an array of `bytes`."""
+    strings = np.empty(len(given), object)
+    strings[:] = [text.encode("utf-8") for text in given]
+    return strings

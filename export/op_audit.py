@@ -1,0 +1,152 @@
+"""Whether an older TensorFlow Serving knows all that a SavedModel's graph is made of.
+
+A server that does not know an op refuses the model; one that does not know an attribute ignores it and computes
+something else, with a line in its log. Both are cheaper to find here. `serving_ops.txt` lists what came when.
+"""
+
+import functools
+import os
+import pathlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import tensorflow_text  # noqa: F401  registers its ops
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.python.framework import op_def_registry
+
+from bert_keras.errors import InputError, VerdictError
+
+OLDEST_SERVING = "2.13"
+
+# TensorFlow 2.21 writes it for every variable; a server of 2.13 logs that it ignores it, and answers the same (run).
+_HARMLESS = {"VarHandleOp.debug_name"}
+_TABLE = pathlib.Path(__file__).with_name("serving_ops.txt")
+
+
+def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVING) -> dict:
+    """Checks that a release of TensorFlow Serving, and so every later one, runs a SavedModel.
+
+    Args:
+        folder: with `saved_model.pb`.
+        min_serving: the oldest release that is to run it, such as "2.13".
+
+    Returns:
+        `min_serving`; `tensorflow`, the version that wrote it; `graph_version`; `ops`, how often each occurs in the
+        graph and its functions; and `ignored_attributes`, what the release ignores, which does no harm.
+
+    Raises:
+        InputError: the folder holds no SavedModel, or `min_serving` is not in the table.
+        VerdictError: that release does not run it; the message names every op and attribute, and who knows it first.
+    """
+    release = _known_release(min_serving)
+    meta_graph = read_meta_graph(folder)
+    newer = sorted(_newer(meta_graph, release))
+    problems = [*_version_problems(meta_graph, release), *_unknown_ops(meta_graph), *_xla_problems(meta_graph)]
+    problems += [f"{fact} (known since {_since()[fact]})" for fact in newer if fact not in _HARMLESS]
+    if problems:
+        raise VerdictError(
+            f"TensorFlow Serving {release} does not run {folder}, which uses {', '.join(problems)}: export without "
+            "that, or, if the server is newer, name its release with --min-serving"
+        )
+    return {
+        "min_serving": release,
+        "tensorflow": meta_graph.meta_info_def.tensorflow_version,
+        "graph_version": meta_graph.graph_def.versions.producer,
+        "ops": dict(sorted(Counter(node.op for node in _op_nodes(meta_graph.graph_def)).items())),
+        "ignored_attributes": [fact for fact in newer if fact in _HARMLESS],
+    }
+
+
+def _known_release(version: str) -> str:
+    known = list(_graph_versions())[:-1]  # of the last one there is no server yet
+    release = re.fullmatch(r"(\d+\.\d+)(\.\d+)?", version)
+    if release is None or release[1] not in known:
+        raise InputError(f"TensorFlow Serving {version} is not in the table of ops; expected {known[0]} to {known[-1]}")
+    return release[1]
+
+
+def read_meta_graph(folder: str | os.PathLike) -> meta_graph_pb2.MetaGraphDef:
+    """Returns the graph and the signatures of a SavedModel; raises `InputError` if the folder holds none to serve."""
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+    except (OSError, DecodeError) as error:
+        raise InputError(f"{folder} holds no SavedModel that can be read ({error}): name the folder of one") from None
+    served = [graph for graph in saved.meta_graphs if "serve" in graph.meta_info_def.tags]
+    if len(served) != 1:
+        raise InputError(f"{folder} holds {len(served)} graphs with the tag 'serve'; expected one: export it again")
+    return served[0]
+
+
+def _op_nodes(graph: graph_pb2.GraphDef) -> Iterable[node_def_pb2.NodeDef]:
+    """Yields the nodes of a graph and its functions, but for calls of functions by their names."""
+    functions = {function.signature.name for function in graph.library.function}
+    for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
+        yield from (node for node in nodes if node.op not in functions)
+
+
+def _version_problems(meta_graph: meta_graph_pb2.MetaGraphDef, release: str) -> Iterable[str]:
+    versions, served = meta_graph.graph_def.versions, _graph_versions()[release]
+    if versions.min_consumer > served or served in versions.bad_consumers:
+        yield f"GraphDef {versions.min_consumer} ({release} reads {served})"
+
+
+def _xla_problems(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterable[str]:
+    """Yields that there are functions which XLA must compile: stock servers have no compiler linked in.
+
+    "Could not find compiler for platform", tensorflow/serving, issues 2214 and 2217, of 2.13.1 and 2.14.0.
+    """
+    graph = meta_graph.graph_def
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    marked = [one.signature.name for one in graph.library.function if _must_compile(one)]
+    marked += [node.name for node in nodes if _must_compile(node)]
+    if marked:
+        yield f"jit_compile (in {marked[0]}, for one; no server is built with XLA's compiler)"
+
+
+def _must_compile(marked: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:
+    return "_XlaMustCompile" in marked.attr and marked.attr["_XlaMustCompile"].b
+
+
+def _unknown_ops(meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
+    ops = sorted({node.op for node in _op_nodes(meta_graph.graph_def)})
+    return [f"{op} (an op of neither TensorFlow nor tensorflow-text)" for op in ops if op_def_registry.get(op) is None]
+
+
+def _newer(meta_graph: meta_graph_pb2.MetaGraphDef, release: str) -> set[str]:
+    """Returns what of a graph came after a release, in the words of the table."""
+    releases = list(_graph_versions())
+    since = {fact: first for fact, first in _since().items() if releases.index(first) > releases.index(release)}
+    return {fact for node in _op_nodes(meta_graph.graph_def) for fact in _facts(node) if fact in since}
+
+
+def _facts(node: node_def_pb2.NodeDef) -> Iterable[str]:
+    """Yields what a server must know to run a node; an attribute that has its default is none of it."""
+    yield node.op
+    definition = op_def_registry.get(node.op)
+    defaults = {one.name: one.default_value for one in definition.attr} if definition else {}
+    for name, value in node.attr.items():
+        if value == defaults.get(name):
+            continue
+        yield f"{node.op}.{name}"
+        if value.WhichOneof("value") == "type":
+            yield f"{node.op}.{name}={types_pb2.DataType.Name(value.type).removeprefix('DT_').lower()}"
+        elif value.WhichOneof("value") == "s":
+            yield f"{node.op}.{name}={value.s.decode(errors='replace')}"
+
+
+@functools.cache
+def _table() -> list[tuple[str, str]]:
+    lines = _TABLE.read_text(encoding="utf-8").split("\n")
+    return [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
+
+
+def _graph_versions() -> dict[str, int]:
+    """Returns the version of graphs that each release of the table reads, the oldest release first."""
+    return {release: int(what.split()[1]) for release, what in _table() if what.startswith("GraphDef ")}
+
+
+def _since() -> dict[str, str]:
+    return {what: release for release, what in _table() if " " not in what}

@@ -1,0 +1,71 @@
+"""Requests and answers as files between a verdict and the program that runs an artifact.
+
+A request is the name of a signature and its inputs by name. Strings travel as bytes and their ends, since numpy's own
+strings lose what is no UTF-8 and a NUL at the end.
+"""
+
+import json
+import time
+
+import numpy as np
+
+_BYTES, _ENDS, _SHAPE = "bytes", "ends", "shape"
+
+
+def write_arrays(path, arrays):
+    """Writes `{(call, name): array}`; arrays of strings are arrays of `bytes` objects."""
+    flat = {}
+    for (call, name), values in arrays.items():
+        if values.dtype.kind != "O":
+            flat[f"{call}/{name}/values"] = values
+            continue
+        strings = list(values.ravel())
+        flat[f"{call}/{name}/{_BYTES}"] = np.frombuffer(b"".join(strings), np.uint8)
+        flat[f"{call}/{name}/{_ENDS}"] = np.cumsum([len(string) for string in strings], dtype=np.int64)
+        flat[f"{call}/{name}/{_SHAPE}"] = np.array(values.shape, np.int64)
+    np.savez(path, **flat)
+
+
+def read_arrays(path):
+    """Reads what `write_arrays` wrote."""
+    parts = {}
+    with np.load(path) as file:
+        for key, values in file.items():
+            call, name, part = key.split("/")
+            parts.setdefault((int(call), name), {})[part] = values
+    return {key: _joined(**of_array) for key, of_array in parts.items()}
+
+
+def _joined(values=None, bytes=None, ends=None, shape=None):
+    if values is not None:
+        return values
+    whole, starts = bytes.tobytes(), [0, *ends][:-1]
+    strings = np.empty(len(ends), object)
+    strings[:] = [whole[start:end] for start, end in zip(starts, ends, strict=True)]
+    return strings.reshape(shape)
+
+
+def serve(load, folder):
+    """Answers the requests of a folder, and writes how long loading and answering took.
+
+    Args:
+        load: opens the artifact and returns a function of a signature's name and its inputs, that returns outputs by
+            name, and what the artifact says of its inputs and outputs.
+        folder: `signatures.json`, the signature of each call, and `requests.npz`; gets `answers.npz`, `facts.json`.
+    """
+    with open(f"{folder}/signatures.json", encoding="utf-8") as file:
+        signatures = json.load(file)
+    requests = read_arrays(f"{folder}/requests.npz")
+    start = time.perf_counter()
+    answer, described = load()
+    load_s = time.perf_counter() - start
+    answers, seconds = {}, []
+    for call, signature in enumerate(signatures):
+        inputs = {name: values for (number, name), values in requests.items() if number == call}
+        start = time.perf_counter()
+        outputs = answer(signature, inputs)
+        seconds.append(time.perf_counter() - start)
+        answers.update({(call, name): values for name, values in outputs.items()})
+    write_arrays(f"{folder}/answers.npz", answers)
+    with open(f"{folder}/facts.json", "w", encoding="utf-8") as file:
+        json.dump({"load_s": load_s, "seconds": seconds, "signatures": described}, file)

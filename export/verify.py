@@ -1,0 +1,53 @@
+"""`verify`: the verdict on artifacts that were published before."""
+
+import dataclasses
+import os
+import pathlib
+
+from bert_keras.errors import InputError
+from bert_keras.export.artifacts import read_reference
+from bert_keras.export.reference import Reference
+from bert_keras.export.saved_model import inputs_of_saved_model
+from bert_keras.export.verdict import check_saved_model
+from bert_keras.tasks.text_classification import TextClassification
+
+
+def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike) -> dict[str, dict]:
+    """Compares artifacts with the checkpoint that they were made of, as `export_checkpoint` did.
+
+    Args:
+        artifact: the folder of a version of a SavedModel, or a folder with artifacts in it.
+        checkpoint: the folder that they were made of.
+
+    Returns:
+        The verdict on each, by its path.
+
+    Raises:
+        InputError: there is no artifact, or the checkpoint cannot be read.
+        VerdictError: an artifact does not run.
+    """
+    found = find_artifacts(pathlib.Path(artifact))
+    reference = read_reference(checkpoint)
+    return {str(path): _verdict(path, reference) for path in found}
+
+
+def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the artifacts at a path or below it.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = sorted(file.parent for file in path.rglob("saved_model.pb"))
+    if not found:
+        raise InputError(
+            f"{path} holds no artifact; expected a folder with saved_model.pb in it or below: name what export wrote"
+        )
+    return found
+
+
+def _verdict(path: pathlib.Path, reference: Reference) -> dict:
+    task = reference.task
+    if isinstance(task, TextClassification):
+        pairs = "second_text" in inputs_of_saved_model(path)
+        reference = Reference(reference.model, reference.tokenizer, dataclasses.replace(task, of_pairs=pairs))
+    return check_saved_model(reference, path)

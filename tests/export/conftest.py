@@ -1,0 +1,82 @@
+"""Small models of every kind, whose sizes are all different, and their tokenizer."""
+
+import dataclasses
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.export.reference import Reference
+from bert_keras.tasks.stored import task_of, tasks_of_models
+
+WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
+LENGTH = 19
+KINDS = ("encoder", "classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "embedder")
+KINDS += ("token_classifier", "question_answerer", "null_answerer", "masked_lm", "pretrainer", "electra")
+
+# what is stored of a task beside the model: so short that every task reads in windows
+TASKS = {
+    "pair_classifier": {"of_pairs": True},
+    "windowed_classifier": {"max_sequence_length": 11, "window_overlap": 3},
+    "token_classifier": {"max_sequence_length": 13, "window_overlap": 4},
+    "question_answerer": {"max_question_length": 4, "window_overlap": 3},
+    "null_answerer": {"max_question_length": 5, "window_overlap": 2, "allows_null": True, "null_threshold": 0.25},
+}
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], max_sequence_length=LENGTH)
+
+
+@pytest.fixture(scope="session")
+def config(tokenizer):
+    return bk.BertConfig(
+        vocabulary_size=tokenizer.vocabulary_size,
+        num_layers=2,
+        num_heads=3,
+        hidden_dim=24,
+        intermediate_dim=40,
+        max_sequence_length=LENGTH,
+        initializer_range=0.3,
+    )
+
+
+def build(kind: str, config):
+    """Returns a model of a kind with random weights."""
+    encoder = bk.BertEncoder(config, pooler=kind in ("encoder", "pretrainer", *KINDS[1:7]))
+    if kind == "encoder":
+        return encoder
+    if kind.endswith("classifier") and kind != "token_classifier":
+        return bk.BertClassifier(encoder, 3, labels=["rot", "grün", "blau"])
+    return {
+        "multi_label": lambda: bk.BertClassifier(encoder, 3, problem="multi_label"),
+        "regression": lambda: bk.BertClassifier(encoder, 1, problem="regression"),
+        "embedder": lambda: bk.BertEmbedder(encoder, normalize=False),
+        "token_classifier": lambda: bk.BertTokenClassifier(encoder, 4, labels=["O", "B-tier", "I-tier", "B-ort"]),
+        "question_answerer": lambda: bk.BertQuestionAnswerer(encoder),
+        "null_answerer": lambda: bk.BertQuestionAnswerer(encoder),
+        "masked_lm": lambda: bk.BertMaskedLM(encoder),
+        "pretrainer": lambda: bk.BertPretrainer(encoder),
+        "electra": lambda: bk.ElectraPretrainer(encoder),
+    }[kind]()
+
+
+def stored(kind: str, model, tokenizer, folder):
+    """Returns the task of a model, with what this file stores of it; None where it has none."""
+    if type(model).__name__ not in tasks_of_models():
+        return None
+    return dataclasses.replace(task_of(folder, model, tokenizer), **TASKS.get(kind, {}))
+
+
+@pytest.fixture(scope="session")
+def references(config, tokenizer, tmp_path_factory):
+    """Returns `references(kind)`: the model of a kind, with its tokenizer and its task."""
+    empty, made = tmp_path_factory.mktemp("empty"), {}
+
+    def reference(kind: str) -> Reference:
+        if kind not in made:
+            model = build(kind, config)
+            made[kind] = Reference(model, tokenizer, stored(kind, model, tokenizer, empty))
+        return made[kind]
+
+    return reference

@@ -1,0 +1,36 @@
+"""Lists what an unpacked TensorFlow has registered, through its C API: a process of its own, with no other TensorFlow.
+
+    python list_registry.py FOLDER
+
+FOLDER holds `tensorflow/libtensorflow_*`, perhaps `tensorflow_text/`; `ops`, `kernels` and `ops_with_text` are written
+into it, protocol buffers.
+"""
+
+import ctypes
+import pathlib
+import sys
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("length", ctypes.c_size_t), ("deallocator", ctypes.c_void_p)]
+
+
+def main(root: pathlib.Path) -> None:
+    ctypes.CDLL(str(root / "tensorflow/libtensorflow_framework.so.2"), ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(root / "tensorflow/libtensorflow_cc.so.2"), ctypes.RTLD_GLOBAL)
+    library.TF_GetAllOpList.restype = library.TF_GetAllRegisteredKernels.restype = ctypes.POINTER(_Buffer)
+    library.TF_NewStatus.restype = ctypes.c_void_p
+    library.TF_GetAllRegisteredKernels.argtypes = [ctypes.c_void_p]
+    _write(root / "ops", library.TF_GetAllOpList())
+    _write(root / "kernels", library.TF_GetAllRegisteredKernels(library.TF_NewStatus()))
+    for path in sorted(root.glob("tensorflow_text/python/**/*.so")):
+        ctypes.CDLL(str(path))
+    _write(root / "ops_with_text", library.TF_GetAllOpList())
+
+
+def _write(path: pathlib.Path, buffer) -> None:
+    path.write_bytes(ctypes.string_at(buffer.contents.data, buffer.contents.length))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

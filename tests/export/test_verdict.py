@@ -1,0 +1,239 @@
+"""The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
+
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.errors import InputError, VerdictError
+from bert_keras.export import artifacts, cases, ids_graph, saved_model, verdict
+from bert_keras.export.artifacts import worst
+from bert_keras.export.comparison import Comparison
+from bert_keras.export.reference import Reference
+from bert_keras.export.runtimes import run_saved_model
+from bert_keras.export.runtimes.fresh_process import Answers, ask
+from bert_keras.export.saved_model_artifact import next_version
+from bert_keras.export.verify import verify
+from tests.export.conftest import build
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """The same runtime without starting Python anew, for the ways to go wrong are many."""
+
+    def ask_here(kind, artifact, requests):
+        assert kind == "saved_model"
+        answer, described = run_saved_model.load(str(artifact))
+        return Answers([answer(*request) for request in requests], 0.0, [0.0] * len(requests), described)
+
+    monkeypatch.setattr(verdict, "ask", ask_here)
+    monkeypatch.setattr(cases, "id_rows", functools.partial(cases.id_rows, number=40))
+    monkeypatch.setattr(cases, "texts", functools.partial(cases.texts, number=30))
+
+
+def other_features(**changes):
+    """Returns a breaker that gives the model other features than it was given."""
+
+    def broken(monkeypatch, reference):
+        def run(model, features):
+            return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
+
+        monkeypatch.setattr(ids_graph, "logits_of", run)
+        monkeypatch.setattr(saved_model.ServedModel, "_call", lambda self, features: run(self._model.value, features))
+        return reference
+
+    return broken
+
+
+def other_model(change):
+    """Returns a breaker that writes another model than that of the checkpoint."""
+
+    def broken(monkeypatch, reference):
+        del monkeypatch
+        model = change(keras.models.clone_model(reference.model), reference.model)
+        return Reference(model, reference.tokenizer, reference.task)
+
+    return broken
+
+
+def with_tanh_gelu(_, model):
+    other = build(
+        "pair_classifier", bk.BertConfig.from_dict({**model.encoder.config.to_dict(), "hidden_act": "gelu_tanh"})
+    )
+    other.set_weights(model.get_weights())
+    return other
+
+
+def with_weights(change):
+    def changed(_, model):
+        other = build("pair_classifier", model.encoder.config)
+        other.set_weights(change(model.get_weights()))
+        return other
+
+    return changed
+
+
+def with_other_labels(_, model):
+    other = bk.BertClassifier(model.encoder, 3, labels=["grün", "rot", "blau"])
+    other.set_weights(model.get_weights())
+    return other
+
+
+def other_tokenizer(monkeypatch, reference):
+    del monkeypatch
+    tokenizer = bk.BertTokenizer(reference.tokenizer.vocabulary, lowercase=False, max_sequence_length=19)
+    return Reference(reference.model, tokenizer, reference.task)
+
+
+BROKEN = {
+    "mask and segments swapped": other_features(
+        padding_mask=lambda given: given["segment_ids"], segment_ids=lambda given: given["padding_mask"]
+    ),
+    "segments zeroed": other_features(segment_ids=lambda given: 0 * given["segment_ids"]),
+    "padding seen": other_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
+    "tanh for erf": other_model(with_tanh_gelu),
+    "a bias dropped": other_model(with_weights(lambda weights: [0 * w if w.ndim == 1 else w for w in weights])),
+    "half precision": other_model(
+        with_weights(lambda weights: [w.astype("float16").astype("float32") for w in weights])
+    ),
+    "cased for uncased": other_tokenizer,
+}
+
+
+@pytest.mark.parametrize("how", list(BROKEN))
+def test_a_wrong_saved_model_is_refused(how, references, tmp_path, monkeypatch, in_this_process):
+    reference = references("pair_classifier")
+    written = BROKEN[how](monkeypatch, reference)
+    saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
+    monkeypatch.undo()
+    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    assert not seen["passed"], seen
+    assert worst(seen)
+
+
+def test_labels_in_another_order_are_refused(references, tmp_path, in_this_process):
+    reference = references("classifier")
+    model = with_other_labels(None, reference.model)
+    task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=19)
+    saved_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
+    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    assert not seen["passed"]
+    assert seen["labels"]["label"]["differ"] > 5
+
+
+def test_an_output_by_another_name_is_refused(references, tmp_path, monkeypatch, in_this_process):
+    reference = references("embedder")
+    monkeypatch.setattr(ids_graph, "logits_of", lambda model, features: {"output_0": model(features)["embedding"]})
+    saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
+    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    assert "ids/sentence_embedding: expected the shape (24,), got None" in worst(seen)
+
+
+def test_where_two_labels_are_as_good_either_is_right():
+    comparison = Comparison(1e-4)
+    comparison.best("logits", np.array([[0.5, 0.50001, 0.1], [1, 2, 3]]), np.array([[0.50001, 0.5, 0.1], [1, 2, 3]]))
+    assert comparison.verdict()["labels"] == {"logits": {"compared": 2, "differ": 0}}
+    comparison.best("logits", np.array([[0.5, 0.6]]), np.array([[0.6, 0.5]]))
+    assert comparison.verdict()["labels"]["logits"]["differ"] == 1
+    assert not comparison.verdict()["passed"]
+
+
+@pytest.mark.parametrize("got", [np.array([1.0, np.nan]), np.array([1.0]), None])
+def test_what_is_no_number_or_not_there_is_no_small_difference(got):
+    comparison = Comparison(1e-4)
+    comparison.floats("logits", np.array([1.0, 2.0]), got)
+    assert not comparison.verdict()["passed"]
+
+
+def test_rows_are_of_all_lengths_and_half_of_them_pairs(references):
+    reference = references("encoder")
+    rows = cases.id_rows(reference.config, reference.tokenizer, 19)
+    lengths = [len(row.token_ids) for row in rows]
+    assert (len(rows), set(lengths)) == (200, set(range(1, 20)))
+    assert 40 < sum(row.segment_ids.any() for row in rows) < 120
+    sizes = {len(batch) for batch in cases.batches(200)}
+    assert {1, 13} < sizes
+
+
+@pytest.fixture(scope="module")
+def checkpoint(references, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "classifier"
+    reference = references("pair_classifier")
+    bk.save(reference.model, reference.tokenizer, folder, task=reference.task.settings())
+    return folder
+
+
+def test_a_saved_model_gets_the_next_version_and_can_be_verified(checkpoint, tmp_path):
+    out = tmp_path / "artifacts"
+    parity = bk.export(checkpoint, out)
+    assert parity == json.loads((out / "parity.json").read_text())
+    assert parity["artifacts"]["saved_model/1"]["passed"]
+    carried = json.loads((out / "saved_model/1/assets.extra/parity.json").read_text())
+    assert carried == parity["artifacts"]["saved_model/1"]
+    assert saved_model.inputs_of_saved_model(out / "saved_model/1") == {"text", "second_text"}
+
+    bk.export(checkpoint, out, pairs=False)
+    assert saved_model.inputs_of_saved_model(out / "saved_model/2") == {"text"}
+    assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
+
+    [verdict] = verify(out / "saved_model/2", checkpoint).values()
+    assert verdict["passed"]
+    variables = next((out / "saved_model/1/variables").glob("*.data-*"))
+    whole = variables.read_bytes()
+    variables.write_bytes(whole[:9000] + bytes(256) + whole[9256:])
+    with pytest.raises(VerdictError, match=r"saved_model/1 does not run in a fresh process: .*[Cc]hecksum"):
+        verify(out / "saved_model/1", checkpoint)
+
+
+def test_what_differs_is_not_published(checkpoint, tmp_path, monkeypatch, in_this_process):
+    BROKEN["segments zeroed"](monkeypatch, None)
+    with pytest.raises(
+        VerdictError, match=r"saved_model/1 differs from .*classifier, and nothing was published: .* by "
+    ):
+        artifacts.export_checkpoint(checkpoint, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_does_not_load_is_refused(tmp_path):
+    with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
+        ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+
+
+def test_bad_requests_are_told(references, tokenizer, tmp_path):
+    with pytest.raises(InputError, match=r"no format tfjs in this version; expected saved_model"):
+        bk.export(tmp_path, tmp_path / "out", formats=["tfjs"])
+    encoder = references("encoder").model
+    bk.save(encoder, None, tmp_path / "bare")
+    with pytest.raises(InputError, match=r"bare has no vocabulary"):
+        bk.export(tmp_path / "bare", tmp_path / "out")
+    bk.save(encoder, tokenizer, tmp_path / "encoder")
+    with pytest.raises(InputError, match=r"encoder holds a BertEncoder; pairs of texts are for a BertClassifier"):
+        bk.export(tmp_path / "encoder", tmp_path / "out", pairs=True)
+    with pytest.raises(InputError, match=r"encoder exists and is not empty"):
+        bk.export(tmp_path / "encoder", tmp_path / "encoder")
+    with pytest.raises(InputError, match=r"bare holds no artifact"):
+        verify(tmp_path / "bare", tmp_path / "encoder")
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut/saved_model.pb").write_bytes(b"\x08\x01\x12\xff")
+    reference_task = references("classifier")
+    bk.save(reference_task.model, tokenizer, tmp_path / "classifier")
+    with pytest.raises(InputError, match=r"cut/saved_model.pb is no whole SavedModel"):
+        verify(tmp_path / "cut", tmp_path / "classifier")
+    assert not (tmp_path / "out").exists()
+
+
+def test_versions_are_counted_by_number(tmp_path):
+    for name in ("9", "10", "notes", ".11.tmp"):
+        (tmp_path / name).mkdir()
+    assert next_version(tmp_path) == 11
+    assert next_version(tmp_path / "nowhere") == 1
+
+
+def test_export_is_a_package_and_a_function():
+    import bert_keras.export.verdict
+
+    assert callable(bk.export)
+    assert bert_keras.export.verdict.TOLERANCE == 1e-4
