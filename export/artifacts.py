@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.checkpoints.load import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export import saved_model_artifact
+from bert_keras.export import saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
+from bert_keras.export.tflite_artifact import export_tflite
 from bert_keras.export.warmup import check_model_name
 from bert_keras.files import check_writable_target, publish_file, read_json, write_json
 from bert_keras.tasks.stored import task_of, tasks_of_models
@@ -22,7 +23,10 @@ from bert_keras.tasks.text_classification import TextClassification
 logger = logging.getLogger(__name__)
 
 # name of a format: what writes it, and in how many stages
-_WRITERS = {"saved_model": (export_saved_model, saved_model_artifact.NUM_STAGES)}
+_WRITERS = {
+    "saved_model": (export_saved_model, saved_model_artifact.NUM_STAGES),
+    "tflite": (export_tflite, tflite_artifact.NUM_STAGES),
+}
 FORMATS = tuple(_WRITERS)
 
 
@@ -58,7 +62,7 @@ def export_checkpoint(
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
     out, settings = pathlib.Path(out), _settings(checkpoint, settings)
-    check_export_target(out)
+    check_export_target(out, formats, overwrite=overwrite)
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
     stages = Stages(progress, 1 + sum(number for _, number in writers))
     stages.begin("loading the checkpoint")
@@ -94,11 +98,16 @@ def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) 
     return Reference(model, tokenizer, task)
 
 
-def check_export_target(out: str | os.PathLike) -> None:
-    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts."""
+def check_export_target(out: str | os.PathLike, formats: Sequence[str], *, overwrite: bool = False) -> None:
+    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts.
+
+    Those that have no version must not be there, or may be overwritten.
+    """
     out = pathlib.Path(out)
     if not (out / PARITY).is_file():
         check_writable_target(out)
+    for name in set(formats) - {"saved_model"}:
+        check_writable_target(out / name, overwrite=overwrite)
 
 
 def worst(verdict: dict) -> str:

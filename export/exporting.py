@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from bert_keras.errors import InputError
 from bert_keras.export.reference import Reference
 
 PARITY = "parity.json"
@@ -20,11 +21,30 @@ class ExportSettings:
         min_serving: the oldest TensorFlow Serving that is to load the SavedModel.
         model_name: under which it is served; None: that of the checkpoint's folder.
         pairs: whether the SavedModel takes pairs of texts; None: as the model was trained.
+        tflite_length: the length of a TFLite file's rows; None: the task's, 128 at most.
+        tflite_lengths: those of the file with several, where they are asked for.
+        quantizations: of TFLite files, see `write_tflite`; ("auto",): the smallest that loses no more than `tolerance`.
+        examples: labelled examples of the task to score TFLite files on.
+        tolerance: in points.
     """
 
     min_serving: str = "2.13"
     model_name: str | None = None
     pairs: bool | None = None
+    tflite_length: int | None = None
+    tflite_lengths: tuple[int, ...] = ()
+    quantizations: tuple[str, ...] = ("float32", "float16", "dynamic_int8")
+    examples: Sequence | None = None
+    tolerance: float = 0.5
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the smallest file that will do is looked for."""
+        return "auto" in self.quantizations
+
+    def __post_init__(self):
+        if self.is_automatic and (len(self.quantizations) > 1 or self.examples is None):
+            raise InputError("the quantization auto stands alone and needs examples to score on: give --eval FILE")
 
 
 class Stages:

@@ -60,6 +60,7 @@ def check_ids_artifact(
     tolerance: float = TOLERANCE,
     relative: bool = False,
     as_outputs: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = dict,
+    as_answers: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = dict,
 ) -> dict:
     """Compares an artifact that takes rows of ids with its checkpoint.
 
@@ -70,6 +71,7 @@ def check_ids_artifact(
         lengths: of signatures that take single rows of a fixed length; None: one that takes any batch of any length.
         tolerance, relative: see `Comparison`.
         as_outputs: what to compare of the checkpoint's outputs of a row, by the names that the artifact has.
+        as_answers: the same of the artifact's.
 
     Returns:
         The verdict, as that of `check_saved_model`.
@@ -85,7 +87,8 @@ def check_ids_artifact(
     answers = ask(kind, path, [*requests, *_timed(reference, timed, (lengths or {}).get(timed))])
     done = 0
     for rows, cut in pairs:
-        _compare_ids(comparison, reference, rows, cut, answers.outputs[done : done + len(cut)], as_outputs)
+        served = map(as_answers, answers.outputs[done : done + len(cut)])
+        _compare_ids(comparison, reference, rows, cut, list(served), as_outputs)
         done += len(cut)
     return _verdict(comparison, sum(len(rows) for rows, _ in pairs), answers, path)
 

@@ -8,6 +8,7 @@ from bert_keras.errors import InputError
 from bert_keras.export.artifacts import read_reference
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model import inputs_of_saved_model
+from bert_keras.export.tflite_artifact import verify_tflite_file
 from bert_keras.export.verdict import check_saved_model
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -37,15 +38,19 @@ def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
     Raises:
         InputError: there is none.
     """
-    found = sorted(file.parent for file in path.rglob("saved_model.pb"))
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found = [file.parent for file in files if file.name == "saved_model.pb"]
+    found += [file for file in files if file.suffix in (".tflite",) and file.is_file()]
     if not found:
         raise InputError(
-            f"{path} holds no artifact; expected a folder with saved_model.pb in it or below: name what export wrote"
+            f"{path} holds no artifact; expected saved_model.pb or a .tflite file in it: name what export wrote"
         )
     return found
 
 
 def _verdict(path: pathlib.Path, reference: Reference) -> dict:
+    if path.suffix == ".tflite":
+        return verify_tflite_file(reference, path)
     task = reference.task
     if isinstance(task, TextClassification):
         pairs = "second_text" in inputs_of_saved_model(path)

@@ -1,16 +1,19 @@
 """Export a checkpoint as artifacts, each proven equal in a fresh process.
 
-OUT gets saved_model/VERSION, counted up each time; serving/, what a TensorFlow Serving needs to serve it; and
-parity.json, the verdicts. If an artifact differs from the checkpoint, none is put there, and the exit status is 1.
+OUT gets saved_model/VERSION, counted up each time, with serving/, what a TensorFlow Serving needs to serve it;
+tflite/, files for phones; and parity.json, the verdicts. If an artifact differs from the checkpoint, none is put there,
+and the exit status is 1.
 """
 
 import argparse
 import pathlib
 
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists
+from bert_keras.cli import task_options
+from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.verdict_table import verdict_table
+from bert_keras.cli.verdict_table import score_lines, verdict_table
+from bert_keras.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         nargs="+",
-        choices=["saved_model"],
+        choices=["saved_model", "tflite"],
         default=["saved_model"],
         help="which artifacts (default %(default)s)",
     )
@@ -38,17 +41,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="whether the SavedModel's raw input is a pair of texts (default: as the model was trained)",
     )
+    group = parser.add_argument_group("TFLite")
+    group.add_argument(
+        "--quantize",
+        nargs="+",
+        choices=["float32", "float16", "dynamic_int8", "auto"],
+        default=["float32", "float16", "dynamic_int8"],
+        help="how weights are kept, a file each; auto: the smallest file whose score on --eval is still the model's "
+        "(default: all three)",
+    )
+    group.add_argument("--eval", type=pathlib.Path, metavar="FILE", help="labelled examples to score the files on")
+    group.add_argument(
+        "--tolerance", type=float, default=0.5, metavar="POINTS", help="what auto may lose (default %(default)s)"
+    )
+    group.add_argument(
+        "--tflite-length",
+        type=positive_integer,
+        metavar="PIECES",
+        help="of each row (default: the task's, 128 at most)",
+    )
+    group.add_argument(
+        "--tflite-lengths",
+        type=positive_integer,
+        nargs="+",
+        default=[],
+        metavar="PIECES",
+        help="write also a file with a signature for each of several lengths, such as 32 64 128",
+    )
+    task_options.add_file_options(parser)
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(lambda: check_exists(arguments.checkpoint, "a checkpoint folder"))
-    shown = {"checkpoint": arguments.checkpoint, "out": arguments.out, "to": ", ".join(arguments.to)}
-    print_settings("export", {**shown, "min_serving": arguments.min_serving})
+    check_all(
+        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+        *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
+    )
+    print_settings("export", _shown(arguments))
     load_tensorflow()
     from bert_keras.export.artifacts import check_export_target, export_checkpoint
 
-    check_export_target(arguments.out)
+    check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite)
     with ProgressBar("exporting", "stages") as bar:
         parity = export_checkpoint(
             arguments.checkpoint,
@@ -59,6 +92,35 @@ def run(arguments: argparse.Namespace) -> None:
             min_serving=arguments.min_serving,
             model_name=arguments.model_name,
             pairs=arguments.pairs,
+            quantizations=tuple(arguments.quantize),
+            tflite_length=arguments.tflite_length,
+            tflite_lengths=tuple(arguments.tflite_lengths),
+            examples=_examples(arguments) if arguments.eval else None,
+            tolerance=arguments.tolerance,
         )
-    sentence = f"{verdict_table(parity['artifacts'])}\nwrote {arguments.out}: each reloaded in a fresh process"
+    tables = [verdict_table(parity["artifacts"]), *score_lines(parity["artifacts"])]
+    sentence = "\n".join([*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"])
     print_result(sentence, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+
+
+def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+    shown = {"checkpoint": arguments.checkpoint, "out": arguments.out, "to": ", ".join(arguments.to)}
+    if "saved_model" in arguments.to:
+        shown["min_serving"] = arguments.min_serving
+    if "tflite" in arguments.to:
+        shown["quantize"] = ", ".join(arguments.quantize)
+        shown |= {"eval": f"{arguments.eval}, {arguments.tolerance} points may be lost"} if arguments.eval else {}
+    return shown
+
+
+def _examples(arguments: argparse.Namespace) -> list:
+    """Returns the examples that TFLite files are scored on."""
+    from bert_keras.export.artifacts import read_reference
+    from bert_keras.tasks.files import read_to_score
+
+    task = read_reference(arguments.checkpoint).task
+    if task is None:
+        raise InputError(f"{arguments.checkpoint} has no task to be scored in: leave --eval out")
+    task_options.check_options_of_task(arguments, task.name)
+    task_options.check_ending(arguments.eval, task.name, arguments.format)
+    return read_to_score(task, arguments.eval, task_options.file_options(arguments))

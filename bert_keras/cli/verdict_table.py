@@ -13,6 +13,24 @@ def verdict_table(verdicts: Mapping[str, Mapping]) -> str:
     )
 
 
+def score_lines(verdicts: Mapping[str, Mapping]) -> list[str]:
+    """Returns what TFLite files scored, the ones that were tried and not kept too, and a warning about phones."""
+    lines = []
+    for name, scores in ((name, verdict["scores"]) for name, verdict in verdicts.items() if "scores" in verdict):
+        lines.append(f"{name}: {scores['score']} {scores['file']:.2f}, of the checkpoint {scores['checkpoint']:.2f}")
+        for rung in scores.get("tried", ()):
+            size = f"{rung['bytes'] / 1e6:,.1f} MB"
+            lines.append(
+                f"  tried {rung['quantization']}, {size}: {rung['score']:.2f}, {rung['drop']:+.2f} points lost"
+            )
+        if (on_phone := scores.get("with_mediapipe_tokenizer", scores["file"])) != scores["file"]:
+            lines.append(
+                f"  warning: MediaPipe's own tokenizer reads text otherwise than training did: {on_phone:.2f} "
+                f"({on_phone - scores['file']:+.2f} points) on the same examples; fine-tune with its rules to mend that"
+            )
+    return lines
+
+
 def _row(name: str, verdict: Mapping) -> tuple[str, ...]:
     measure = verdict["measure"]
     largest = max((seen[measure] for seen in verdict["outputs"].values()), default=float("nan"))

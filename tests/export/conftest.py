@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import bert_keras as bk
@@ -34,7 +35,7 @@ def config(tokenizer):
         vocabulary_size=tokenizer.vocabulary_size,
         num_layers=2,
         num_heads=3,
-        hidden_dim=24,
+        hidden_dim=36,
         intermediate_dim=40,
         max_sequence_length=LENGTH,
         initializer_range=0.3,
@@ -42,7 +43,15 @@ def config(tokenizer):
 
 
 def build(kind: str, config):
-    """Returns a model of a kind with random weights."""
+    """Returns a model of a kind with random weights, biases and norms too, so that none can be left out unseen."""
+    model, rng = _new(kind, config), np.random.default_rng(5)
+    for variable in model.variables:
+        if len(variable.shape) == 1 and variable.dtype == "float32":
+            variable.assign_add(rng.normal(0, 0.2, variable.shape))
+    return model
+
+
+def _new(kind: str, config):
     encoder = bk.BertEncoder(config, pooler=kind in ("encoder", "pretrainer", *KINDS[1:7]))
     if kind == "encoder":
         return encoder

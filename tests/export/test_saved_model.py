@@ -172,10 +172,10 @@ def test_no_text_at_all_is_no_error(served):
 
 def test_only_the_longest_text_decides_what_is_computed(served):
     short = served("encoder", text=["cat", "a cat"])
-    assert short["last_hidden_state"].shape == (2, 4, 24)
+    assert short["last_hidden_state"].shape == (2, 4, 36)
     assert short["attention_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
     assert not short["last_hidden_state"][0, 3].any()
-    assert served("encoder", text=["cat " * 99])["last_hidden_state"].shape == (1, LENGTH, 24)
+    assert served("encoder", text=["cat " * 99])["last_hidden_state"].shape == (1, LENGTH, 36)
 
 
 def test_the_saved_model_needs_nothing_of_ours(saved, tmp_path):
@@ -183,7 +183,7 @@ def test_the_saved_model_needs_nothing_of_ours(saved, tmp_path):
         "import sys, tensorflow as tf, tensorflow_text\n"
         f"model = tf.saved_model.load({str(saved('embedder'))!r})\n"
         "answer = model.signatures['serving_default'](tf.constant(['a cat']))\n"
-        "assert answer['embedding'].shape == (1, 24), answer\n"
+        "assert answer['embedding'].shape == (1, 36), answer\n"
         "assert not [name for name in sys.modules if name.startswith(('bert_keras', 'keras_hub'))]\n"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path)

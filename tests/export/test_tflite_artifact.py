@@ -1,0 +1,166 @@
+"""TFLite files as artifacts: all kinds of models pass their verdict in LiteRT, wrong ones do not; the least is kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.errors import InputError
+from bert_keras.export import tflite_artifact
+from bert_keras.export.exporting import ExportSettings
+from bert_keras.export.ladder import climb, file_score
+from bert_keras.export.mediapipe_metadata import read_metadata
+from bert_keras.export.reference import Reference
+from bert_keras.export.tflite_rows import TfliteRows
+from bert_keras.export.to_tflite import SIGNATURE, write_tflite
+from bert_keras.export.verify import verify
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.text_classification import TextExample
+from tests.export.conftest import KINDS, LENGTH
+from tests.export.test_verdict import with_tanh_gelu, with_weights
+
+SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
+TOLERANCE = 2e-5  # measured: 3.6e-6
+ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # of one standard deviation; measured: 0.0009 and 0.021
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_every_model_passes_its_verdict_in_litert(kind, references, tmp_path):
+    write_tflite(references(kind).model, tmp_path / "model.tflite", length=LENGTH)
+    [verdict] = [tflite_artifact.verify_tflite_file(references(kind), tmp_path / "model.tflite")]
+    assert verdict["passed"], verdict
+    assert (verdict["measure"], verdict["num_inputs"]) == ("max", 200)
+    assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
+    assert verdict["signatures"][SIGNATURE]["inputs"]["token_type_ids"] == ["int32", [1, LENGTH]]
+
+
+WRONG = {
+    "tanh for erf": with_tanh_gelu,
+    "biases dropped": with_weights(lambda weights: [0 * w if w.shape == (40,) else w for w in weights]),
+    "half precision": with_weights(lambda weights: [w.astype("float16").astype("float32") for w in weights]),
+}
+
+
+@pytest.mark.parametrize("how", list(WRONG))
+def test_a_wrong_file_is_refused(how, references, tmp_path):
+    reference = references("pair_classifier")
+    write_tflite(WRONG[how](None, reference.model), tmp_path / "model.tflite", length=LENGTH)
+    assert not tflite_artifact.verify_tflite_file(reference, tmp_path / "model.tflite")["passed"]
+
+
+@pytest.fixture(scope="module")
+def exported(references, tmp_path_factory):
+    """A classifier with all kinds of files."""
+    folder = tmp_path_factory.mktemp("tflite")
+    reference = references("classifier")
+    bk.save(reference.model, reference.tokenizer, folder / "classifier", task=reference.task.settings())
+    bk.export(folder / "classifier", folder / "out", formats=["tflite"], tflite_lengths=(7, LENGTH), model_name="bunt")
+    return folder
+
+
+def test_a_file_for_each_quantization_and_one_of_several_lengths(exported):
+    parity = json.loads((exported / "out/parity.json").read_text())["artifacts"]
+    names = [
+        f"model_{kind}{ending}.tflite" for kind in ("float32", "float16", "dynamic_int8") for ending in ("", "_lengths")
+    ]
+    assert sorted(parity) == sorted(f"tflite/{name}" for name in names)
+    assert all(verdict["passed"] for verdict in parity.values())
+    for kind, limit in ROUNDED.items():
+        outputs = parity[f"tflite/model_{kind}.tflite"]["outputs"].values()
+        assert 0 < max(seen["mean_relative"] for seen in outputs) < limit
+    assert set(parity["tflite/model_float32_lengths.tflite"]["signatures"]) == {"length_7", f"length_{LENGTH}"}
+    vocabulary = (exported / "out/tflite/vocab.txt").read_text("utf-8").split("\n")[:-1]
+    assert vocabulary[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert (exported / "out/tflite/labels.txt").read_text("utf-8") == "rot\ngrün\nblau\n"
+
+
+def test_files_can_be_verified_again_and_are_not_replaced_unasked(exported):
+    verdicts = verify(exported / "out/tflite/model_dynamic_int8_lengths.tflite", exported / "classifier")
+    [verdict] = verdicts.values()
+    assert (verdict["passed"], verdict["measure"]) == (True, "mean_relative")
+    with pytest.raises(InputError, match=r"out/tflite exists and is not empty"):
+        bk.export(exported / "classifier", exported / "out", formats=["tflite"])
+
+
+def test_mediapipe_finds_its_metadata_in_what_it_can_run(exported):
+    metadata = read_metadata(exported / "out/tflite/model_float16.tflite")
+    assert (metadata.name, metadata.labels) == ("bunt", ("rot", "grün", "blau"))
+    with pytest.raises(InputError, match="has no metadata"):
+        read_metadata(exported / "out/tflite/model_float16_lengths.tflite")
+
+
+@pytest.mark.parametrize(
+    "kind", ["windowed_classifier", "multi_label", "token_classifier", "question_answerer", "embedder"]
+)
+def test_a_file_scores_what_its_checkpoint_scores(kind, references, tmp_path):
+    reference = references(kind)
+    write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH)
+    rows = TfliteRows(tmp_path / "model.tflite", reference.model, LENGTH, of_pieces=reference.task.of_pieces)
+    predictor = Predictor(reference.model, reference.tokenizer, reference.task)
+    texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
+    given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
+    examples = [reference.task.example(*([one] if isinstance(one, str) else one)) for one in given]
+    encoded = reference.task.encode(reference.tokenizer, examples)
+    got, expected = reference.task.answers(encoded, rows(encoded), examples), predictor(given)
+    for one, other in zip(got, expected, strict=True):
+        _assert_alike(one, other)
+
+
+def _assert_alike(one, other):
+    assert type(one) is type(other)
+    if isinstance(one, dict | list):
+        assert len(one) == len(other)
+        for key in one if isinstance(one, dict) else range(len(one)):
+            _assert_alike(one[key], other[key])
+    elif isinstance(one, float | np.ndarray):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize(("scores", "kept"), [((90.0, 91.0, 91.0), 2), ((91.2, 0, 0), 1), ((80, 81, 82), 3)])
+def test_the_smallest_file_that_loses_little_is_kept(scores, kept, tmp_path):
+    def write(quantization):
+        path = tmp_path / quantization
+        path.write_bytes(bytes({"dynamic_int8": 1, "float16": 2, "float32": 4}[quantization]))
+        return path
+
+    given = dict(zip(("dynamic_int8", "float16", "float32"), scores, strict=True))
+    rungs = climb(write, lambda path: given[path.name], 91.4, 0.5)
+    assert [rung.quantization for rung in rungs] == ["dynamic_int8", "float16", "float32"][:kept]
+    assert rungs[-1].bytes == {1: 1, 2: 2, 3: 4}[kept]
+    assert rungs[0].drop == pytest.approx(91.4 - scores[0])
+
+
+def test_auto_keeps_one_file_and_tells_what_it_tried(exported, references):
+    reference = references("classifier")
+    texts = ["the cat sat", "every dog ran", "a red hat", "its mat .", "off with its hat ,", "Ünknown cat"] * 5
+    labels = [answer["label"] for answer in Predictor(reference.model, reference.tokenizer, reference.task)(texts)]
+    examples = [TextExample(text, label=label) for text, label in zip(texts, labels, strict=True)]
+    settings = {"quantizations": ("auto",), "examples": examples, "tolerance": 20.0}
+    parity = bk.export(exported / "classifier", exported / "auto", formats=["tflite"], **settings)
+    [(name, verdict)] = parity["artifacts"].items()
+    assert name == f"tflite/model_{verdict['scores']['tried'][-1]['quantization']}.tflite"
+    assert verdict["scores"]["checkpoint"] == 100.0
+    assert verdict["scores"]["file"] >= 80.0
+    assert [path.suffix for path in sorted((exported / "auto/tflite").iterdir())] == [".txt", ".tflite", ".txt"]
+    cased = ["THE CAT", "ÉVERY dog"] * 3
+    named = [TextExample(text, label="rot") for text in cased]
+    path = exported / "auto" / name
+    assert file_score(reference, path, LENGTH, named) >= 0
+    assert "with_mediapipe_tokenizer" in verdict["scores"]
+
+
+def test_bad_settings_are_told(references, tmp_path):
+    with pytest.raises(InputError, match="auto stands alone and needs examples"):
+        ExportSettings(quantizations=("auto",))
+    reference = references("electra")
+    with pytest.raises(InputError, match="ElectraPretrainer has no task to be scored in"):
+        tflite_artifact.checkpoint_score(reference, [])
+    with pytest.raises(InputError, match=f"length of TFLite files is 99; expected 3 to {LENGTH}"):
+        tflite_artifact.tflite_length(reference, 99)
+    assert not tflite_artifact.for_mediapipe(references("pair_classifier"))
+    assert tflite_artifact.for_mediapipe(references("embedder"))
+    other = bk.BertTokenizer(["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    assert not tflite_artifact.for_mediapipe(Reference(references("embedder").model, other, None))
