@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.checkpoints.load import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export import saved_model_artifact, tflite_artifact
+from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.onnx_artifact import export_onnx
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
 from bert_keras.export.tflite_artifact import export_tflite
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 _WRITERS = {
     "saved_model": (export_saved_model, saved_model_artifact.NUM_STAGES),
     "tflite": (export_tflite, tflite_artifact.NUM_STAGES),
+    "onnx": (export_onnx, onnx_artifact.NUM_STAGES),
 }
 FORMATS = tuple(_WRITERS)
 

@@ -19,13 +19,21 @@ class Reference:
         model: the model.
         tokenizer: its tokenizer.
         task: what it was fine-tuned for; None where it has none.
+        with_hidden: whether an embedder's outputs have the vectors that it pools, too.
     """
 
-    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None, *, with_hidden: bool = False):
         self.model, self.tokenizer, self.task = model, tokenizer, task
         self.config = getattr(model, "encoder", model).config
-        run = tf.autograph.experimental.do_not_convert(lambda features: border_outputs(model(features, training=False)))
-        self._run = tf.function(run, input_signature=[{name: tf.TensorSpec([1, None], tf.int32) for name in ID_INPUTS}])
+
+        def run(features):
+            if not with_hidden:
+                return border_outputs(model(features, training=False))
+            outputs = model(features, training=False, return_hidden_states=True)
+            return border_outputs({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
+
+        features = {name: tf.TensorSpec([1, None], tf.int32) for name in ID_INPUTS}
+        self._run = tf.function(run, input_signature=[features], autograph=False)
         self._answers: dict[tuple[bytes, bytes], dict[str, np.ndarray]] = {}
 
     @property

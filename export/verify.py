@@ -6,6 +6,7 @@ import pathlib
 
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import read_reference
+from bert_keras.export.onnx_artifact import check_onnx_file
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model import inputs_of_saved_model
 from bert_keras.export.tflite_artifact import verify_tflite_file
@@ -40,10 +41,10 @@ def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     found = [file.parent for file in files if file.name == "saved_model.pb"]
-    found += [file for file in files if file.suffix in (".tflite",) and file.is_file()]
+    found += [file for file in files if file.suffix in (".tflite", ".onnx") and file.is_file()]
     if not found:
         raise InputError(
-            f"{path} holds no artifact; expected saved_model.pb or a .tflite file in it: name what export wrote"
+            f"{path} holds no artifact; expected saved_model.pb, a .tflite or an .onnx file: name what export wrote"
         )
     return found
 
@@ -51,6 +52,8 @@ def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
 def _verdict(path: pathlib.Path, reference: Reference) -> dict:
     if path.suffix == ".tflite":
         return verify_tflite_file(reference, path)
+    if path.suffix == ".onnx":
+        return check_onnx_file(reference, path)
     task = reference.task
     if isinstance(task, TextClassification):
         pairs = "second_text" in inputs_of_saved_model(path)

@@ -1,8 +1,8 @@
 """Export a checkpoint as artifacts, each proven equal in a fresh process.
 
 OUT gets saved_model/VERSION, counted up each time, with serving/, what a TensorFlow Serving needs to serve it;
-tflite/, files for phones; and parity.json, the verdicts. If an artifact differs from the checkpoint, none is put there,
-and the exit status is 1.
+tflite/, files for phones; onnx/, a folder for onnxruntime, transformers.js and sentence-transformers; and parity.json,
+the verdicts. If an artifact differs from the checkpoint, none is put there, and the exit status is 1.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         nargs="+",
-        choices=["saved_model", "tflite"],
+        choices=["saved_model", "tflite", "onnx"],
         default=["saved_model"],
         help="which artifacts (default %(default)s)",
     )
