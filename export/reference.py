@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.cases import IdRow, id_inputs
 from bert_keras.export.ids_graph import BORDER_NAMES, ID_INPUTS
+from bert_keras.export.runtimes.exchange import WIDEST
 from bert_keras.export.saved_model import text_length
 from bert_keras.features import border_outputs
 from bert_keras.pipelines.tokenizer import BertTokenizer
@@ -53,5 +54,8 @@ class Reference:
         if key not in self._answers:
             inputs = id_inputs([row], self.tokenizer.pad_id)
             features = {name: tf.constant(inputs[BORDER_NAMES[name]]) for name in ID_INPUTS}
-            self._answers[key] = {name: values.numpy()[0] for name, values in self._run(features).items()}
+            outputs = {name: values.numpy()[0] for name, values in self._run(features).items()}
+            if any(values.ndim > 1 and values.shape[-1] > WIDEST for values in outputs.values()):
+                return outputs  # too large to be kept
+            self._answers[key] = outputs
         return self._answers[key]

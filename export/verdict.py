@@ -11,6 +11,7 @@ from bert_keras.export import cases
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.expected_texts import compare_texts
 from bert_keras.export.reference import Reference
+from bert_keras.export.runtimes import exchange
 from bert_keras.export.runtimes.fresh_process import Answers, Request, ask
 from bert_keras.export.saved_model import DEFAULT, IDS, text_function
 from bert_keras.modeling.masked_lm import MaskedLMModel
@@ -76,21 +77,21 @@ def check_ids_artifact(
     Returns:
         The verdict, as that of `check_saved_model`.
     """
-    comparison, requests, pairs = Comparison(tolerance, relative=relative), [], []
+    comparison, requests, asked = Comparison(tolerance, relative=relative), [], []
     longest = reference.config.max_sequence_length
     for signature, length in (lengths or {"": None}).items():
         rows = cases.id_rows(reference.config, reference.tokenizer, min(length or longest, longest))
         of_signature, cut = _id_requests(reference, rows, signature, length)
         requests += of_signature
-        pairs += [(rows, cut)]
+        asked += [(rows, cut, length)]
     timed = list(lengths or {"": None})[-1]
     answers = ask(kind, path, [*requests, *_timed(reference, timed, (lengths or {}).get(timed))])
     done = 0
-    for rows, cut in pairs:
+    for rows, cut, length in asked:
         served = map(as_answers, answers.outputs[done : done + len(cut)])
-        _compare_ids(comparison, reference, rows, cut, list(served), as_outputs)
+        _compare_ids(comparison, reference, rows, cut, list(served), length, as_outputs)
         done += len(cut)
-    return _verdict(comparison, sum(len(rows) for rows, _ in pairs), answers, path)
+    return _verdict(comparison, sum(len(rows) for rows, *_ in asked), answers, path)
 
 
 def _id_requests(
@@ -109,16 +110,16 @@ def _timed(reference: Reference, signature: str, length: int | None = None) -> l
     return [(signature, cases.id_inputs([row], reference.tokenizer.pad_id, full))] * _NUM_TIMED
 
 
-def _compare_ids(comparison, reference, rows, cut, answers, as_outputs=dict) -> None:
-    of_pieces = reference.of_pieces
+def _compare_ids(comparison, reference, rows, cut, answers, length=None, as_outputs=dict) -> None:
     for batch, answer in zip(cut, answers[: len(cut)], strict=True):
+        padded = length or max(len(rows[number].token_ids) for number in batch)
         for place, number in enumerate(batch):
-            expected = as_outputs(reference.outputs(rows[number]))
-            for name, values in expected.items():
+            for name, values in as_outputs(reference.outputs(rows[number])).items():
                 served = answer.get(name)
                 served = served if served is None else served[place]
-                if name in of_pieces and served is not None:
-                    served = served[: len(rows[number].token_ids)]
+                if name in reference.of_pieces:
+                    values = values[exchange.kept_places((1, padded, *values.shape[1:]))]
+                    served = served if served is None else served[: len(values)]
                 comparison.floats(f"{IDS}/{name}", values, served)
                 if name.endswith("logits"):
                     comparison.best(f"{IDS}/{name}", values, served)

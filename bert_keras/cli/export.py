@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.artifacts import check_export_target, export_checkpoint
 
     check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite)
-    with ProgressBar("exporting", "stages") as bar:
+    with ProgressBar("exporting", None) as bar:
         parity = export_checkpoint(
             arguments.checkpoint,
             arguments.out,

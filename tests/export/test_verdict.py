@@ -1,5 +1,6 @@
 """The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
 
+import dataclasses
 import functools
 import json
 
@@ -13,7 +14,7 @@ from bert_keras.export import artifacts, cases, ids_graph, saved_model, verdict
 from bert_keras.export.artifacts import worst
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.reference import Reference
-from bert_keras.export.runtimes import run_saved_model
+from bert_keras.export.runtimes import exchange, run_saved_model
 from bert_keras.export.runtimes.fresh_process import Answers, ask
 from bert_keras.export.saved_model_artifact import next_version
 from bert_keras.export.verify import verify
@@ -237,3 +238,40 @@ def test_export_is_a_package_and_a_function():
 
     assert callable(bk.export)
     assert bert_keras.export.verdict.TOLERANCE == 1e-4
+
+
+def test_arrays_travel_as_they_are(tmp_path):
+    strings = np.empty((2, 2), object)
+    strings[:] = [[b"a\x00", b""], [b"\xff\xfe", "é".encode()]]
+    empty = np.empty((0, 3), object)
+    arrays = {(0, "text"): strings, (1, "none"): empty, (1, "ids"): np.arange(6, dtype="int32").reshape(2, 3)}
+    exchange.write_arrays(tmp_path / "arrays.npz", arrays)
+    read = exchange.read_arrays(tmp_path / "arrays.npz")
+    assert list(read) == list(arrays)
+    for key, values in arrays.items():
+        assert (read[key].dtype, read[key].shape) == (values.dtype, values.shape)
+        assert read[key].tolist() == values.tolist()
+
+
+def test_of_a_whole_vocabulary_some_places_are_told():
+    assert exchange.kept_places((2, 100, 30_522)) == slice(None, None, 12)
+    assert exchange.kept_places((2, 5, 30_522)) == slice(None, None, 1)
+    assert exchange.kept_places((2, 100, 768)) == slice(None, None, 1)
+
+
+def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, tmp_path, monkeypatch, in_this_process):
+    monkeypatch.setattr(exchange, "WIDEST", 10)
+    ask_here = verdict.ask
+
+    def ask_thinned(*arguments):
+        answers = ask_here(*arguments)
+        kept = [{name: exchange._kept(values) for name, values in outputs.items()} for outputs in answers.outputs]
+        return dataclasses.replace(answers, outputs=kept)
+
+    monkeypatch.setattr(verdict, "ask", ask_thinned)
+    monkeypatch.setattr(verdict, "text_function", lambda *_: None)  # rows of ids alone
+    reference = references("masked_lm")
+    saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
+    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    assert seen["passed"]
+    assert 40 < seen["labels"]["ids/logits"]["compared"] < 340  # of 40 rows, eight or so of each, of long ones fewer
