@@ -13,9 +13,10 @@ from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
 from bert_keras.export.onnx_artifact import export_onnx
+from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
-from bert_keras.export.tflite_artifact import export_tflite
+from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.export.warmup import check_model_name
 from bert_keras.files import check_writable_target, publish_file, read_json, write_json
 from bert_keras.tasks.stored import task_of, tasks_of_models
@@ -48,8 +49,8 @@ def export_checkpoint(
 
     Args:
         checkpoint: any folder that `bert_keras.load` reads, with a vocabulary.
-        out: the folder to write to: `saved_model/VERSION/` and `parity.json`.
-        formats: which artifacts.
+        out: the folder to write to: `saved_model/VERSION/` and `serving/`, `tflite/`, `onnx/`, and `parity.json`.
+        formats: which artifacts: "saved_model", "tflite", "onnx".
         overwrite: replace artifacts that have no version.
         progress: called with (stages done, stages in all, the stage that begins).
         **settings: see `ExportSettings`.
@@ -69,14 +70,15 @@ def export_checkpoint(
     stages = Stages(progress, 1 + sum(number for _, number in writers))
     stages.begin("loading the checkpoint")
     reference = read_reference(checkpoint, pairs=settings.pairs)
+    if "tflite" in formats:
+        check_tflite_settings(reference, settings)
     verdicts: Verdicts = {}
     with _without_empty_folders(out), contextlib.ExitStack() as published:
         export = Export(reference, out, settings, stages, published, overwrite)
         for write, _ in writers:
-            verdicts |= write(export)
-        for artifact, verdict in verdicts.items():
-            if not verdict["passed"]:
-                raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
+            written = write(export)
+            _check_passed(checkpoint, written)
+            verdicts |= written
     add_verdicts(out / PARITY, str(checkpoint), verdicts)
     stages.begin("published")
     logger.info("wrote %s", out)
@@ -131,6 +133,12 @@ def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> Non
         write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **verdicts}})
 
 
+def _check_passed(checkpoint: str | os.PathLike, verdicts: Verdicts) -> None:
+    for artifact, verdict in verdicts.items():
+        if not verdict["passed"]:
+            raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
+
+
 def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
     """Returns the settings; a model without a name is called like its folder."""
     settings = ExportSettings(**given)
@@ -138,16 +146,16 @@ def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(checkpoint).resolve().name).strip("-_")
         settings = dataclasses.replace(settings, model_name=name or "bert")
     check_model_name(settings.model_name)
+    known_release(settings.min_serving)
     return settings
 
 
 @contextlib.contextmanager
 def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
-    """Leaves no folder without a file in it where the work fails."""
+    """Leaves no folder without a file in it, where the work fails."""
     try:
         yield
-    except BaseException:
+    finally:
         for folder in [*(path for path in out.glob("*") if path.is_dir()), out]:
             with contextlib.suppress(OSError):  # it has something in it, or is not there
                 folder.rmdir()
-        raise

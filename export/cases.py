@@ -55,6 +55,25 @@ def _row(rng: np.random.Generator, config, tokenizer: BertTokenizer, length: int
     return IdRow(ids, segments)
 
 
+def with_twin(rows: Sequence[IdRow]) -> list[IdRow]:
+    """Returns rows, the longest pair among them put last, and behind it, for another row, the same ids as a single text.
+
+    However few the bits of an artifact, it has to give something else for the two, if its checkpoint does.
+    """
+    pairs = [number for number, row in enumerate(rows) if row.segment_ids.any()]
+    if not pairs:
+        return list(rows)
+    last = max(pairs, key=lambda number: len(rows[number].token_ids))
+    pair = rows[last]
+    others = [row for number, row in enumerate(rows) if number != last]
+    return [*others[:-1], pair, IdRow(pair.token_ids, np.zeros_like(pair.segment_ids))]
+
+
+def are_twins(row: IdRow, other: IdRow) -> bool:
+    """Tells whether two rows have the same ids and other segments."""
+    return np.array_equal(row.token_ids, other.token_ids) and not np.array_equal(row.segment_ids, other.segment_ids)
+
+
 def texts(tokenizer: BertTokenizer, longest: int, number: int = NUM_TEXTS, seed: int = 1) -> list[str]:
     """Returns odd texts, and others of words of the vocabulary, some of them longer than `longest` pieces."""
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 TIE = 2.0  # times the tolerance: where the two best scores are closer, either may be the label
+VISIBLE = 1e-3  # a difference between two answers that 8 bits do not hide
 
 
 @dataclasses.dataclass
@@ -68,6 +69,11 @@ class Comparison:
             return np.ones(scores.shape[:-1], bool)
         second, first = np.moveaxis(np.sort(scores, axis=-1)[..., -2:], -1, 0)
         return first - second <= TIE * self.tolerance * (scores.std() if self.relative else 1)
+
+    def responds(self, name: str, expected: tuple, got: tuple) -> None:
+        """Records an output that is the same for two inputs, where it should differ."""
+        if not np.allclose(*expected, rtol=0, atol=VISIBLE) and got[0] is not None and np.array_equal(*got):
+            self._missing.setdefault(name, "the same for a pair of texts as for a single one of the same ids")
 
     def missing(self, name: str, expected, got) -> None:
         """Records that an output is not there, or not what it should be."""

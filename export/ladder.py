@@ -4,7 +4,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 
-from bert_keras.errors import InputError
 from bert_keras.export.reference import Reference
 from bert_keras.export.tflite_rows import TfliteRows
 from bert_keras.tasks.base import Task
@@ -36,14 +35,8 @@ def points(task: Task, scores: dict[str, float]) -> float:
 
 
 def checkpoint_score(reference: Reference, examples: Sequence) -> float:
-    """Returns the points of the checkpoint itself.
-
-    Raises:
-        InputError: the model has no task to be scored in.
-    """
+    """Returns the points of the checkpoint itself."""
     task = reference.task
-    if task is None:
-        raise InputError(f"a {type(reference.model).__name__} has no task to be scored in: leave --eval out")
     return _score(reference, task, reference.tokenizer, RowRunner(reference.model, of_pieces=task.of_pieces), examples)
 
 

@@ -12,7 +12,7 @@ from bert_keras.files import publish_folder
 
 NUM_STAGES = 2
 # The mean difference of an output in its standard deviations, on random ids
-INT8_TOLERANCE = 0.3
+INT8_TOLERANCE = 0.3  # MiniLM: 0.157
 
 
 def export_onnx(export: Export) -> Verdicts:

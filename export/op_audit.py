@@ -41,7 +41,7 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
         InputError: the folder holds no SavedModel, or `min_serving` is not in the table.
         VerdictError: that release does not run it; the message names every op and attribute, and who knows it first.
     """
-    release = _known_release(min_serving)
+    release = known_release(min_serving)
     meta_graph = read_meta_graph(folder)
     newer = sorted(_newer(meta_graph, release))
     problems = [*_version_problems(meta_graph, release), *_unknown_ops(meta_graph), *_xla_problems(meta_graph)]
@@ -60,7 +60,8 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
     }
 
 
-def _known_release(version: str) -> str:
+def known_release(version: str) -> str:
+    """Returns the release of a version, "2.13" of "2.13.1"; raises `InputError` if the table does not have it."""
     known = list(_graph_versions())[:-1]  # of the last one there is no server yet
     release = re.fullmatch(r"(\d+\.\d+)(\.\d+)?", version)
     if release is None or release[1] not in known:

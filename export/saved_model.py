@@ -2,16 +2,12 @@
 
 import contextlib
 import os
-import pathlib
 from collections.abc import Iterator, Mapping
 
 import keras
 import tensorflow as tf
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_keras.checkpoints import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
-from bert_keras.errors import InputError
 from bert_keras.export.answers.classes import classifying
 from bert_keras.export.answers.fillings import filling_masks
 from bert_keras.export.answers.served import TextFunction, of_no_text_too
@@ -43,20 +39,6 @@ def write_saved_model(model, tokenizer: BertTokenizer, task: Task | None, folder
     """
     served = ServedModel(model, tokenizer, task)
     tf.saved_model.save(served, str(folder), signatures=served.signatures())
-
-
-def inputs_of_saved_model(folder: str | os.PathLike) -> set[str]:
-    """Returns the names of the inputs of a SavedModel's default signature.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    path = pathlib.Path(folder, "saved_model.pb")
-    try:
-        [graph] = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
-        return set(graph.signature_def[DEFAULT].inputs)
-    except (DecodeError, ValueError, OSError):
-        raise InputError(f"{path} is no whole SavedModel: export it again") from None
 
 
 class ServedModel(tf.Module):
@@ -120,28 +102,29 @@ def in_chunks(run):
     """Returns `run` so that it takes any number of rows in bounded memory: so many at once, one after the other."""
 
     def run_in_chunks(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        specs = {name: tf.TensorSpec([None, None], values.dtype) for name, values in features.items()}
+        function = tf.function(
+            run, input_signature=[specs], autograph=False
+        ).get_concrete_function()  # one for all calls
         num_rows = tf.shape(features["token_ids"])[0]
-        return tf.cond(num_rows <= _ROWS_AT_ONCE, lambda: run(features), lambda: _chunk_by_chunk(run, features))
+        return tf.cond(
+            num_rows <= _ROWS_AT_ONCE, lambda: function(features), lambda: _chunk_by_chunk(function, features)
+        )
 
     return run_in_chunks
 
 
-def _chunk_by_chunk(run, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _chunk_by_chunk(function, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     num_rows = tf.shape(features["token_ids"])[0]
     num_chunks = (num_rows + _ROWS_AT_ONCE - 1) // _ROWS_AT_ONCE
-
-    def of_chunk(number):
-        rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-        return run({name: values[rows] for name, values in features.items()})
-
-    shapes = {name: (values.dtype, values.shape) for name, values in of_chunk(tf.constant(0)).items()}
     arrays = {
-        name: tf.TensorArray(dtype, num_chunks, infer_shape=False, element_shape=shape)
-        for name, (dtype, shape) in shapes.items()
+        name: tf.TensorArray(spec.dtype, num_chunks, infer_shape=False, element_shape=spec.shape)
+        for name, spec in function.structured_outputs.items()
     }
 
     def step(number, arrays):
-        outputs = of_chunk(number)
+        rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
+        outputs = function({name: values[rows] for name, values in features.items()})
         return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
 
     _, arrays = tf.while_loop(lambda number, _: number < num_chunks, step, (0, arrays), parallel_iterations=1)

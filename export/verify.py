@@ -7,8 +7,9 @@ import pathlib
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import read_reference
 from bert_keras.export.onnx_artifact import check_onnx_file
+from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
-from bert_keras.export.saved_model import inputs_of_saved_model
+from bert_keras.export.saved_model import DEFAULT
 from bert_keras.export.tflite_artifact import verify_tflite_file
 from bert_keras.export.verdict import check_saved_model
 from bert_keras.tasks.text_classification import TextClassification
@@ -56,6 +57,6 @@ def _verdict(path: pathlib.Path, reference: Reference) -> dict:
         return check_onnx_file(reference, path)
     task = reference.task
     if isinstance(task, TextClassification):
-        pairs = "second_text" in inputs_of_saved_model(path)
+        pairs = "second_text" in read_meta_graph(path).signature_def[DEFAULT].inputs
         reference = Reference(reference.model, reference.tokenizer, dataclasses.replace(task, of_pairs=pairs))
     return check_saved_model(reference, path)

@@ -1,7 +1,7 @@
 """Export a checkpoint as artifacts, each proven equal in a fresh process.
 
 OUT gets saved_model/VERSION, counted up each time, with serving/, what a TensorFlow Serving needs to serve it;
-tflite/, files for phones; onnx/, a folder for onnxruntime, transformers.js and sentence-transformers; and parity.json,
+tflite/, files for phones; onnx/, a folder for onnxruntime, transformers.js and optimum; and parity.json,
 the verdicts. If an artifact differs from the checkpoint, none is put there, and the exit status is 1.
 """
 

@@ -1,6 +1,7 @@
 """Compare an artifact with its checkpoint again: exit status 1 if it differs.
 
-ARTIFACT is a SavedModel's folder of a version (OUT/saved_model/1), or a folder that export wrote: all that is in it.
+ARTIFACT is a SavedModel's folder of a version (OUT/saved_model/1), a .tflite or .onnx file, or a folder that export
+wrote: all that is in it.
 """
 
 import argparse

@@ -18,7 +18,7 @@ from bert_keras.export.verify import verify
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextExample
 from tests.export.conftest import KINDS, LENGTH
-from tests.export.test_verdict import with_tanh_gelu, with_weights
+from tests.export.test_verdict import BROKEN, with_tanh_gelu, with_weights
 
 SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
 TOLERANCE = 2e-5  # measured: 3.6e-6
@@ -145,11 +145,33 @@ def test_auto_keeps_one_file_and_tells_what_it_tried(exported, references):
     assert verdict["scores"]["checkpoint"] == 100.0
     assert verdict["scores"]["file"] >= 80.0
     assert [path.suffix for path in sorted((exported / "auto/tflite").iterdir())] == [".txt", ".tflite", ".txt"]
-    cased = ["THE CAT", "ÉVERY dog"] * 3
-    named = [TextExample(text, label="rot") for text in cased]
-    path = exported / "auto" / name
-    assert file_score(reference, path, LENGTH, named) >= 0
-    assert "with_mediapipe_tokenizer" in verdict["scores"]
+
+
+def test_a_file_is_scored_with_the_tokenizer_of_a_phone_too(references, tmp_path):
+    reference = references("classifier")
+    texts = ["ÉVERY dog ran", "the mât sat on a rëd hât", "cat", "á dóg", "thé", "ŕan off"] * 3
+    phone = reference.tokenizer.for_mediapipe()
+    ours, theirs = (
+        [answer["label"] for answer in Predictor(reference.model, tokenizer, reference.task)(texts)]
+        for tokenizer in (reference.tokenizer, phone)
+    )
+    examples = [TextExample(text, label=label) for text, label in zip(texts, ours, strict=True)]
+    path = write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH) and tmp_path / "model.tflite"
+    assert file_score(reference, path, LENGTH, examples) == 100
+    expected = 100 * np.mean([one == other for one, other in zip(ours, theirs, strict=True)])
+    assert file_score(reference, path, LENGTH, examples, phone) == pytest.approx(expected)
+    assert expected < 100
+
+
+@pytest.mark.parametrize("quantization", ["float16", "dynamic_int8"])
+@pytest.mark.parametrize("how", ["segments zeroed", "mask and segments swapped"])
+def test_a_wrong_file_of_fewer_bits_is_refused_too(how, quantization, references, tmp_path, monkeypatch):
+    reference = references("pair_classifier")
+    BROKEN[how](monkeypatch, None)
+    write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
+    monkeypatch.undo()
+    seen = tflite_artifact.verify_tflite_file(reference, tmp_path / "model.tflite")
+    assert (seen["passed"], seen["measure"]) == (False, "mean_relative")
 
 
 def test_bad_settings_are_told(references, tmp_path):
@@ -157,9 +179,9 @@ def test_bad_settings_are_told(references, tmp_path):
         ExportSettings(quantizations=("auto",))
     reference = references("electra")
     with pytest.raises(InputError, match="ElectraPretrainer has no task to be scored in"):
-        tflite_artifact.checkpoint_score(reference, [])
+        tflite_artifact.check_tflite_settings(reference, ExportSettings(examples=[]))
     with pytest.raises(InputError, match=f"length of TFLite files is 99; expected 3 to {LENGTH}"):
-        tflite_artifact.tflite_length(reference, 99)
+        tflite_artifact.check_tflite_settings(reference, ExportSettings(tflite_lengths=(8, 99)))
     assert not tflite_artifact.for_mediapipe(references("pair_classifier"))
     assert tflite_artifact.for_mediapipe(references("embedder"))
     other = bk.BertTokenizer(["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "a"])
