@@ -56,7 +56,7 @@ def _row(rng: np.random.Generator, config, tokenizer: BertTokenizer, length: int
 
 
 def with_twin(rows: Sequence[IdRow]) -> list[IdRow]:
-    """Returns rows, the longest pair among them put last, and behind it, for another row, the same ids as a single text.
+    """Returns as many rows, the longest pair put last, and behind it the same ids as a single text.
 
     However few the bits of an artifact, it has to give something else for the two, if its checkpoint does.
     """
