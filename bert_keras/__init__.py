@@ -26,6 +26,7 @@ _PUBLIC_NAMES = {
     "convert": "bert_keras.checkpoints",
     "fill_mask": "bert_keras.checkpoints.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
+    "plan": "bert_keras.accounting.planning",
 }
 _PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
 

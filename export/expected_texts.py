@@ -63,6 +63,7 @@ def _compare_classes(comparison, task, _, rows, outputs, examples, answers) -> N
             is_tie = np.abs(logits) <= TIE * comparison.tolerance
             served, wanted = ([name in given for name in task.labels] for given in (names, right["labels"]))
             comparison.labels("labels", wanted, served, is_tie)
+            comparison.labels("num_labels", sum(served), int(answer.get("num_labels", -1)))
             continue
         is_tie = comparison.is_tie(logits)
         label = answer.get("label")
@@ -146,8 +147,9 @@ def _compare_vectors(comparison, reference, texts, answers) -> None:
         comparison.labels("input_ids", ids, answer.get("input_ids", np.zeros(0))[:number])
         for name, values in reference.outputs(row).items():
             served = answer.get(name)
-            is_of_pieces = name in reference.of_pieces and served is not None
-            comparison.floats(name, values, served[:number] if is_of_pieces else served)
+            if name in reference.of_pieces and served is not None:
+                values = np.pad(values, [(0, len(served) - number), (0, 0)])  # zeros in padding
+            comparison.floats(name, values, served)
 
 
 def _compare_fillings(comparison, reference, texts, answers) -> None:

@@ -52,6 +52,12 @@ ROWS = {
         "bert_keras.tasks",
         "bert_keras.export",
     ),
+    "bert_keras.accounting": (
+        *BASE,
+        "bert_keras.modeling",
+        "bert_keras.checkpoints",
+        "bert_keras.accounting",
+    ),
     "bert_keras.cli": ("bert_keras",),
     "bert_keras": (),
 }

@@ -21,6 +21,7 @@ VERBS = (
     "export",
     "verify",
     "convert",
+    "plan",
 )
 
 _DONE, _FAILED, _BAD_INPUT, _TRY_AGAIN, _INTERRUPTED = 0, 1, 2, 75, 130

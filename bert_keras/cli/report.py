@@ -29,6 +29,17 @@ def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) 
     print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
 
 
+def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
+    """Returns rows of texts in columns, one a line: the first column to the left, the others to the right.
+
+    `left`: all columns to the left.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust, *([str.ljust if left else str.rjust] * (len(widths) - 1))]
+    lines = ("  ".join(side(text, width) for side, text, width in zip(sides, row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
     """Prints a table of numbers, its columns under their names."""
     texts = [list(names), *([f"{value:.4g}" for value in row] for row in rows)]

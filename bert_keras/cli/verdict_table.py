@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
+from bert_keras.cli.report import aligned
+
 
 def verdict_table(verdicts: Mapping[str, Mapping]) -> str:
     """Returns a line for each artifact: whether it passed, on how many inputs, by how much it differs, size, speed."""
     header = ("artifact", "verdict", "inputs", "differs by", "other labels", "size", "opens in", "one row")
-    rows = [header, *(_row(name, verdict) for name, verdict in verdicts.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-    )
+    return aligned([header, *(_row(name, verdict) for name, verdict in verdicts.items())])
 
 
 def score_lines(verdicts: Mapping[str, Mapping]) -> list[str]:

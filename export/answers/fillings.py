@@ -26,8 +26,7 @@ def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextF
     def answer(text):
         tokens = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
         rows = graph_rows(tokenizer, [tokens.token_ids], max_sequence_length=length)
-        is_mask = (rows.features["token_ids"] == tokenizer.mask_id) & (rows.pieces >= 0)
-        places = tf.cast(tf.where(is_mask), tf.int32)  # (K, 2)
+        places = tf.cast(tf.where(rows.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (K, 2)
         examples, num_texts = places[:, 0], tf.size(text)
         positions = padded(places[:, 1], examples, num_texts, 0)
         logits = run({**rows.features, "mask_positions": positions})["mlm_logits"]  # (B, M, V)

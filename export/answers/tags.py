@@ -27,10 +27,8 @@ def tagging(run: Callable, tokenizer: BertTokenizer, task: TokenClassification) 
         first, last = _ends_of_words(tokens.word_ids)
         answering = most_context_in_graph(rows)
         answering &= tf.gather(tf.concat([[False], first], axis=0), tf.maximum(rows.pieces, -1) + 1)
-        logits = tf.boolean_mask(run(rows.features)["logits"], answering)  # (K, C), by windows
-        pieces = tf.boolean_mask(rows.pieces, answering)
-        order = tf.argsort(pieces)  # by texts, and in each by words
-        pieces, logits = tf.gather(pieces, order), tf.gather(logits, order)
+        logits = tf.boolean_mask(run(rows.features)["logits"], answering)  # (K, C)
+        pieces = tf.boolean_mask(rows.pieces, answering)  # ascending: later words are answered by later windows
         return _answers(text, tokens, pieces, last, logits)
 
     def _answers(text, tokens, pieces, last, logits):

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import tensorflow as tf
-
 from bert_keras.export.answers.served import TextFunction
 from bert_keras.features import FEATURES, border_outputs
 from bert_keras.pipelines.graph_rows import graph_rows
@@ -30,8 +28,6 @@ def encoding(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFuncti
     def answer(text):
         rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
         outputs = border_outputs(run(rows.features))
-        mask = rows.features["padding_mask"]
-        outputs["last_hidden_state"] *= tf.cast(mask, tf.float32)[:, :, tf.newaxis]
         inputs = {FEATURES[name].border_name: rows.features[name] for name in ("token_ids", "padding_mask")}
         return {**outputs, **inputs}
 

@@ -67,6 +67,8 @@ def ask(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> 
             last_line = (done.stderr.strip().split("\n") or [""])[-1]
             if f"No module named '{package}'" in last_line:
                 raise MissingExtraError(f"checking {artifact}", package, extra)
+            if done.returncode < 0:  # what it printed before tells nothing then
+                last_line = f"signal {-done.returncode} ended it; the system sends 9 where memory runs out"
             raise VerdictError(f"{artifact} does not run in a fresh process: {last_line or done.returncode}")
         facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
         outputs: list[dict[str, np.ndarray]] = [{} for _ in requests]

@@ -15,7 +15,7 @@ from bert_keras.export.artifacts import worst
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
-from bert_keras.export.runtimes import exchange, run_saved_model
+from bert_keras.export.runtimes import exchange, fresh_process, run_saved_model
 from bert_keras.export.runtimes.fresh_process import Answers, ask
 from bert_keras.export.saved_model_artifact import next_version
 from bert_keras.export.verify import verify
@@ -226,6 +226,14 @@ def test_what_differs_is_not_published(checkpoint, tmp_path, monkeypatch, in_thi
 def test_what_does_not_load_is_refused(tmp_path):
     with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+
+
+def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
+    (tmp_path / "killed.py").write_text("import os, sys; print('all is well', file=sys.stderr); os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
+    monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
+    with pytest.raises(VerdictError, match="signal 9 ended it; the system sends 9 where memory runs out"):
+        ask("saved_model", tmp_path, [])
 
 
 def test_bad_requests_are_told(references, tokenizer, tmp_path):

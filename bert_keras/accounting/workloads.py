@@ -1,0 +1,104 @@
+"""`Workload`: a model, and the shape of the batches that it reads and learns from."""
+
+import dataclasses
+import functools
+
+import keras
+import tensorflow as tf
+
+from bert_keras.accounting.recording import ENCODER, Operation, gradients_of, traced_operations
+from bert_keras.checkpoints import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
+from bert_keras.errors import InputError
+from bert_keras.features import ENCODER_INPUTS
+from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
+
+MASKED_SHARE = 0.15  # of the pieces of a row, Devlin et al. 2018, 3.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A model at work on batches of one shape.
+
+    Args:
+        model: an encoder, with a head or without. Nothing is computed, its weights are not read.
+        batch_size: B, rows in a batch.
+        length: S, pieces in a row.
+        num_slots: M, masked slots in a row, of models that predict them; None: 15 % of the pieces.
+
+    Raises:
+        InputError: rows are longer than the model reads.
+    """
+
+    model: keras.Model
+    batch_size: int
+    length: int
+    num_slots: int | None = None
+
+    def __post_init__(self):
+        limit = self.encoder.config.max_sequence_length
+        if self.length > limit:
+            raise InputError(f"rows of {self.length} pieces were asked for, the model reads at most {limit}")
+
+    @property
+    def encoder(self) -> BertEncoder:
+        """The model's encoder, or itself."""
+        return getattr(self.model, "encoder", self.model)
+
+    @property
+    def learns(self) -> bool:
+        """Whether `training` can be told: of encoders alone, embedders and ELECTRA it cannot."""
+        return isinstance(self.model, (MaskedLMModel, BertClassifier, BertTokenClassifier, BertQuestionAnswerer))
+
+    @functools.cached_property
+    def forward(self) -> list[Operation]:
+        """The operations of a forward pass in inference."""
+        return self._traced(lambda features: self.model(features, training=False), self._features())
+
+    @functools.cached_property
+    def training(self) -> list[Operation]:
+        """The operations of a training step without the optimizer's, with the loss that belongs to the model."""
+        model = self.model
+        if not self.learns:
+            raise InputError(f"the training of a {type(model).__name__} cannot be counted; expected one with a head")
+        if not model.compiled:
+            model.compile("sgd")
+        variables = [weight.value for weight in model.trainable_weights]
+
+        def step(features, labels):
+            with tf.GradientTape() as tape:
+                outputs = model(features, training=True)
+                loss = model.compute_loss(features, labels, outputs, training=True)
+            return gradients_of(tape, loss, variables)
+
+        return self._traced(step, self._features(), self._labels())
+
+    def _traced(self, function, *specs) -> list[Operation]:
+        names = {name for weight in self.model.weights for name in weight.path.split("/")[:-1]}
+        layers = {name: ENCODER if name == self.encoder.name else name for name in names}
+        return traced_operations(function, *specs, layers=layers)
+
+    def _features(self) -> dict[str, tf.TensorSpec]:
+        names = (*ENCODER_INPUTS, "segment_ids")
+        slots = {"mask_positions": self._spec(self._slots)} if isinstance(self.model, MaskedLMModel) else {}
+        return {name: self._spec(self.length) for name in names} | slots
+
+    def _labels(self):
+        model = self.model
+        if isinstance(model, MaskedLMModel):
+            labels = {"mask_ids": self._spec(self._slots), "mask_weights": self._spec(self._slots, dtype="float32")}
+            of_pairs = {"next_sentence_labels": self._spec()} if isinstance(model, BertPretrainer) else {}
+            return labels | of_pairs
+        if isinstance(model, BertQuestionAnswerer):
+            return {"start_positions": self._spec(), "end_positions": self._spec()}
+        if isinstance(model, BertTokenClassifier):
+            return self._spec(self.length)
+        if isinstance(model, BertClassifier) and model.problem != "single_label":
+            return self._spec(model.num_classes, dtype="float32")
+        return self._spec()
+
+    @property
+    def _slots(self) -> int:
+        return self.num_slots or max(1, round(MASKED_SHARE * self.length))
+
+    def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
+        return tf.TensorSpec((self.batch_size, *sizes), dtype)

@@ -1,0 +1,187 @@
+"""Counts of built models against published numbers, transformers' models, and TensorFlow's own profiler."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.accounting.costs import flops_by_part
+from bert_keras.accounting.planning import HEADS, plan
+from bert_keras.accounting.workloads import Workload
+from bert_keras.errors import InputError
+
+BASE_BLOCK = {
+    "QKV": 452_984_832,
+    "scores": 25_165_824,
+    "context": 25_165_824,
+    "attention output": 150_994_944,
+    "feed-forward": 1_207_959_552,
+}
+
+
+@pytest.fixture(scope="module")
+def base():
+    return plan("base")
+
+
+def test_base_has_the_parameters_of_the_paper(base):
+    counted = {component.name: (component.parameters, component.num_layers) for component in base.parameters}
+    assert counted == {
+        "token embeddings": (30522 * 768, 1),
+        "segment embeddings": (2 * 768, 1),
+        "position embeddings": (512 * 768, 1),
+        "embedding norm": (2 * 768, 1),
+        **dict.fromkeys(
+            ("attention Q", "attention K", "attention V", "attention output"), (12 * (768 * 768 + 768), 12)
+        ),
+        "attention norm": (12 * 2 * 768, 12),
+        "feed-forward in": (12 * (768 * 3072 + 3072), 12),
+        "feed-forward out": (12 * (3072 * 768 + 768), 12),
+        "feed-forward norm": (12 * 2 * 768, 12),
+        "pooler": (768 * 768 + 768, 1),
+    }
+    assert base.num_parameters == 109_482_240
+
+
+def test_large_has_335_million():
+    assert plan("large", length=8).num_parameters == 335_141_888
+
+
+@pytest.mark.parametrize(
+    ("head", "twin"),
+    [
+        (None, "BertModel"),
+        ("classification", "BertForSequenceClassification"),
+        ("masked_lm", "BertForMaskedLM"),
+        ("pretraining", "BertForPreTraining"),
+    ],
+)
+def test_as_many_parameters_as_transformers(head, twin):
+    import transformers
+
+    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
+    theirs = getattr(transformers, twin)(transformers.BertConfig(**sizes)).num_parameters()
+    planned = plan(bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=head != "masked_lm"), head=head)
+    assert planned.num_parameters == sum(component.parameters for component in planned.parameters) == theirs
+
+
+def test_a_block_of_base_takes_what_the_shapes_say(base):
+    block = {flops.part: flops.forward for flops in base.block_flops}
+    assert {part: block[part] for part in BASE_BLOCK} == BASE_BLOCK
+    assert sum(BASE_BLOCK.values()) == 1_862_270_976
+    whole = {flops.part: flops.forward for flops in base.forward_flops}
+    assert {part: whole[part] for part in BASE_BLOCK} == {part: 12 * flops for part, flops in BASE_BLOCK.items()}
+    assert whole["pooler"] == 2 * 768 * 768
+
+
+@pytest.mark.parametrize("preset", ["tiny", "mini", "base"])
+def test_tensorflows_profiler_counts_the_same(preset):
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset(preset))
+    forward = Workload(encoder, 3, 128).forward
+    training = Workload(bk.BertPretrainer(encoder), 3, 128, 20).training
+    for operations in (forward, training):
+        ours, theirs = sum(operation.flops for operation in operations), profiled(operations[0].source.graph)
+        assert ours == pytest.approx(theirs, rel=0.02)  # seen: 0.1 to 0.4 %
+
+
+def profiled(graph) -> int:
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    options["output"] = "none"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
+
+
+def test_the_backward_pass_multiplies_twice_as_much():
+    work = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), 2, 32, 5)
+    counted = {flops.part: flops for flops in flops_by_part(work.training)}
+    for part in (*BASE_BLOCK, "pooler", "next sentence", "masked-LM head"):
+        assert counted[part].backward == 2 * counted[part].forward > 0
+
+
+def test_checkpointing_computes_blocks_twice():
+    model = bk.BertClassifier(bk.BertEncoder(bk.BertConfig.from_preset("tiny")), 2)
+    plain = sum(flops.backward for flops in plan(model).training_flops if flops.part in BASE_BLOCK)
+    model.compile("sgd", gradient_checkpointing=True)
+    again = plan(model)
+    forward = sum(flops.forward for flops in again.training_flops if flops.part in BASE_BLOCK)
+    assert sum(flops.backward for flops in again.training_flops if flops.part in BASE_BLOCK) == plain + forward
+
+
+def test_the_forward_pass_of_base_step_by_step(base):
+    steps = {(step.layer, step.name): step for step in base.steps}
+    assert len(base.steps) == 6 + 12 * 20 + 2
+    assert [step.name for step in base.steps[:5]] == [
+        "token embeddings",
+        "segment embeddings",
+        "sum",
+        "position embeddings",
+        "sum",
+    ]
+    query = steps["block_3/attention/query", "queries"]
+    assert (query.inputs, query.weights, query.output) == (((128, 768),), ((768, 768), (768,)), (128, 768))
+    for letter in "QKV":
+        assert steps["block_3/attention", f"heads of {letter}"].output == (1, 12, 128, 64)
+    assert steps["block_3/attention", "scores"].output == (1, 12, 128, 128)
+    assert steps["block_3/attention", "context"].output == (1, 12, 128, 64)
+    assert steps["block_3/intermediate", "feed-forward in"].output == (128, 3072)
+    assert steps["block_11/feed_forward_norm", "norm"].weights == ((768,), (768,))
+    assert steps["pooler", "pooler"].output == (1, 768)
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_tanh", "relu"])
+@pytest.mark.parametrize("head", [None, *HEADS])
+def test_every_product_and_norm_is_a_step(head, hidden_act):
+    config = bk.BertConfig.from_preset("tiny", hidden_act=hidden_act, position_type="sinusoidal")
+    model = bk.BertEncoder(config) if head is None else HEADS[head](bk.BertEncoder(config), 3)
+    work = Workload(model, 2, 9)
+    planned = plan(model, batch_size=2, length=9)
+    products = [operation for operation in work.forward if operation.is_product]
+    shown = [step for step in planned.steps if step.flops >= min(product.flops for product in products)]
+    assert sum(step.flops for step in shown) >= sum(product.flops for product in products)
+    names = [step.name for step in planned.steps]
+    assert names.count("norm") == 1 + 2 * 2 + (head in ("masked_lm", "pretraining"))
+    assert names.count("residual") == 4
+    assert ("tanh" in names) == (head in (None, "classification", "pretraining"))
+
+
+def test_shapes_are_those_of_a_run():
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50))
+    ids = np.ones((3, 7), np.int32)
+    outputs = encoder({"token_ids": ids, "padding_mask": ids}, return_attention_scores=True, return_hidden_states=True)
+    steps = {(step.layer, step.name): step for step in plan(encoder, batch_size=3, length=7).steps}
+    for number, (scores, hidden) in enumerate(
+        zip(outputs["attention_scores"], outputs["hidden_states"][1:], strict=True)
+    ):
+        assert steps[f"block_{number}/attention", "attention"].output == scores.shape
+        assert np.prod(steps[f"block_{number}/feed_forward_norm", "norm"].output) == np.prod(hidden.shape)
+
+
+def test_a_folder_is_planned_with_its_own_head(tmp_path):
+    tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"])
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=tokenizer.vocabulary_size)
+    bk.save(bk.BertClassifier(bk.BertEncoder(config), 3, labels=list("abc")), tokenizer, tmp_path / "model")
+    planned = plan(tmp_path / "model", length=9)
+    assert (planned.model, planned.parameters[-1].parameters) == ("BertClassifier", 128 * 3 + 3)
+    assert plan(tmp_path / "model", head="masked_lm", length=9).model == "BertMaskedLM"
+
+
+def test_a_model_that_learns_otherwise_has_no_training_count():
+    planned = plan(bk.BertEmbedder(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), length=9)
+    assert planned.training_flops is None
+    assert planned.to_dict()["config"]["hidden_dim"] == 128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"subject": "huge"}, "huge is neither a folder nor a preset; expected a BERT folder or one of tiny, mini"),
+        ({"subject": "tiny", "head": "poet"}, "there is no head 'poet'; expected one of classification, tagging"),
+        ({"subject": "tiny", "length": 513}, "rows of 513 pieces were asked for, the model reads at most 512"),
+    ],
+)
+def test_what_cannot_be_planned_is_told(arguments, message):
+    with pytest.raises(InputError, match=message):
+        plan(**arguments)
