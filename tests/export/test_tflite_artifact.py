@@ -9,7 +9,7 @@ import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export import tflite_artifact
 from bert_keras.export.exporting import ExportSettings
-from bert_keras.export.ladder import climb, file_score
+from bert_keras.export.ladder import climb, file_score, points
 from bert_keras.export.mediapipe_metadata import read_metadata
 from bert_keras.export.reference import Reference
 from bert_keras.export.tflite_rows import TfliteRows
@@ -119,7 +119,7 @@ def _assert_alike(one, other):
         assert one == other
 
 
-@pytest.mark.parametrize(("scores", "kept"), [((90.0, 91.0, 91.0), 2), ((91.2, 0, 0), 1), ((80, 81, 82), 3)])
+@pytest.mark.parametrize(("scores", "kept"), [((90.0, 91.25, 91.0), 2), ((91.0, 0, 0), 1), ((80, 81, 82), 3)])
 def test_the_smallest_file_that_loses_little_is_kept(scores, kept, tmp_path):
     def write(quantization):
         path = tmp_path / quantization
@@ -127,10 +127,16 @@ def test_the_smallest_file_that_loses_little_is_kept(scores, kept, tmp_path):
         return path
 
     given = dict(zip(("dynamic_int8", "float16", "float32"), scores, strict=True))
-    rungs = climb(write, lambda path: given[path.name], 91.4, 0.5)
+    rungs = climb(write, lambda path: given[path.name], 91.5, 0.5)
     assert [rung.quantization for rung in rungs] == ["dynamic_int8", "float16", "float32"][:kept]
     assert rungs[-1].bytes == {1: 1, 2: 2, 3: 4}[kept]
-    assert rungs[0].drop == pytest.approx(91.4 - scores[0])
+    assert rungs[0].drop == pytest.approx(91.5 - scores[0])
+
+
+def test_scores_are_told_in_points(references):
+    answers, classes = references("question_answerer").task, references("classifier").task
+    assert points(answers, {"exact": 30.0, "f1": 47.9}) == 47.9  # SQuAD's script counts to 100
+    assert points(classes, {"accuracy": 0.479}) == pytest.approx(47.9)
 
 
 def test_auto_keeps_one_file_and_tells_what_it_tried(exported, references):

@@ -229,7 +229,8 @@ def test_what_does_not_load_is_refused(tmp_path):
 
 
 def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
-    (tmp_path / "killed.py").write_text("import os, sys; print('all is well', file=sys.stderr); os.kill(os.getpid(), 9)")
+    program = "import os, sys; print('all is well', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
+    (tmp_path / "killed.py").write_text(program)
     monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
     monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
     with pytest.raises(VerdictError, match="signal 9 ended it; the system sends 9 where memory runs out"):
