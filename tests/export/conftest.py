@@ -20,8 +20,14 @@ TASKS = {
     "pair_classifier": {"of_pairs": True},
     "windowed_classifier": {"max_sequence_length": 11, "window_overlap": 3},
     "token_classifier": {"max_sequence_length": 13, "window_overlap": 4},
-    "question_answerer": {"max_question_length": 4, "window_overlap": 3, "max_answer_length": 3},
-    "null_answerer": {"max_question_length": 5, "window_overlap": 2, "allows_null": True, "null_threshold": 0.25},
+    "question_answerer": {"max_question_length": 4, "window_overlap": 3},
+    "null_answerer": {
+        "max_question_length": 5,
+        "window_overlap": 2,
+        "max_answer_length": 3,
+        "allows_null": True,
+        "null_threshold": 0.25,
+    },
 }
 
 
