@@ -124,7 +124,7 @@ def _is_whole(operation: Operation) -> bool:
 def _layer_step(layers: tuple[str, ...], operations: list[Operation]) -> Step:
     name, equation = _LAYERS[layers[-1]]
     weights = {one.source.inputs[0].ref(): one.outputs[0] for one in operations if one.kind == "ReadVariableOp"}
-    first = next(one for one in operations if one.kind in ("MatMul", "GatherV2", "Mean"))
+    first = next(one for one in operations if one.is_product or one.kind in ("GatherV2", "Mean"))
     inputs = first.inputs[1:2] if first.kind == "GatherV2" else first.inputs[:1]
     flops = sum(one.flops for one in operations)
     return Step(_place(layers), name, equation, inputs, tuple(weights.values()), operations[-1].outputs[0], flops)
