@@ -60,7 +60,8 @@ class Workload:
         model = self.model
         if not self.learns:
             raise InputError(f"the training of a {type(model).__name__} cannot be counted; expected one with a head")
-        if not model.compiled:
+        was_compiled = model.compiled
+        if not was_compiled:  # only for the loss
             model.compile("sgd")
         variables = [weight.value for weight in model.trainable_weights]
 
@@ -70,7 +71,10 @@ class Workload:
                 loss = model.compute_loss(features, labels, outputs, training=True)
             return gradients_of(tape, loss, variables)
 
-        return self._traced(step, self._features(), self._labels())
+        try:
+            return self._traced(step, self._features(), self._labels())
+        finally:
+            model.compiled = was_compiled
 
     def _traced(self, function, *specs) -> list[Operation]:
         names = {name for weight in self.model.weights for name in weight.path.split("/")[:-1]}

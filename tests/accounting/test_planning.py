@@ -104,6 +104,7 @@ def test_the_backward_pass_multiplies_twice_as_much():
 def test_checkpointing_computes_blocks_twice():
     model = bk.BertClassifier(bk.BertEncoder(bk.BertConfig.from_preset("tiny")), 2)
     plain = sum(flops.backward for flops in plan(model).training_flops if flops.part in BASE_BLOCK)
+    assert not model.compiled  # as it was
     model.compile("sgd", gradient_checkpointing=True)
     again = plan(model)
     forward = sum(flops.forward for flops in again.training_flops if flops.part in BASE_BLOCK)
