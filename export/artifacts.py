@@ -152,10 +152,12 @@ def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
 
 @contextlib.contextmanager
 def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
-    """Leaves no folder without a file in it, where the work fails."""
+    """Leaves no folder without a file in it that was not there before, as where the work fails."""
+    before = {out, *out.glob("*")} if out.exists() else set()
     try:
         yield
     finally:
-        for folder in [*(path for path in out.glob("*") if path.is_dir()), out]:
-            with contextlib.suppress(OSError):  # it has something in it, or is not there
+        made = {out, *out.glob("*")} - before
+        for folder in sorted((path for path in made if path.is_dir()), reverse=True):  # those inside first
+            with contextlib.suppress(OSError):  # it has something in it
                 folder.rmdir()

@@ -102,12 +102,14 @@ def with_masks(given: Sequence[str], seed: int = 2) -> list[str]:
 
 
 def batches(number: int) -> list[list[int]]:
-    """Returns 0 to `number` - 1 in batches of different sizes, single ones among them."""
+    """Returns 0 to `number` - 1 in batches of different sizes, single ones among them; the last two, twins, in one."""
     cut, size = [], 0
     while sum(map(len, cut)) < number:
         begin = sum(map(len, cut))
         cut.append(list(range(begin, min(begin + _BATCH_SIZES[size % len(_BATCH_SIZES)], number))))
         size += 1
+    if len(cut) > 1 and len(cut[-1]) == 1:
+        cut[-2:] = [cut[-2] + cut[-1]]
     return cut
 
 

@@ -103,28 +103,24 @@ def in_chunks(run):
 
     def run_in_chunks(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         specs = {name: tf.TensorSpec([None, None], values.dtype) for name, values in features.items()}
-        function = tf.function(
-            run, input_signature=[specs], autograph=False
-        ).get_concrete_function()  # one for all calls
-        num_rows = tf.shape(features["token_ids"])[0]
-        return tf.cond(
-            num_rows <= _ROWS_AT_ONCE, lambda: function(features), lambda: _chunk_by_chunk(function, features)
-        )
+        traced = tf.function(run, input_signature=[specs], autograph=False).get_concrete_function()  # once
+        is_short = tf.shape(features["token_ids"])[0] <= _ROWS_AT_ONCE
+        return tf.cond(is_short, lambda: traced(features), lambda: _chunk_by_chunk(traced, features))
 
     return run_in_chunks
 
 
-def _chunk_by_chunk(function, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _chunk_by_chunk(traced, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     num_rows = tf.shape(features["token_ids"])[0]
     num_chunks = (num_rows + _ROWS_AT_ONCE - 1) // _ROWS_AT_ONCE
     arrays = {
         name: tf.TensorArray(spec.dtype, num_chunks, infer_shape=False, element_shape=spec.shape)
-        for name, spec in function.structured_outputs.items()
+        for name, spec in traced.structured_outputs.items()
     }
 
     def step(number, arrays):
         rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-        outputs = function({name: values[rows] for name, values in features.items()})
+        outputs = traced({name: values[rows] for name, values in features.items()})
         return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
 
     _, arrays = tf.while_loop(lambda number, _: number < num_chunks, step, (0, arrays), parallel_iterations=1)

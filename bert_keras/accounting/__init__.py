@@ -1,1 +1,1 @@
-"""Counting: parameters, floating-point operations and memory of a model as it is built and traced."""
+"""Counting: parameters, floating-point operations and steps of a model as it is built and traced."""

@@ -30,6 +30,8 @@ _LAYERS = {
     "classifier": ("classes", _DENSE),
     "span": ("starts and ends", _DENSE),
     "next_sentence": ("next sentence", _DENSE),
+    "head_dense": ("transform", _DENSE),
+    "replaced": ("replaced", _DENSE),
 }
 _ACTIVATIONS = {
     "Erf": ("GELU", "x (1 + erf(x / sqrt(2))) / 2"),

@@ -21,6 +21,12 @@ BASE_BLOCK = {
 }
 
 
+PRODUCTS = {
+    *("queries", "keys", "values", "scores", "context", "output", "feed-forward in", "feed-forward out", "pooler"),
+    *("transform", "classes", "starts and ends", "next sentence", "words", "widen", "replaced"),
+}
+
+
 @pytest.fixture(scope="module")
 def base():
     return plan("base")
@@ -139,13 +145,20 @@ def test_every_product_and_norm_is_a_step(head, hidden_act):
     model = bk.BertEncoder(config) if head is None else HEADS[head](bk.BertEncoder(config), 3)
     work = Workload(model, 2, 9)
     planned = plan(model, batch_size=2, length=9)
-    products = [operation for operation in work.forward if operation.is_product]
-    shown = [step for step in planned.steps if step.flops >= min(product.flops for product in products)]
-    assert sum(step.flops for step in shown) >= sum(product.flops for product in products)
     names = [step.name for step in planned.steps]
+    products = [operation for operation in work.forward if operation.is_product]
+    assert sum(name in PRODUCTS for name in names) == len(products)
+    flops = [step.flops for step in planned.steps if step.name in PRODUCTS]
+    assert all(step >= product.flops for step, product in zip(flops, products, strict=True))
     assert names.count("norm") == 1 + 2 * 2 + (head in ("masked_lm", "pretraining"))
     assert names.count("residual") == 4
     assert ("tanh" in names) == (head in (None, "classification", "pretraining"))
+
+
+def test_electra_s_head_is_among_the_steps():
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False)
+    names = [step.name for step in plan(bk.ElectraPretrainer(encoder), length=9).steps]
+    assert names[-3:] == ["transform", "GELU", "replaced"]
 
 
 def test_shapes_are_those_of_a_run():

@@ -164,6 +164,13 @@ def test_rows_are_of_all_lengths_and_half_of_them_pairs(references):
     assert {1, 13} < sizes
 
 
+def test_twins_are_asked_in_one_batch():
+    for number in range(2, 100):
+        cut = cases.batches(number)
+        assert [one for batch in cut for one in batch] == list(range(number))
+        assert len(cut[-1]) > 1
+
+
 def test_the_last_two_rows_are_a_pair_and_the_same_ids_as_one_text(references):
     reference = references("encoder")
     rows = cases.id_rows(reference.config, reference.tokenizer, 19)
@@ -226,6 +233,16 @@ def test_what_differs_is_not_published(checkpoint, tmp_path, monkeypatch, in_thi
 def test_what_does_not_load_is_refused(tmp_path):
     with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+
+
+def test_only_empty_folders_of_the_export_itself_are_cleared_away(tmp_path):
+    (tmp_path / "out/mine").mkdir(parents=True)
+    with artifacts._without_empty_folders(tmp_path / "out"):
+        (tmp_path / "out/tflite").mkdir()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+    with artifacts._without_empty_folders(tmp_path / "new"):
+        (tmp_path / "new/onnx").mkdir(parents=True)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
