@@ -27,6 +27,7 @@ _PUBLIC_NAMES = {
     "fill_mask": "bert_keras.checkpoints.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
     "plan": "bert_keras.accounting.planning",
+    "inspect": "bert_keras.inspection.inspecting",
 }
 _PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
 

@@ -1,34 +1,30 @@
 """`plan`: what a model is made of and what it costs, counted from the built model."""
 
 import dataclasses
+import math
 import os
-import pathlib
 
 import keras
 
+from bert_keras.accounting.artifacts import artifact_bytes
 from bert_keras.accounting.costs import Flops, flops_by_part
 from bert_keras.accounting.forward import Step, forward_steps
+from bert_keras.accounting.memory import Memory, machine_memory
 from bert_keras.accounting.parameters import Component, parameters_of
-from bert_keras.accounting.workloads import Workload
-from bert_keras.checkpoints import (
-    BertClassifier,
-    BertEncoder,
-    BertMaskedLM,
-    BertPretrainer,
-    BertQuestionAnswerer,
-    BertTokenClassifier,
-    load,
-)
-from bert_keras.config import PRESETS, BertConfig
-from bert_keras.errors import InputError
+from bert_keras.accounting.recording import Operation
+from bert_keras.accounting.sized_graph import Sizes
+from bert_keras.accounting.subjects import model_of, recipe_of
+from bert_keras.accounting.training_costs import PhaseCost, TrainingCosts
+from bert_keras.accounting.workloads import Workload, slots_of
+from bert_keras.checkpoints import ElectraPretrainer
+from bert_keras.config import BertConfig
+from bert_keras.modeling.masked_lm import MaskedLMModel
+from bert_keras.training.phases import PhasePlan
+from bert_keras.training.recipes import Pretraining
 
-HEADS = {
-    "classification": lambda encoder, num_classes: BertClassifier(encoder, num_classes),
-    "tagging": lambda encoder, num_classes: BertTokenClassifier(encoder, num_classes),
-    "answers": lambda encoder, _: BertQuestionAnswerer(encoder),
-    "masked_lm": lambda encoder, _: BertMaskedLM(encoder),
-    "pretraining": lambda encoder, _: BertPretrainer(encoder),
-}
+_LENGTH, _BATCH_SIZE = 128, 1
+_LENGTHS, _BATCH_SIZES = (32, 64, 128, 256, 512), (1, 8, 32, 128)  # of the table of memory by length and batch
+_BYTES_A_SCORE = 4  # float32, whatever the compute type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +39,19 @@ class Plan:
         parameters: where they sit.
         block_flops: of the first block, in inference.
         forward_flops: of a forward pass in inference.
-        training_flops: of a training step without the optimizer; None for an encoder alone, an embedder, and ELECTRA.
+        training_flops: of a training step without the optimizer; None of what has no loss of its own: an encoder alone,
+            an embedder, ELECTRA's discriminator alone.
+        score_bytes: of the attention scores of each block in inference, softmaxed, float32.
+        memory: of a training step, in float32 and bfloat16, each without and with checkpointing.
+        memory_by_shape: the same in float32 without checkpointing, for several lengths and batch sizes.
+        memory_limit: bytes that a process may hold, for `Memory.largest_batch`.
+        step_seconds: of a training step on this machine, an estimate.
+        phases: of a recipe.
+        artifacts: bytes of the weights in each kind of file.
         steps: the forward pass, in order.
+
+    `memory`, `memory_by_shape` and `phases` are empty, and `step_seconds` is None, where there is no training or the
+    plan was to be quick.
     """
 
     model: str
@@ -56,6 +63,13 @@ class Plan:
     block_flops: list[Flops]
     forward_flops: list[Flops]
     training_flops: list[Flops] | None
+    score_bytes: list[int]
+    memory: list[Memory]
+    memory_by_shape: list[Memory]
+    memory_limit: int
+    step_seconds: float | None
+    phases: list[PhaseCost]
+    artifacts: dict[str, int]
     steps: list[Step]
 
     def to_dict(self) -> dict:
@@ -68,31 +82,43 @@ def plan(
     *,
     head: str | None = None,
     num_classes: int = 2,
-    length: int = 128,
-    batch_size: int = 1,
+    length: int | None = None,
+    batch_size: int | None = None,
     num_slots: int | None = None,
+    memory_limit: int | None = None,
+    quick: bool = False,
 ) -> Plan:
-    """Counts parameters and floating-point operations of a model, and lists the steps of its forward pass.
+    """Counts the parameters and operations of a model, and tells the memory and the time of its training.
+
+    Parameters, operations, tensors and steps are counted from the model as it is built and traced. What a process holds
+    and how long a step takes are estimates for this machine, whose speed is measured; docs/planning.md has their error.
 
     Args:
-        subject: the name of a preset, a config, a folder that `bert_keras.load` reads, or a model.
+        subject: the name of a preset or of a recipe for pretraining, a TOML file of pretraining, a config, a folder
+            that `bert_keras.load` reads, or a model.
         head: what goes on top of the encoder: "classification", "tagging", "answers", "masked_lm" or "pretraining";
-            None: what a folder or a model has, and nothing but the pooler on a preset or a config.
+            None: what a folder, a model or a recipe has, and nothing but the pooler on a preset or a config.
         num_classes: C, of heads that have classes.
-        length: S, pieces in a row.
-        batch_size: B, rows in a batch.
+        length: S, pieces in a row; None: 128, and of a recipe that of its first phase.
+        batch_size: B, rows in a batch; None: 1, and of a recipe that of its first phase, cut into its parts.
         num_slots: M, masked slots in a row; None: 15 % of the pieces.
+        memory_limit: bytes that the training may take; None: the memory of this machine.
+        quick: leave out the memory and the time of training: nothing is measured then.
 
     Raises:
-        InputError: there is no such preset, folder or head, or rows are longer than the model reads.
+        InputError: there is no such preset, recipe, folder or head, or rows are longer than the model reads.
 
     Example:
         >>> plan("base").num_parameters
         109482240
     """
-    model = _with_head(_model(subject), head, num_classes)
+    run = recipe_of(subject)
+    model = model_of(subject, run, head, num_classes)
+    phases = [] if run is None else run.plan()
+    length, batch_size = _shape(run, phases, length, batch_size)
     work = Workload(model, batch_size, length, num_slots)
     parameters = parameters_of(model)
+    memory_limit = memory_limit or machine_memory()
     return Plan(
         model=type(model).__name__,
         config=work.encoder.config,
@@ -103,27 +129,49 @@ def plan(
         block_flops=flops_by_part(work.forward, block=0),
         forward_flops=flops_by_part(work.forward),
         training_flops=flops_by_part(work.training) if work.learns else None,
+        score_bytes=[_score_bytes(one) for one in work.forward if _is_attention(one)],
+        memory_limit=memory_limit,
+        artifacts=artifact_bytes(model),
         steps=forward_steps(work.forward),
+        **_training(work, run, phases, memory_limit, quick=quick or not work.learns),
     )
 
 
-def _model(subject) -> keras.Model:
-    if isinstance(subject, keras.Model):
-        return subject
-    if isinstance(subject, BertConfig):
-        return BertEncoder(subject)
-    if not pathlib.Path(subject).exists():
-        if str(subject) not in PRESETS:
-            raise InputError(
-                f"{subject} is neither a folder nor a preset; expected a BERT folder or one of {', '.join(PRESETS)}"
-            )
-        return BertEncoder(BertConfig.from_preset(str(subject)))
-    return load(subject)
+def _shape(
+    run: Pretraining | None, phases: list[PhasePlan], length: int | None, batch_size: int | None
+) -> tuple[int, int]:
+    """Returns the length and the rows of a batch: as asked for, as a recipe has them, or the usual."""
+    if run is None:
+        return length or _LENGTH, batch_size or _BATCH_SIZE
+    return (
+        length or phases[0].max_sequence_length,
+        batch_size or -(-phases[0].batch_size // run.batches.accumulation_steps),
+    )
 
 
-def _with_head(model: keras.Model, head: str | None, num_classes: int) -> keras.Model:
-    if head is None:
-        return model
-    if head not in HEADS:
-        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}")
-    return HEADS[head](getattr(model, "encoder", model), num_classes)
+def _training(
+    work: Workload, run: Pretraining | None, phases: list[PhasePlan], memory_limit: int, *, quick: bool
+) -> dict[str, object]:
+    """Returns what a plan says of memory and time."""
+    if quick:
+        return {"memory": [], "memory_by_shape": [], "step_seconds": None, "phases": []}
+    is_compiled = isinstance(work.model, MaskedLMModel | ElectraPretrainer)  # as `pretrain` and `finetune` do
+    if run is not None and run.speed.jit_compile != "auto":
+        is_compiled = bool(run.speed.jit_compile)
+    costs = TrainingCosts(work.model, jit_compile=is_compiled, limit=memory_limit)
+    sizes = Sizes(work.batch_size, work.length, work.slots)
+    limit = work.encoder.config.max_sequence_length
+    return {
+        "memory": costs.memories(sizes),
+        "memory_by_shape": costs.by_shape([one for one in _LENGTHS if one <= limit], _BATCH_SIZES, slots_of),
+        "step_seconds": costs.step_seconds(sizes),
+        "phases": [costs.phase(phase, run.batches.accumulation_steps) for phase in phases],
+    }
+
+
+def _is_attention(operation: Operation) -> bool:
+    return operation.kind == "Softmax" and "attention" in operation.layers
+
+
+def _score_bytes(operation: Operation) -> int:
+    return _BYTES_A_SCORE * math.prod(operation.outputs[0])

@@ -7,7 +7,13 @@ import keras
 import tensorflow as tf
 
 from bert_keras.accounting.recording import ENCODER, Operation, gradients_of, traced_operations
-from bert_keras.checkpoints import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
+from bert_keras.checkpoints import (
+    BertClassifier,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+    ElectraPretrainer,
+)
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
@@ -46,13 +52,18 @@ class Workload:
 
     @property
     def learns(self) -> bool:
-        """Whether `training` can be told: of encoders alone, embedders and ELECTRA it cannot."""
-        return isinstance(self.model, (MaskedLMModel, BertClassifier, BertTokenClassifier, BertQuestionAnswerer))
+        """Whether `training` can be told: of encoders alone, embedders and ELECTRA without a generator it cannot."""
+        heads = (MaskedLMModel, BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
+        return isinstance(self.model, heads) or self._has_generator
+
+    @property
+    def _has_generator(self) -> bool:
+        return isinstance(self.model, ElectraPretrainer) and self.model.generator is not None
 
     @functools.cached_property
     def forward(self) -> list[Operation]:
         """The operations of a forward pass in inference."""
-        return self._traced(lambda features: self.model(features, training=False), self._features())
+        return self._traced(lambda features: self.model(features, training=False), self.features())
 
     @functools.cached_property
     def training(self) -> list[Operation]:
@@ -72,7 +83,7 @@ class Workload:
             return gradients_of(tape, loss, variables)
 
         try:
-            return self._traced(step, self._features(), self._labels())
+            return self._traced(step, *self.examples())
         finally:
             model.compiled = was_compiled
 
@@ -81,15 +92,21 @@ class Workload:
         layers = {name: ENCODER if name == self.encoder.name else name for name in names}
         return traced_operations(function, *specs, layers=layers)
 
-    def _features(self) -> dict[str, tf.TensorSpec]:
+    def features(self, training: bool = False) -> dict[str, tf.TensorSpec]:
+        """Returns the specs of what the model reads."""
         names = (*ENCODER_INPUTS, "segment_ids")
-        slots = {"mask_positions": self._spec(self._slots)} if isinstance(self.model, MaskedLMModel) else {}
+        has_slots = isinstance(self.model, MaskedLMModel) or (training and self._has_generator)
+        slots = {"mask_positions": self._spec(self.slots)} if has_slots else {}
         return {name: self._spec(self.length) for name in names} | slots
+
+    def examples(self) -> tuple:
+        """Returns the specs of what it learns from: features and labels."""
+        return self.features(training=True), self._labels()
 
     def _labels(self):
         model = self.model
-        if isinstance(model, MaskedLMModel):
-            labels = {"mask_ids": self._spec(self._slots), "mask_weights": self._spec(self._slots, dtype="float32")}
+        if isinstance(model, (MaskedLMModel, ElectraPretrainer)):
+            labels = {"mask_ids": self._spec(self.slots), "mask_weights": self._spec(self.slots, dtype="float32")}
             of_pairs = {"next_sentence_labels": self._spec()} if isinstance(model, BertPretrainer) else {}
             return labels | of_pairs
         if isinstance(model, BertQuestionAnswerer):
@@ -101,8 +118,14 @@ class Workload:
         return self._spec()
 
     @property
-    def _slots(self) -> int:
-        return self.num_slots or max(1, round(MASKED_SHARE * self.length))
+    def slots(self) -> int:
+        """Masked slots in a row."""
+        return self.num_slots or slots_of(self.length)
 
     def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
         return tf.TensorSpec((self.batch_size, *sizes), dtype)
+
+
+def slots_of(length: int) -> int:
+    """Returns how many slots of a row of `length` pieces are masked: 15 %."""
+    return max(1, round(MASKED_SHARE * length))

@@ -22,6 +22,7 @@ VERBS = (
     "verify",
     "convert",
     "plan",
+    "inspect",
 )
 
 _DONE, _FAILED, _BAD_INPUT, _TRY_AGAIN, _INTERRUPTED = 0, 1, 2, 75, 130

@@ -1,42 +1,48 @@
-"""Count a model before you train it: parameters, floating-point operations, and every step of its forward pass.
+"""Count a model before you train it: parameters, floating-point operations, memory, time, files, and every step.
 
-MODEL is a preset (tiny, mini, small, medium, base, large) or a BERT folder. All numbers are counted from the model as
-it is built and traced; a multiply and an add count as two operations.
+MODEL is a preset (tiny, mini, small, medium, base, large), a BERT folder, a recipe for pretraining (bert, roberta,
+electra-small, 24h, cramming) or a TOML file of one. Parameters, operations and tensors are counted from the model as it
+is built and traced; a multiply and an add count as two operations. What a process holds and how long a step takes are
+estimates for this machine, whose speed is measured.
 """
 
 import argparse
+import pathlib
 
-from bert_keras.cli.checks import positive_integer
+from bert_keras.cli.checks import add_overwrite, check_all, positive_integer, positive_number
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import aligned, print_result, print_settings
+from bert_keras.cli.report import print_result, print_settings
+from bert_keras.files import check_writable_target
 
 HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
+_GIGABYTE = 1e9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a preset, or any BERT folder")
+    parser.add_argument("model", metavar="MODEL", help="a preset, any BERT folder, a recipe, or its TOML file")
     parser.add_argument("--head", choices=HEADS, help="what goes on top (default: what a folder has; the pooler)")
     parser.add_argument("--num-classes", type=positive_integer, default=2, help="of a new head (default %(default)s)")
-    parser.add_argument("--length", type=positive_integer, default=128, help="pieces in a row (default %(default)s)")
-    parser.add_argument("--batch-size", type=positive_integer, default=1, help="rows in a batch (default %(default)s)")
+    parser.add_argument("--length", type=positive_integer, help="pieces in a row (default 128, or the recipe's)")
+    parser.add_argument("--batch-size", type=positive_integer, help="rows in a batch (default 1, or the recipe's)")
     parser.add_argument(
         "--num-slots", type=positive_integer, help="masked slots in a row (default: 15 %% of the pieces)"
     )
+    parser.add_argument(
+        "--memory", type=positive_number, metavar="GB", help="what the training may take (default: this machine's)"
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the memory and the time of training")
     parser.add_argument("--steps", action="store_true", help="print the forward pass too, step by step, with shapes")
+    parser.add_argument("--pictures", type=pathlib.Path, metavar="OUT", help="draw, as PNG and SVG, into this folder")
+    add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    print_settings(
-        "plan",
-        {
-            "model": arguments.model,
-            "head": arguments.head or "its own",
-            "length": arguments.length,
-            "batch_size": arguments.batch_size,
-        },
-    )
+    if arguments.pictures:
+        check_all(lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), _check_can_draw)
+    print_settings("plan", _shown(arguments))
     load_tensorflow()
     from bert_keras.accounting.planning import plan
+    from bert_keras.cli import plan_tables
 
     planned = plan(
         arguments.model,
@@ -45,54 +51,29 @@ def run(arguments: argparse.Namespace) -> None:
         length=arguments.length,
         batch_size=arguments.batch_size,
         num_slots=arguments.num_slots,
+        memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
+        quick=arguments.quick,
     )
-    tables = [_parameters(planned), _flops(planned)]
+    if arguments.pictures:
+        from bert_keras.accounting.pictures import save_pictures
+
+        save_pictures(planned, arguments.pictures, overwrite=arguments.overwrite)
+    tables = plan_tables.tables_of(planned)
     if arguments.steps:
-        tables.append(_steps(planned))
+        tables.append(plan_tables.steps(planned))
     print_result("\n\n".join(tables), planned.to_dict(), as_json=arguments.json)
 
 
-def _parameters(planned) -> str:
-    rows = [("parameters", "number", "share", "layers")]
-    for component in planned.parameters:
-        share = f"{component.parameters / planned.num_parameters:.1%}"
-        rows.append((component.name, f"{component.parameters:,}", share, str(component.num_layers)))
-    return aligned([*rows, ("all", f"{planned.num_parameters:,}", "", "")])
+def _check_can_draw() -> None:
+    from bert_keras.figures import check_can_draw
+
+    check_can_draw()
 
 
-def _flops(planned) -> str:
-    of_block = {flops.part: flops.forward for flops in planned.block_flops}
-    header = ("floating-point operations", "first block", "forward")
-    columns = [of_block, {flops.part: flops.forward for flops in planned.forward_flops}]
-    if planned.training_flops is not None:
-        header = (*header, "training step")
-        columns.append({flops.part: flops.forward + flops.backward for flops in planned.training_flops})
-    parts = dict.fromkeys(part for column in columns[::-1] for part in column)
-    rows = [(part, *(f"{column[part]:,}" if part in column else "" for column in columns)) for part in parts]
-    return aligned([header, *rows, ("all", *(f"{sum(column.values()):,}" for column in columns))])
-
-
-def _steps(planned) -> str:
-    rows = [("layer", "step", "equation", "reads", "weights", "writes")]
-    for layer, step in _folded(planned.steps, planned.config.num_layers):
-        shapes = (" ".join(map(_shape, some)) for some in (step.inputs, step.weights, [step.output]))
-        rows.append((layer, step.name, step.equation, *shapes))
-    return aligned(rows, left=True)
-
-
-def _folded(steps, num_layers: int):
-    """Yields the layers and steps; blocks that are all alike once, under the numbers of the first and the last."""
-    blocks = [[step for step in steps if step.layer.split("/")[0] == f"block_{i}"] for i in range(num_layers)]
-    plain = [[(step.name, step.inputs, step.weights, step.output) for step in block] for block in blocks]
-    alike = 1
-    while alike < num_layers and plain[alike] == plain[0]:
-        alike += 1
-    hidden = {id(step) for block in blocks[1:alike] for step in block}
-    for step in steps:
-        if id(step) not in hidden:
-            is_first = alike > 1 and step.layer.split("/")[0] == "block_0"
-            yield step.layer.replace("block_0", f"block_0-{alike - 1}", 1) if is_first else step.layer, step
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
+def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+    return {
+        "model": arguments.model,
+        "head": arguments.head or "its own",
+        "length": arguments.length or "128, or the recipe's",
+        "batch_size": arguments.batch_size or "1, or the recipe's",
+    }

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
+from bert_keras.accounting import planning
 from bert_keras.accounting.costs import flops_by_part
-from bert_keras.accounting.planning import HEADS, plan
+from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
 from bert_keras.errors import InputError
 
@@ -25,6 +26,11 @@ PRODUCTS = {
     *("queries", "keys", "values", "scores", "context", "output", "feed-forward in", "feed-forward out", "pooler"),
     *("transform", "classes", "starts and ends", "next sentence", "words", "widen", "replaced"),
 }
+
+
+def plan(subject, **shape):
+    """Plans without memory and time, which `test_memory.py` and `test_step_time.py` look at."""
+    return planning.plan(subject, quick=True, **shape)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +55,14 @@ def test_base_has_the_parameters_of_the_paper(base):
         "pooler": (768 * 768 + 768, 1),
     }
     assert base.num_parameters == 109_482_240
+
+
+def test_published_numbers_that_are_not_the_model_s_are_off_by_what_the_docs_say(base):
+    counted = {component.name: component.parameters for component in base.parameters}
+    blocks = sum(number for name, number in counted.items() if name.startswith(("attention", "feed-forward")))
+    assert blocks == 85_054_464  # "85 million"
+    assert base.num_parameters + 12 * 3072 == 109_519_104
+    assert plan("large", length=8).num_parameters + 24 * 4096 == 335_240_192
 
 
 def test_large_has_335_million():
@@ -80,6 +94,12 @@ def test_a_block_of_base_takes_what_the_shapes_say(base):
     whole = {flops.part: flops.forward for flops in base.forward_flops}
     assert {part: whole[part] for part in BASE_BLOCK} == {part: 12 * flops for part, flops in BASE_BLOCK.items()}
     assert whole["pooler"] == 2 * 768 * 768
+
+
+def test_scores_of_base_at_512_take_151_megabytes():
+    planned = plan("base", length=512)
+    assert planned.score_bytes == [12_582_912] * 12
+    assert sum(planned.score_bytes) == 150_994_944
 
 
 @pytest.mark.parametrize("preset", ["tiny", "mini", "base"])
@@ -161,6 +181,38 @@ def test_electra_s_head_is_among_the_steps():
     assert names[-3:] == ["transform", "GELU", "replaced"]
 
 
+def test_electra_s_training_counts_both_encoders():
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
+    alone = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False))
+    both = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)
+    assert plan(alone, length=9).training_flops is None
+    counted = {flops.part: flops for flops in plan(both, length=9).training_flops}
+    one = {
+        flops.part: flops
+        for flops in plan(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), length=9).training_flops
+    }
+    assert counted["masked-LM head"] == one["masked-LM head"]
+    assert counted["scores"].forward > one["scores"].forward
+    assert counted["replaced"].backward == 2 * counted["replaced"].forward
+
+
+def test_a_recipe_is_planned_with_its_own_model_and_batch(tmp_path):
+    planned = plan("bert")
+    assert (planned.model, planned.num_parameters) == ("BertPretrainer", 110_106_428)
+    assert (planned.length, planned.batch_size) == (128, 256)
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '[model]\npreset = "tiny"\nobjective = "mlm"\n[records]\nmax_sequence_lengths = [24]\n'
+        "[batches]\nbatch_size = 12\naccumulation_steps = 4\n[budget]\nsteps = 50\n"
+    )
+    planned = planning.plan(file, memory_limit=2_000_000_000)
+    assert (planned.model, planned.length, planned.batch_size) == ("BertMaskedLM", 24, 3)
+    (phase,) = planned.phases
+    assert (phase.batch_size, phase.num_steps, phase.tokens) == (12, 50, 50 * 12 * 24)
+    assert phase.seconds == pytest.approx(50 * phase.step_seconds)
+    assert phase.largest_batch > 3
+
+
 def test_shapes_are_those_of_a_run():
     encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50))
     ids = np.ones((3, 7), np.int32)
@@ -191,8 +243,17 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"subject": "huge"}, "huge is neither a folder nor a preset; expected a BERT folder or one of tiny, mini"),
+        (
+            {"subject": "huge"},
+            "huge is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
+            "pretraining, or one of tiny, mini",
+        ),
         ({"subject": "tiny", "head": "poet"}, "there is no head 'poet'; expected one of classification, tagging"),
+        (
+            {"subject": "bert", "head": "tagging"},
+            "bert is a recipe, which has its own head, and 'tagging' was asked for",
+        ),
+        ({"subject": "nowhere.toml"}, "nowhere.toml"),
         ({"subject": "tiny", "length": 513}, "rows of 513 pieces were asked for, the model reads at most 512"),
     ],
 )

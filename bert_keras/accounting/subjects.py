@@ -1,0 +1,80 @@
+"""What can be planned: a preset, a config, a model, a folder, a recipe for pretraining."""
+
+import os
+import pathlib
+
+import keras
+
+from bert_keras.checkpoints import (
+    BertClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertPretrainer,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+    load,
+)
+from bert_keras.config import PRESETS, BertConfig
+from bert_keras.errors import InputError
+from bert_keras.training.pretraining import build_model
+from bert_keras.training.recipes import RECIPES, Pretraining
+
+HEADS = {
+    "classification": lambda encoder, num_classes: BertClassifier(encoder, num_classes),
+    "tagging": lambda encoder, num_classes: BertTokenClassifier(encoder, num_classes),
+    "answers": lambda encoder, _: BertQuestionAnswerer(encoder),
+    "masked_lm": lambda encoder, _: BertMaskedLM(encoder),
+    "pretraining": lambda encoder, _: BertPretrainer(encoder),
+}
+_WITH_POOLER = ("classification", "pretraining")  # the heads that read it
+_VOCABULARY_SIZE = 30522  # of a recipe, which does not say it: Google's uncased one
+
+
+def recipe_of(subject) -> Pretraining | None:
+    """Returns the run that a recipe's name or a TOML file describes; None where the subject is something else.
+
+    Raises:
+        InputError: the file cannot be read, or is no run.
+    """
+    if not isinstance(subject, str | os.PathLike) or pathlib.Path(subject).is_dir():
+        return None
+    if pathlib.Path(subject).suffix == ".toml":
+        return Pretraining.resolve(subject)
+    return Pretraining.resolve(recipe=os.fspath(subject)) if os.fspath(subject) in RECIPES else None
+
+
+def model_of(subject, run: Pretraining | None, head: str | None, num_classes: int) -> keras.Model:
+    """Returns the model of a subject, with a new head if one is asked for.
+
+    Raises:
+        InputError: there is no such preset, recipe, folder or head.
+    """
+    if run is not None:
+        if head is not None:
+            raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
+        return build_model(run, _VOCABULARY_SIZE)
+    pooler = head in (None, *_WITH_POOLER)
+    return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
+
+
+def _without_head(subject, *, pooler: bool) -> keras.Model:
+    if isinstance(subject, keras.Model):
+        return subject
+    if isinstance(subject, BertConfig):
+        return BertEncoder(subject, pooler=pooler)
+    if pathlib.Path(subject).exists():
+        return load(subject)
+    if str(subject) not in PRESETS:
+        raise InputError(
+            f"{subject} is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
+            f"pretraining, or one of {', '.join((*PRESETS, *RECIPES))}"
+        )
+    return BertEncoder(BertConfig.from_preset(str(subject)), pooler=pooler)
+
+
+def _with_head(model: keras.Model, head: str | None, num_classes: int) -> keras.Model:
+    if head is None:
+        return model
+    if head not in HEADS:
+        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}")
+    return HEADS[head](getattr(model, "encoder", model), num_classes)

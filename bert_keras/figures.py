@@ -1,0 +1,70 @@
+"""Figures of matplotlib: whether there is one, and how they become files and parts of a page."""
+
+import base64
+import io
+import pathlib
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bert_keras.errors import MissingExtraError
+
+_DOTS_PER_INCH = 150
+
+
+class FigureSection(NamedTuple):
+    """A picture with its place in a page.
+
+    Attributes:
+        name: of its files, without ending.
+        title: of its section.
+        sentence: what one sees, and how it is computed.
+        figure: a `matplotlib.figure.Figure`.
+    """
+
+    name: str
+    title: str
+    sentence: str
+    figure: Any
+
+
+def check_can_draw() -> None:
+    """Raises `MissingExtraError` if matplotlib is not installed."""
+    new_figure()
+
+
+def new_figure(*args, **kwargs):
+    """Returns a figure that no state of pyplot knows, so any thread may draw."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise MissingExtraError("drawing pictures", "matplotlib", "plots") from None
+    return Figure(*args, **kwargs)
+
+
+def save_figures(sections: Sequence[FigureSection], folder: pathlib.Path) -> list[str]:
+    """Writes each figure as PNG and as SVG; returns the names of the files."""
+    names = []
+    for section in sections:
+        for ending in ("png", "svg"):
+            (folder / f"{section.name}.{ending}").write_bytes(drawn(section.figure, ending))
+            names.append(f"{section.name}.{ending}")
+    return names
+
+
+def drawn(figure, ending: str) -> bytes:
+    """Returns a figure as the bytes of a "png" or "svg" file, the same bytes each time."""
+    import matplotlib
+
+    file = io.BytesIO()
+    metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "bert_keras"}):
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a piece in a script that has no font here
+        figure.savefig(file, format=ending, dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata=metadata)
+    return file.getvalue()
+
+
+def as_address(content: bytes, ending: str) -> str:
+    """Returns a picture as the address of an `<img>` that needs no file."""
+    kind = {"png": "image/png", "svg": "image/svg+xml"}[ending]
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,57 @@
+"""Time: the products that are measured are those that are counted."""
+
+import math
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.accounting.memory import TrainingMemory
+from bert_keras.accounting.sized_graph import Sizes
+from bert_keras.accounting.step_time import MachineSpeed, Product, StepTime
+from bert_keras.accounting.subjects import HEADS
+from bert_keras.accounting.workloads import Workload
+
+
+class CountingMachine(MachineSpeed):
+    """A machine that takes a second for each floating-point operation of a product, and none to move bytes."""
+
+    def seconds_of(self, products) -> list[float]:
+        return [float(flops_of(product)) for product in products]
+
+    @property
+    def moved_bytes_a_second(self) -> float:
+        return float("inf")
+
+
+def flops_of(product: Product) -> int:
+    (*stack, rows, columns), (*_, last_rows, last_columns) = product.shapes
+    inner, outer = (rows, columns) if product.turned[0] else (columns, rows)
+    return 2 * math.prod(stack) * outer * inner * (last_rows if product.turned[1] else last_columns)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("num_rows", [3, 400])  # more than is measured at once
+def test_its_products_are_those_of_the_training_count(head, num_rows):
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, hidden_dim=36, intermediate_dim=52)
+    model = HEADS[head](bk.BertEncoder(config), 3)
+    counted = sum(one.flops for one in Workload(model, num_rows, 12, 3).training if one.is_product)
+    seconds = StepTime(TrainingMemory(model), CountingMachine()).product_seconds(Sizes(num_rows, 12, 3))
+    assert seconds == pytest.approx(counted, rel=1e-9)
+
+
+def test_each_product_is_measured_once():
+    machine = MachineSpeed()
+    small, large = (Product("MatMul", ((size, 64), (64, 32)), (False, False), "float32") for size in (8, 4096))
+    seconds = machine.seconds_of([small, large])
+    assert 0 < seconds[0] < seconds[1]
+    assert machine.seconds_of([large, small]) == seconds[::-1]
+    turned = Product("BatchMatMulV2", ((2, 3, 8, 4), (2, 3, 5, 4)), (False, True), "bfloat16")
+    assert machine.seconds_of([turned])[0] > 0
+    assert 1e8 < machine.moved_bytes_a_second < 1e13
+
+
+def test_more_rows_take_longer_than_their_products():
+    model = HEADS["classification"](bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), 3)
+    time = StepTime(TrainingMemory(model), MachineSpeed())
+    few, many = (Sizes(rows, 64, 1) for rows in (2, 64))
+    assert time.product_seconds(few) < time.seconds(few) < time.seconds(many)
