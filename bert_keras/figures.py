@@ -36,6 +36,7 @@ def check_can_draw() -> None:
 def new_figure(*args, **kwargs):
     """Returns a figure that no state of pyplot knows, so any thread may draw."""
     try:
+        import matplotlib  # noqa: F401
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise MissingExtraError("drawing pictures", "matplotlib", "plots") from None
@@ -54,14 +55,19 @@ def save_figures(sections: Sequence[FigureSection], folder: pathlib.Path) -> lis
 
 def drawn(figure, ending: str) -> bytes:
     """Returns a figure as the bytes of a "png" or "svg" file, the same bytes each time."""
+    file = io.BytesIO()
+    draw(figure, file, ending)
+    return file.getvalue()
+
+
+def draw(figure, file, ending: str) -> None:
+    """Writes a figure, as `drawn`, to a path or an open file."""
     import matplotlib
 
-    file = io.BytesIO()
     metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "bert_keras"}):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a piece in a script that has no font here
         figure.savefig(file, format=ending, dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata=metadata)
-    return file.getvalue()
 
 
 def as_address(content: bytes, ending: str) -> str:

@@ -7,9 +7,7 @@ import keras
 from bert_keras.accounting.lifetimes import Lifetimes
 from bert_keras.accounting.memory import bytes_of_weights
 from bert_keras.accounting.sized_graph import SizedGraph, Sizes
-from bert_keras.accounting.workloads import Workload, slots_of
-
-_LENGTHS = (32, 64, 128, 256, 512)
+from bert_keras.accounting.workloads import Workload, dimensions_of, slots_of, usual_lengths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +18,8 @@ class InferenceMemory:
         batch_size, length: B and S.
         weights: of the model.
         tensors: the most that all other tensors take at one moment.
-        attention_scores: of all blocks together, (B, N, S, S) each, float32: what it takes to keep them.
+        attention_scores: of all blocks together, (B, N, S, S) each, float32: what it takes to keep them. Where a head
+            reads some positions alone, in the last block only theirs.
     """
 
     batch_size: int
@@ -46,12 +45,11 @@ def inference_memory(model: keras.Model, batch_size: int = 1) -> list[InferenceM
     def forward(features):
         return model(features, training=False)
 
-    dimensions = {size for weight in model.weights for size in weight.shape}
-    graph = SizedGraph(forward, specs_of, longest, dimensions)
+    graph = SizedGraph(forward, specs_of, longest, dimensions_of(model))
     lifetimes = Lifetimes(graph)
     scores = [one.outputs[0] for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
     scores_of, found = graph.bytes_of(scores), []
-    for length in [one for one in _LENGTHS if one <= longest] or [longest]:
+    for length in usual_lengths(longest):
         sizes = Sizes(batch_size, length, slots_of(length))
         kept = int(scores_of(sizes).sum())
         weights = bytes_of_weights(model.weights)

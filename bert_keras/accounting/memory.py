@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_keras.accounting.lifetimes import Lifetimes
 from bert_keras.accounting.sized_graph import SizedGraph, SizedOperation, SizedTensor, Sizes
-from bert_keras.accounting.workloads import Workload
+from bert_keras.accounting.workloads import Workload, dimensions_of
 from bert_keras.training.precision import default_dtype_policy
 
 # What a process needs beside its tensors, fitted to real steps of tiny, mini, small and base (docs/planning.md):
@@ -97,11 +97,11 @@ class TrainingMemory:
         def specs_of(sizes: Sizes) -> tuple:
             return (Workload(model, **dataclasses.asdict(sizes)).examples(),)
 
-        dimensions = {size for weight in model.weights for size in weight.shape}
+        longest = model.encoder.config.max_sequence_length
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Gradients do not exist")  # of a pooler that the head does not read
             model.build_step(*specs_of(Sizes(2, 2, 2)))
-            self.graph = SizedGraph(model.train_step, specs_of, model.encoder.config.max_sequence_length, dimensions)
+            self.graph = SizedGraph(model.train_step, specs_of, longest, dimensions_of(model))
         self._lifetimes = Lifetimes(self.graph)
 
     @property
@@ -130,11 +130,16 @@ class TrainingMemory:
             largest_batch=0 if limit == math.inf else self.largest_batch(sizes, limit),
         )
 
-    def process_bytes(self, sizes: Sizes) -> int:
-        """Returns an estimate of what the process holds, see `Memory.process`."""
+    def process_bytes(self, sizes: Sizes, parts: int = 1) -> int:
+        """Returns an estimate of what the process holds, see `Memory.process`.
+
+        Args:
+            sizes: of a batch, or of a part where a step is cut into `parts`, whose gradients are summed up.
+        """
         if self.jit_compile and self._in_float32 is not None:
-            return self._in_float32.process_bytes(sizes)
+            return self._in_float32.process_bytes(sizes, parts)
         held = _LIBRARIES + self._weights + self._optimizer + self._lifetimes.peak_bytes(sizes)
+        held += self._gradients if parts > 1 else 0
         num_operations = len(self.graph.operations)
         if not self.jit_compile:
             own = _BYTES + _BYTES_AN_OPERATION * num_operations + _BYTES_A_PARAMETER * self._num_parameters
@@ -144,11 +149,15 @@ class TrainingMemory:
             own += _KEPT_BY_XLA * (self._kept._activations(sizes)[0] - self._activations(sizes)[0])
         return int(held + own)
 
-    def largest_batch(self, sizes: Sizes, limit: float) -> int:
-        """Returns the most rows, of these pieces and slots, with which the process holds no more than `limit` bytes."""
+    def largest_batch(self, sizes: Sizes, limit: float, parts: int = 1) -> int:
+        """Returns the most rows, of these pieces and slots, with which the process holds no more than `limit` bytes.
+
+        Args:
+            parts: into how many a step is cut; the rows are those of a part.
+        """
 
         def fits(rows: int) -> bool:
-            return self.process_bytes(dataclasses.replace(sizes, batch_size=rows)) <= limit
+            return self.process_bytes(dataclasses.replace(sizes, batch_size=rows), parts) <= limit
 
         if not fits(1):
             return 0

@@ -1,5 +1,6 @@
 """The pictures of a plan, as figures of matplotlib: where the parameters sit, what takes the time, what the memory."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ def save_pictures(planned: Plan, out: str | os.PathLike, *, overwrite: bool = Fa
     """
     check_can_draw()
     sections = [
-        parameters_section(planned.model, planned.parameters),
+        parameters_section(planned.parameters),
         FigureSection("operations", "Operations", "", flops_figure(planned.forward_flops, planned.training_flops)),
     ]
     if planned.memory_by_shape:
@@ -57,24 +58,30 @@ def save_pictures(planned: Plan, out: str | os.PathLike, *, overwrite: bool = Fa
         return save_figures(sections, folder)
 
 
-def parameters_section(name: str, parameters: Sequence[Component]) -> FigureSection:
-    """Returns where the parameters of a model sit, beside those of base and large, which are built for it.
+def parameters_section(parameters: Sequence[Component]) -> FigureSection:
+    """Returns where the parameters of a model sit, beside those of base and large.
 
     Args:
-        name: the model's, for people.
         parameters: its components.
     """
-    counts = {name: parameters} | {preset: _of_preset(preset) for preset in _BESIDE}
+    counts = {"this model": parameters} | {preset: _of_preset(preset) for preset in _BESIDE}
     sentence = (
-        "Parameters by kind of layer, counted from the built models; weights that two layers share count once. base "
-        "and large are encoders with a pooler."
+        "Parameters by kind of layer, counted from built models; weights that two layers share count once. base and "
+        "large are encoders with a pooler, counted from one and two of their blocks, which are all alike."
     )
     return FigureSection("parameters", "Where the parameters sit", sentence, parameters_figure(counts))
 
 
 @functools.cache
 def _of_preset(name: str) -> list[Component]:
-    return parameters_of(BertEncoder(BertConfig.from_preset(name)))
+    config = BertConfig.from_preset(name)
+    one, two = (parameters_of(BertEncoder(dataclasses.replace(config, num_layers=number))) for number in (1, 2))
+    counted = []
+    for first, both in zip(one, two, strict=True):
+        of_a_block, layers = both.parameters - first.parameters, both.num_layers - first.num_layers
+        more = config.num_layers - 1
+        counted.append(Component(first.name, first.parameters + more * of_a_block, first.num_layers + more * layers))
+    return counted
 
 
 def inference_memory_section(model: keras.Model) -> FigureSection:
@@ -83,7 +90,8 @@ def inference_memory_section(model: keras.Model) -> FigureSection:
     weights = memories[0].weights / _MEGABYTE
     sentence = (
         "What one text takes in inference, from the model as it is traced: all tensors that are alive at one moment, "
-        "and the attention scores of all layers, (N, S, S) each in float32, which grow with the square of the pieces. "
+        "and the attention scores of all layers, (N, S, S) each in float32 (of the last one only what is read), which "
+        "grow with the square of the pieces. "
         f"The weights take {weights:,.1f} MB whatever the length."
     )
     return FigureSection("memory", "Memory by length", sentence, inference_memory_figure(memories))

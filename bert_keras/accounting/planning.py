@@ -15,15 +15,16 @@ from bert_keras.accounting.recording import Operation
 from bert_keras.accounting.sized_graph import Sizes
 from bert_keras.accounting.subjects import model_of, recipe_of
 from bert_keras.accounting.training_costs import PhaseCost, TrainingCosts
-from bert_keras.accounting.workloads import Workload, slots_of
+from bert_keras.accounting.workloads import Workload, usual_lengths
 from bert_keras.checkpoints import ElectraPretrainer
 from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.phases import PhasePlan
 from bert_keras.training.recipes import Pretraining
 
 _LENGTH, _BATCH_SIZE = 128, 1
-_LENGTHS, _BATCH_SIZES = (32, 64, 128, 256, 512), (1, 8, 32, 128)  # of the table of memory by length and batch
+_BATCH_SIZES = (1, 8, 32, 128)  # of the table of memory by length and batch
 _BYTES_A_SCORE = 4  # float32, whatever the compute type
 
 
@@ -99,23 +100,31 @@ def plan(
         head: what goes on top of the encoder: "classification", "tagging", "answers", "masked_lm" or "pretraining";
             None: what a folder, a model or a recipe has, and nothing but the pooler on a preset or a config.
         num_classes: C, of heads that have classes.
-        length: S, pieces in a row; None: 128, and of a recipe that of its first phase.
+        length: S, pieces in a row; None: 128, or as many as the model reads, and of a recipe that of its first phase.
         batch_size: B, rows in a batch; None: 1, and of a recipe that of its first phase, cut into its parts.
-        num_slots: M, masked slots in a row; None: 15 % of the pieces.
+        num_slots: M, masked slots in a row; None: 15 % of the pieces, and of a recipe as many as it masks.
         memory_limit: bytes that the training may take; None: the memory of this machine.
         quick: leave out the memory and the time of training: nothing is measured then.
 
     Raises:
-        InputError: there is no such preset, recipe, folder or head, or rows are longer than the model reads.
+        InputError: there is no such preset, recipe, folder or head; rows are longer than the model reads; a number is
+            below 1; or a recipe's budget is in epochs, whose steps depend on the records.
 
     Example:
         >>> plan("base").num_parameters
         109482240
     """
+    _check_numbers(
+        num_classes=num_classes, length=length, batch_size=batch_size, num_slots=num_slots, memory_limit=memory_limit
+    )
     run = recipe_of(subject)
-    model = model_of(subject, run, head, num_classes)
     phases = [] if run is None else run.plan()
-    length, batch_size = _shape(run, phases, length, batch_size)
+    model = model_of(subject, run, head, num_classes)
+    if run is not None:
+        length, batch_size = length or phases[0].max_sequence_length, batch_size or _rows_of_a_part(run, phases[0])
+        num_slots = num_slots or (phases[0].max_predictions if length == phases[0].max_sequence_length else None)
+    longest = getattr(model, "encoder", model).config.max_sequence_length
+    length, batch_size = length or min(_LENGTH, longest), batch_size or _BATCH_SIZE
     work = Workload(model, batch_size, length, num_slots)
     parameters = parameters_of(model)
     memory_limit = memory_limit or machine_memory()
@@ -137,16 +146,14 @@ def plan(
     )
 
 
-def _shape(
-    run: Pretraining | None, phases: list[PhasePlan], length: int | None, batch_size: int | None
-) -> tuple[int, int]:
-    """Returns the length and the rows of a batch: as asked for, as a recipe has them, or the usual."""
-    if run is None:
-        return length or _LENGTH, batch_size or _BATCH_SIZE
-    return (
-        length or phases[0].max_sequence_length,
-        batch_size or -(-phases[0].batch_size // run.batches.accumulation_steps),
-    )
+def _check_numbers(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise InputError(f"{name} is {number}; expected 1 or more")
+
+
+def _rows_of_a_part(run: Pretraining, phase: PhasePlan) -> int:
+    return phase.batch_size // run.batches.accumulation_steps
 
 
 def _training(
@@ -160,12 +167,12 @@ def _training(
         is_compiled = bool(run.speed.jit_compile)
     costs = TrainingCosts(work.model, jit_compile=is_compiled, limit=memory_limit)
     sizes = Sizes(work.batch_size, work.length, work.slots)
-    limit = work.encoder.config.max_sequence_length
+    longest = work.encoder.config.max_sequence_length
     return {
         "memory": costs.memories(sizes),
-        "memory_by_shape": costs.by_shape([one for one in _LENGTHS if one <= limit], _BATCH_SIZES, slots_of),
+        "memory_by_shape": costs.by_shape(usual_lengths(longest), _BATCH_SIZES),
         "step_seconds": costs.step_seconds(sizes),
-        "phases": [costs.phase(phase, run.batches.accumulation_steps) for phase in phases],
+        "phases": [costs.phase(phase, run) for phase in phases],
     }
 
 

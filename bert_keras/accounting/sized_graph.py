@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.errors import InputError
+
 _NO_ARRAY = (tf.resource, tf.variant, tf.string)
-# B * S * M * the vocabulary and B * heads * S * S are to stay below 2^31, TensorFlow's limit of a static shape
-_MOST_ROWS, _MOST_SLOTS = 101, 103
+# B * M * vocabulary and B * heads * S * S are to stay below 2^31, since places in them are counted in 32 bits
+_MOST_ROWS, _MOST_PIECES, _MOST_SLOTS = 101, 512, 103
 _TURNS = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 
 
@@ -66,13 +68,16 @@ class SizedGraph:
     Args:
         function: any that TensorFlow can trace.
         specs_of: gives the specs of its arguments for `Sizes`.
-        longest: the most pieces that a row may have.
+        longest: the most pieces that a row may have; at most 512 are traced.
         constants: sizes that a tensor may have whatever the batch, such as the dimensions of weights.
 
     Attributes:
         traced_on: the three primes.
         operations: those that TensorFlow runs.
         outputs: what the function returns.
+
+    Raises:
+        InputError: rows are so short that no prime is left for them.
 
     Example:
         >>> graph = SizedGraph(lambda x: x + 1, lambda sizes: [tf.TensorSpec((sizes.batch_size, 3))], 512, {3})
@@ -154,11 +159,16 @@ def _sizes_to_trace(longest: int, constants: set[int]) -> Sizes:
         is_prime = all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
         return is_prime and all(constant % number for constant in constants)
 
-    rows = next(number for number in range(_MOST_ROWS, 1, -1) if is_free(number))
-    length = next(number for number in range(longest, 1, -1) if is_free(number) and number != rows)
-    slots = next(
-        number
-        for number in range(_MOST_SLOTS, 2, -1)
-        if is_free(number) and is_free((number + 1) // 2) and not {number, (number + 1) // 2} & {rows, length}
-    )
+    def of_slots(number: int) -> bool:
+        primes = {number, (number + 1) // 2}
+        return number % 2 == 1 and all(map(is_free, primes)) and not primes & {rows, length}
+
+    rows = next(filter(is_free, range(_MOST_ROWS, 1, -1)), None)
+    length = next((one for one in range(min(longest, _MOST_PIECES), 1, -1) if is_free(one) and one != rows), None)
+    slots = next(filter(of_slots, range(_MOST_SLOTS, 4, -1)), None)
+    if rows is None or length is None or slots is None:
+        raise InputError(
+            f"rows of at most {longest} pieces are too short to tell what grows with them; expected a model that reads "
+            "more: ask for its parameters and operations alone"
+        )
     return Sizes(rows, length, slots)

@@ -85,16 +85,21 @@ class StepTime:
         self._products = [operation for operation in self._graph.operations if operation.kind in PRODUCTS]
         others = [one for one in self._graph.operations if one.kind not in (*PRODUCTS, *ALIASES, *NOT_MADE)]
         self._moved = self._graph.bytes_of([tensor for one in others for tensor in (*one.inputs, *one.outputs)])
-        self._num_others = len(others) + _ADAMW_OPERATIONS * training.num_trained
+        self._num_others, self._num_of_adamw = len(others), _ADAMW_OPERATIONS * training.num_trained
         self._moved_by_adamw = _ADAMW_BYTES * training.num_trained_parameters
 
-    def seconds(self, sizes: Sizes) -> float:
-        """Returns an estimate of the seconds that a step on batches of these sizes takes.
+    def seconds(self, sizes: Sizes, parts: int = 1) -> float:
+        """Returns an estimate of the seconds that a step takes.
 
         Every product is timed on this machine, on random numbers, and all other operations are taken to last as long as
         reading and writing what they read and write.
+
+        Args:
+            sizes: of a batch, or of each part where a step is cut into `parts`. The optimizer moves weights once.
         """
-        return self.product_seconds(sizes) + self._other_seconds(sizes)
+        others = self._moving_seconds(float(self._moved(sizes).sum()), self._num_others)
+        update = self._moving_seconds(self._moved_by_adamw, self._num_of_adamw)
+        return parts * (self.product_seconds(sizes) + others) + update
 
     def product_seconds(self, sizes: Sizes) -> float:
         """Returns what the products of matrices take, one after the other."""
@@ -105,12 +110,9 @@ class StepTime:
         seconds = zip(products.values(), self._machine.seconds_of(products), strict=True)
         return sum(number * of_one for number, of_one in seconds) * sizes.batch_size / measured
 
-    def _other_seconds(self, sizes: Sizes) -> float:
-        moved = float(self._moved(sizes).sum()) + self._moved_by_adamw
-        moving = moved / self._machine.moved_bytes_a_second
-        if self._jit_compile:
-            return _MOVED_COMPILED * moving
-        return moving + _SECONDS_AN_OPERATION * self._num_others
+    def _moving_seconds(self, num_bytes: float, num_operations: int) -> float:
+        moving = num_bytes / self._machine.moved_bytes_a_second
+        return _MOVED_COMPILED * moving if self._jit_compile else moving + _SECONDS_AN_OPERATION * num_operations
 
     def _product(self, operation: SizedOperation, sizes: Sizes) -> Product:
         first, second = (self._graph.shape_of(tensor, sizes) for tensor in operation.inputs)
@@ -132,5 +134,6 @@ def _median_seconds(compute: Callable) -> float:
     while len(seconds) < _LEAST_RUNS or time.perf_counter() - began < _SECONDS:
         start = time.perf_counter()
         compute()
+        tf.test.experimental.sync_devices()  # a GPU returns before it is done
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)

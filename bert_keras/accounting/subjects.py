@@ -16,6 +16,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import BertModel
 from bert_keras.training.pretraining import build_model
 from bert_keras.training.recipes import RECIPES, Pretraining
 
@@ -34,13 +35,22 @@ def recipe_of(subject) -> Pretraining | None:
     """Returns the run that a recipe's name or a TOML file describes; None where the subject is something else.
 
     Raises:
-        InputError: the file cannot be read, or is no run.
+        InputError: the file cannot be read, is no run, or its budget is in epochs.
     """
     if not isinstance(subject, str | os.PathLike) or pathlib.Path(subject).is_dir():
         return None
     if pathlib.Path(subject).suffix == ".toml":
-        return Pretraining.resolve(subject)
-    return Pretraining.resolve(recipe=os.fspath(subject)) if os.fspath(subject) in RECIPES else None
+        run = Pretraining.resolve(subject)
+    elif os.fspath(subject) in RECIPES:
+        run = Pretraining.resolve(recipe=os.fspath(subject))
+    else:
+        return None
+    if run.budget.epochs is not None:
+        raise InputError(
+            f"{subject}: the budget is in epochs, whose steps depend on the records, which a plan does not read; "
+            "expected budget.steps or budget.hours: say one of them"
+        )
+    return run
 
 
 def model_of(subject, run: Pretraining | None, head: str | None, num_classes: int) -> keras.Model:
@@ -52,13 +62,19 @@ def model_of(subject, run: Pretraining | None, head: str | None, num_classes: in
     if run is not None:
         if head is not None:
             raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
-        return build_model(run, _VOCABULARY_SIZE)
+        begun = run.model.start_from
+        size = _VOCABULARY_SIZE if begun is None else load(begun).encoder.config.vocabulary_size
+        return build_model(run, size)
     pooler = head in (None, *_WITH_POOLER)
     return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
 
 
 def _without_head(subject, *, pooler: bool) -> keras.Model:
     if isinstance(subject, keras.Model):
+        if not isinstance(subject, BertModel):
+            raise InputError(
+                f"a {type(subject).__name__} was given; expected a model of bert_keras: load a folder with it"
+            )
         return subject
     if isinstance(subject, BertConfig):
         return BertEncoder(subject, pooler=pooler)

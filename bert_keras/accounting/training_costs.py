@@ -9,7 +9,8 @@ import keras
 from bert_keras.accounting.memory import Memory, TrainingMemory, memories_of
 from bert_keras.accounting.sized_graph import Sizes
 from bert_keras.accounting.step_time import MachineSpeed, StepTime
-from bert_keras.training.recipes import PhasePlan
+from bert_keras.accounting.workloads import slots_of
+from bert_keras.training.recipes import PhasePlan, Pretraining
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +23,8 @@ class PhaseCost:
         tokens: pieces read in all steps, padding included.
         step_seconds: a step's.
         seconds: of the phase.
-        process: bytes, see `Memory`.
-        largest_batch: rows that fit, see `Memory`.
+        process: bytes, see `Memory`, in the run's own types, with its parts and its checkpointing.
+        largest_batch: rows of a part that fit, see `Memory`.
     """
 
     length: int
@@ -55,20 +56,25 @@ class TrainingCosts:
         """Returns the memory of a step in float32 and bfloat16, each without and with checkpointing."""
         return [memory.at(sizes, self._limit) for memory in self._memories]
 
-    def by_shape(self, lengths: Sequence[int], batch_sizes: Sequence[int], slots_of) -> list[Memory]:
-        """Returns the memory in float32 without checkpointing, for every length with every batch size."""
+    def by_shape(self, lengths: Sequence[int], batch_sizes: Sequence[int]) -> list[Memory]:
+        """Returns the memory in float32 without checkpointing, for every length with every batch size.
+
+        15 % of the pieces are masked.
+        """
         return [self._plain.at(Sizes(rows, length, slots_of(length))) for length in lengths for rows in batch_sizes]
 
     def step_seconds(self, sizes: Sizes) -> float:
         """Returns an estimate of what a step takes in float32 without checkpointing, see `StepTime`."""
         return self._step_time.seconds(sizes)
 
-    def phase(self, plan: PhasePlan, parts: int) -> PhaseCost:
-        """Returns what a phase of a recipe costs whose steps are cut into `parts`."""
+    def phase(self, plan: PhasePlan, run: Pretraining) -> PhaseCost:
+        """Returns what a phase of a run costs; its time is that of float32 without checkpointing."""
+        parts = run.batches.accumulation_steps
         whole = Sizes(plan.batch_size, plan.max_sequence_length, plan.max_predictions)
-        part = dataclasses.replace(whole, batch_size=-(-whole.batch_size // parts))
-        step_seconds = parts * self.step_seconds(part)
+        part = dataclasses.replace(whole, batch_size=whole.batch_size // parts)
+        step_seconds = self._step_time.seconds(part, parts)
         num_steps = plan.num_steps if plan.num_steps is not None else round(plan.seconds / step_seconds)
+        memory = self._memories[2 * (run.model.dtype_policy != "float32") + run.speed.gradient_checkpointing]
         return PhaseCost(
             length=whole.length,
             batch_size=whole.batch_size,
@@ -77,8 +83,8 @@ class TrainingCosts:
             tokens=num_steps * whole.batch_size * whole.length,
             step_seconds=step_seconds,
             seconds=num_steps * step_seconds,
-            process=self._plain.process_bytes(part),
-            largest_batch=self._plain.largest_batch(whole, self._limit),
+            process=memory.process_bytes(part, parts),
+            largest_batch=memory.largest_batch(whole, self._limit, parts),
         )
 
     @property

@@ -16,8 +16,10 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS
+from bert_keras.modeling.electra import ID_BLOCK
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
 
+_LENGTHS = (32, 64, 128, 256, 512)
 MASKED_SHARE = 0.15  # of the pieces of a row, Devlin et al. 2018, 3.1
 
 
@@ -124,6 +126,19 @@ class Workload:
 
     def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
         return tf.TensorSpec((self.batch_size, *sizes), dtype)
+
+
+def dimensions_of(model: keras.Model) -> set[int]:
+    """Returns the sizes that tensors of a model may have whatever the batch."""
+    config = getattr(model, "encoder", model).config
+    blocks = -(-config.vocabulary_size // ID_BLOCK)  # that ELECTRA looks an id up in
+    of_weights = {size for weight in model.weights for size in weight.shape}
+    return of_weights | {config.max_sequence_length, blocks, ID_BLOCK * blocks}
+
+
+def usual_lengths(longest: int) -> list[int]:
+    """Returns 32, 64, 128, 256 and 512 pieces, as far as a model reads that many; else the most that it reads."""
+    return [length for length in _LENGTHS if length <= longest] or [longest]
 
 
 def slots_of(length: int) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.figures import check_can_draw
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.task_files.column_names import Columns
@@ -153,10 +154,7 @@ def check_picture(task: Task) -> None:
             f"only a classifier with single labels has a confusion matrix, and this is {task_shown(task)}: "
             "leave --plot out"
         )
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtraError("the picture of a confusion matrix", "matplotlib", "plots") from None
+    check_can_draw()
 
 
 def has_confusion(task: Task) -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Mapping
 
 import keras
@@ -13,6 +14,8 @@ from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import softmax
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.stored import task_of, tasks_of_models
+
+_NOWHERE = pathlib.Path(os.devnull) / "no checkpoint"  # nothing can be stored there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,11 +53,11 @@ class Answer:
     findings: tuple[Finding, ...]
 
 
-def predictor_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertTokenizer) -> Predictor | None:
+def predictor_of(folder: str | os.PathLike | None, model: keras.Model, tokenizer: BertTokenizer) -> Predictor | None:
     """Returns what answers in the terms of the model's task, with rows as long as the model reads; None: no task.
 
     Args:
-        folder: where a task may be stored, any name for a model that was not loaded.
+        folder: where a task may be stored; None: the model was not loaded.
         model: the model.
         tokenizer: its tokenizer.
     """
@@ -64,7 +67,8 @@ def predictor_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertT
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
     if kind.of_pieces:
         changes["window_overlap"] = 0  # there is one row, and no window to share pieces with
-    return Predictor(model, tokenizer, task_of(folder, model, tokenizer, **changes))
+    stored = _NOWHERE if folder is None else folder
+    return Predictor(model, tokenizer, task_of(stored, model, tokenizer, **changes))
 
 
 def answer_of(model: keras.Model, predictor: Predictor | None, look: Look) -> Answer | None:

@@ -35,15 +35,16 @@ def score_histograms(look: Look) -> ScoreHistograms:
     """Counts the scores of a row, layer by layer."""
     num_layers = len(look.queries)
     lows, highs = zip(*(_range(look.raw_scores(layer)) for layer in range(num_layers)), strict=True)
-    raw_edges = np.linspace(min(lows), max(highs) + 1e-6, NUM_BINS + 1)
+    raw_edges = np.linspace(min(lows), max(highs) + 1e-6, NUM_BINS + 1)  # float64, where float32's scores are exact
     scaled_edges = raw_edges / np.sqrt(look.queries.shape[-1])
     of_layers = []
     for layer in range(num_layers):
         raw, scaled = look.raw_scores(layer), look.scaled_scores(layer)
+        counts = np.histogram(raw.astype(np.float64), raw_edges)[0]  # edges are divided as scores are
         of_layers.append(
             {
-                "raw": np.histogram(raw, raw_edges)[0],
-                "scaled": np.histogram(scaled, scaled_edges)[0],
+                "raw": counts,
+                "scaled": counts,
                 "raw_spread": raw.std(),
                 "scaled_spread": scaled.std(),
                 "raw_peak": _peak(raw),

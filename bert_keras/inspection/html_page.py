@@ -40,9 +40,10 @@ def header(
     listed = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in facts.items())
     quoted = "".join(f'<blockquote dir="auto">{escaped(text)}</blockquote>' for text in texts)
     listed_links = "".join(f'<a href="#{name}">{shown}</a>' for name, shown in links)
+    navigation = f'<nav aria-label="Sections">{listed_links}</nav>' if links else ""
     return (
         f'<header><div class="top"><h1>{escaped(title)}</h1><button id="theme" type="button" hidden>Dark</button></div>'
-        f'{quoted}<dl>{listed}</dl><nav aria-label="Sections">{listed_links}</nav></header>\n'
+        f"{quoted}<dl>{listed}</dl>{navigation}</header>\n"
     )
 
 
@@ -69,7 +70,7 @@ def page_of(title: str, body: str, data: object, scripts: Sequence[str]) -> str:
 </head>
 <body>
 {body}
-<noscript><main>{_NO_SCRIPT}</main></noscript>
+<noscript>{_NO_SCRIPT}</noscript>
 <script type="application/json" id="data">{as_json(data)}</script>
 <script>{script}</script>
 </body>

@@ -19,6 +19,7 @@ from bert_keras.inspection.looking import Look, look
 from bert_keras.inspection.rows import row_of
 from bert_keras.inspection.summaries import HeadSummary, head_summaries
 from bert_keras.inspection.vectors import Similarity, similarity
+from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.tokenizer import BertTokenizer
 
 PAGE, NUMBERS = "index.html", "inspection.json"
@@ -125,11 +126,11 @@ class Inspection:
         return names
 
     def _sections_of_sizes(self) -> list[FigureSection]:
-        """Returns where the parameters sit, beside base and large, which are built for it; and memory by length."""
+        """Returns where the parameters sit, beside base and large; and memory by length."""
         from bert_keras.accounting.parameters import parameters_of
         from bert_keras.accounting.pictures import inference_memory_section, parameters_section
 
-        return [parameters_section(self.name, parameters_of(self.model)), inference_memory_section(self.model)]
+        return [parameters_section(parameters_of(self.model)), inference_memory_section(self.model)]
 
 
 def inspect(
@@ -171,7 +172,7 @@ def inspect(
     masked_lm = masked_lm_of(model)
     texts = (text,) if second is None else (text, second)
     row = row_of(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
-    predictor = predictor_of(name, model, tokenizer)
+    predictor = predictor_of(None if subject is model else name, model, tokenizer)
     seen = look(model, row)
     return Inspection(
         model=model,
@@ -203,6 +204,10 @@ def _loaded(subject, tokenizer: BertTokenizer | None) -> tuple[keras.Model, Bert
     if isinstance(subject, keras.Model):
         if tokenizer is None:
             raise InputError("a model was given without its tokenizer; expected both: say tokenizer=")
+        if not isinstance(subject, BertModel):
+            raise InputError(
+                f"a {type(subject).__name__} was given; expected a model of bert_keras: load a folder with it"
+            )
         return subject, tokenizer, type(subject).__name__
     model = load(subject)
     if tokenizer is None and (tokenizer := load_tokenizer(subject)) is None:

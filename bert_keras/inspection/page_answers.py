@@ -14,7 +14,7 @@ def answer_section(answer: Answer, texts: Sequence[str]) -> str:
     head = "".join(
         f'<th class="word">{name}</th>' if name in ("answer", "characters") else f"<th>{name}</th>" for name in names
     )
-    rows = "".join(_finding_row(finding, texts) for finding in answer.findings)
+    rows = "".join(_finding_row(finding, answer.measure, texts) for finding in answer.findings)
     content = "".join(_marked_texts(answer, texts)) + table(head, rows, "What the model answers")
     return section("answer", "What the model answers", escaped(answer.sentence), content)
 
@@ -66,10 +66,10 @@ def _marked_texts(answer: Answer, texts: Sequence[str]):
             yield f'<blockquote dir="auto">{marked(text, spans)}</blockquote>'
 
 
-def _finding_row(finding: Finding, texts: Sequence[str]) -> str:
+def _finding_row(finding: Finding, measure: str, texts: Sequence[str]) -> str:
     label = f"<strong>{escaped(finding.label)}</strong>" if finding.is_given else escaped(finding.label)
     value = "" if finding.value is None else f"{finding.value:.4f}"
-    drawn = bar(finding.value) if finding.value is not None and 0 <= finding.value <= 1 else ""
+    drawn = bar(finding.value) if measure == "probability" and finding.value is not None else ""
     where = ""
     if finding.start is not None:
         words = escaped(texts[finding.text][finding.start : finding.end])

@@ -119,7 +119,7 @@ function attentionMap(box) {
     rows: pieces, columns: pieces, rowsAre: "who looks", columnsAre: "at whom", fill: 600,
     value: (row, column) => share(chosen.layer, chosen.head, row, column),
     share: (value) => depth(value, chosen.layer, chosen.head),
-    told: (row, column, value) => `${pieces[row]} (${row}) looks at ${pieces[column]} (${column}): ${value.toFixed(3)}`,
+    told: (row, column, value) => `${isolated(pieces[row])} (${row}) looks at ${isolated(pieces[column])} (${column}): ${value.toFixed(3)}`,
     label: "Map of attention; the arrow keys read its numbers",
     onRead: (row) => { if (chosen.looks && chosen.piece !== row) { chosen.piece = row; readPieces(); } },
   });
@@ -158,8 +158,8 @@ function pieceStrip(box) {
       node.replaceChildren(pieces[place], build("small", {}, shares[place].toFixed(3)));
     });
     const best = shares.map((value, place) => [value, place]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-    reading.textContent = `${pieces[piece]} (${piece}) ${chosen.looks ? "looks at" : "is looked at by"} ` +
-      best.map(([value, place]) => `${pieces[place]} (${place}) ${value.toFixed(3)}`).join(", ");
+    reading.textContent = `${isolated(pieces[piece])} (${piece}) ${chosen.looks ? "looks at" : "is looked at by"} ` +
+      best.map(([value, place]) => `${isolated(pieces[place])} (${place}) ${value.toFixed(3)}`).join(", ");
   };
   box.append(build("div", { class: "controls" }, build("span", {}, "The piece under the pointer"), looks, isSeen), strip, reading);
   followers.push(readPieces);

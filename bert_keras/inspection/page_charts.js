@@ -85,7 +85,10 @@ function lineChart(box, { series, xLabel, yLabel, label, whole = false, isLog = 
 }
 
 const measure = document.createElement("canvas").getContext("2d");
-function cut(label) { return label.length > 14 ? `${label.slice(0, 13)}…` : label; }
+function cut(label) {
+  const letters = [...label];
+  return letters.length > 14 ? `${letters.slice(0, 13).join("")}…` : label;
+}
 
 // rows, columns: labels; value(row, column); share(value): 0 to 1 for its colour. Returns what draws it again
 function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre, columnsAre, fill = 560, onRead = null }) {

@@ -44,7 +44,7 @@ function vectorSection(box) {
   const lowest = Math.min(...toPrevious.flat());
   heatMap(turned, { rows: toPrevious.map((_, layer) => `layer ${layer}`), columns: pieces, rowsAre: "", columnsAre: "", fill: 1000,
     value: (row, column) => toPrevious[row][column], share: (value) => (1 - value) / Math.max(1 - lowest, 1e-6),
-    told: (row, column, value) => `${pieces[column]} (${column}) in layer ${row}: cosine ${number(value)} with its vector before`,
+    told: (row, column, value) => `${isolated(pieces[column])} (${column}) in layer ${row}: cosine ${number(value)} with its vector before`,
     label: "Cosine of each piece's vector with its vector before each layer" });
   colourKey(turned, "cosine", ["1", number((1 + lowest) / 2, 2), number(lowest, 2)]);
   left.append(build("h3", {}, "Means over all pieces"));
@@ -63,7 +63,7 @@ function vectorSection(box) {
   right.append(place);
   const draw = heatMap(place, { rows: pieces, columns: pieces, rowsAre: "", columnsAre: "", fill: 420, ramp: "diverging",
     value: (row, column) => (cosines[(state * shown + row) * shown + column] / 255) * 2 - 1, share: (value) => (value + 1) / 2,
-    told: (row, column, value) => `${pieces[row]} (${row}) and ${pieces[column]} (${column}): cosine ${number(value, 2)}`, label: "Cosines of every two pieces" });
+    told: (row, column, value) => `${isolated(pieces[row])} (${row}) and ${isolated(pieces[column])} (${column}): cosine ${number(value, 2)}`, label: "Cosines of every two pieces" });
   colourKey(right, "cosine", ["-1", "0", "1"], "diverging");
 }
 

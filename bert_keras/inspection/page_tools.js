@@ -18,7 +18,11 @@ function build(name, attributes = {}, ...children) {
 // A picture that is drawn again when the theme or its width changes
 function drawn(box, draw) {
   let width = 0;
-  const again = () => { width = box.clientWidth; draw(width); };
+  const again = () => {
+    if (width && !box.isConnected) return; // another chart stands in its place
+    width = box.clientWidth;
+    draw(width);
+  };
   again();
   redraws.push(again);
   new ResizeObserver(() => { if (box.clientWidth !== width) again(); }).observe(box);
@@ -63,6 +67,9 @@ function inkOn(rgb) {
   });
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#111" : "#fff";
 }
+
+// A piece within a sentence, so that one written from right to left does not turn the numbers after it
+function isolated(piece) { return `\u2068${piece}\u2069`; }
 
 function number(value, digits = 3) {
   if (value === null || value === undefined) return "";

@@ -88,7 +88,7 @@ def training_figure(records: TrainingRecords):
             values = [float("nan") if value is None else value for value in curve.y]
             marker = "o" if len(values) < 25 else None
             axes.plot(curve.x, values, color=_COLORS[curve.name], label=curve.name, marker=marker, markersize=3)
-        axes.set_title(chart.name, fontsize=10)
+        axes.set_title(chart.name, fontsize=10, parse_math=False)
         axes.set_xlabel(chart.over, fontsize=8)
         axes.locator_params(axis="x", integer=True)
         axes.tick_params(labelsize=8)

@@ -18,10 +18,10 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A quantity over the optimizer's steps.
+    """A quantity over the optimizer's steps, or over epochs.
 
     Attributes:
-        name: "training", "held out", or what it is.
+        name: "training" or "held out".
         x, y: steps or epochs, ascending, and values; None: not a finite number.
     """
 
@@ -80,6 +80,11 @@ def read_training_records(folder: str | os.PathLike) -> TrainingRecords:
     charts = _charts(lines, "step") or _charts(
         [{"epoch": place, **_held_out(epoch)} for place, epoch in enumerate(metrics.get("epochs", ()), 1)], "epoch"
     )
+    if not charts:
+        raise InputError(
+            f"{folder} has scores but no curve; expected {LOG}, or epochs in {METRICS}: name a checkpoint that "
+            "pretrain or finetune made"
+        )
     scores = {name: value for name, value in metrics.items() if name not in ("epoch", "epochs")}
     return TrainingRecords(folder, charts, scores or _last(lines), _picture(folder / CONFUSION))
 

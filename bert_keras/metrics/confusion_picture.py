@@ -1,15 +1,14 @@
 """A picture of a confusion matrix: which class is taken for which, at a glance."""
 
 import os
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.errors import InputError
+from bert_keras.figures import check_can_draw, draw, new_figure
 from bert_keras.files import publish_file
 
-_DOTS_PER_INCH = 150
 _MOST_CLASSES_WITH_COUNTS = 20
 _MOST_NAMED_CLASSES = 150  # of more, every second, third, ... has its name at the axes
 _TICKED_SHARES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
@@ -34,18 +33,13 @@ def draw_confusion_matrix(matrix: np.ndarray, labels: Sequence[str], path: str |
     """
     matrix = _checked(matrix, labels)
     figure = _figure(matrix, [_short(str(label)) for label in labels])
-    with publish_file(path) as file, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in a script that has no font here
-        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata={"Software": None})
+    with publish_file(path) as file:
+        draw(figure, file, "png")
 
 
 def _figure(matrix: np.ndarray, labels: list[str]):
-    """Returns the figure; no state of pyplot is touched, so any thread may draw."""
-    try:
-        from matplotlib.colors import PowerNorm
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise MissingExtraError("the picture of a confusion matrix", "matplotlib", "plots") from None
+    check_can_draw()
+    from matplotlib.colors import PowerNorm
 
     num_classes = len(matrix)
     with_counts = num_classes <= _MOST_CLASSES_WITH_COUNTS
@@ -53,7 +47,7 @@ def _figure(matrix: np.ndarray, labels: list[str]):
     small, large = 9 if with_counts else 7, 10 if side < 6 else 14  # points: names and counts, titles
     name_inches = 0.0085 * small * max(map(len, labels))  # the longest name, at 0.61 of the font's height a character
     margin = 1.0 + name_inches
-    figure = Figure(figsize=(side + margin + 1, side + margin), layout="constrained")
+    figure = new_figure(figsize=(side + margin + 1, side + margin), layout="constrained")
     axes = figure.add_subplot()
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)  # (C, C): a class without examples is a row of 0
     image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))

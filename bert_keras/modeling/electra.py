@@ -16,7 +16,7 @@ from bert_keras.modeling.masked_lm import BertMaskedLM
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
 _GENERATOR = 1  # its salt
-_BLOCK = 128  # ids looked through at once when one is drawn
+ID_BLOCK = 128  # ids looked through at once when one is drawn
 _UNIFORM_SHIFT = np.uint32(8)  # 24 of 32 random bits, all that float32 can hold
 _SHARED_FIELDS = (  # what sizes or computes the one embeddings layer of both
     "vocabulary_size",
@@ -143,15 +143,15 @@ def sample_ids(logits, bits):
     batch, num_slots, size = ops.shape(logits)
     weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
     weights = ops.reshape(weights, (-1, size))
-    num_blocks = -(-size // _BLOCK)
-    blocks = ops.pad(weights, [[0, 0], [0, num_blocks * _BLOCK - size]])
-    blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))
+    num_blocks = -(-size // ID_BLOCK)
+    blocks = ops.pad(weights, [[0, 0], [0, num_blocks * ID_BLOCK - size]])
+    blocks = ops.reshape(blocks, (-1, num_blocks, ID_BLOCK))
     uniform = ops.cast(ops.right_shift(ops.reshape(bits, (-1,)), _UNIFORM_SHIFT), "float32") * 2.0**-24
     block_weights = ops.sum(blocks, axis=-1)  # (B*M, num_blocks)
     target = uniform * ops.sum(block_weights, axis=-1)
     block, passed = _place_in(block_weights, target)
     within, _ = _place_in(ops.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0], target - passed)
-    return ops.reshape(ops.minimum(block * _BLOCK + within, size - 1), (batch, num_slots))
+    return ops.reshape(ops.minimum(block * ID_BLOCK + within, size - 1), (batch, num_slots))
 
 
 def _place_in(weights, target):

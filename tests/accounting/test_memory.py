@@ -18,23 +18,30 @@ from bert_keras.accounting.memory import DTYPE_POLICIES, TrainingMemory, machine
 from bert_keras.accounting.sized_graph import SizedGraph, Sizes
 from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
+from bert_keras.errors import InputError
 from bert_keras.training.optimizers import BertAdamW
 
 BENCHMARK = pathlib.Path(__file__).parents[2] / "benchmarks" / "planning.py"
 SIZES = Sizes(batch_size=60, length=24, num_slots=20)  # TensorFlow makes fewer than 1,000 zeros a constant
 
 
-def model_with(head: str):
-    config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, hidden_dim=36, intermediate_dim=52)
+def model_with(head: str, vocabulary_size: int = 90):
+    sizes = {"hidden_dim": 36, "intermediate_dim": 52}
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=vocabulary_size, **sizes)
     if head == "electra":
         return bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)
     return HEADS[head](bk.BertEncoder(config), 3)
 
 
-@pytest.mark.parametrize("gradient_checkpointing", [False, True])
-@pytest.mark.parametrize("head", [*HEADS, "electra"])
-def test_one_trace_tells_the_tensors_of_every_shape(head, gradient_checkpointing):
-    model = model_with(head)
+@pytest.mark.parametrize(
+    ("head", "gradient_checkpointing", "vocabulary_size"),
+    [
+        *((head, is_on, 90) for head in (*HEADS, "electra") for is_on in (False, True)),
+        ("electra", False, 73 * 128),  # it looks ids up in 73 blocks, and 73 slots would be traced
+    ],
+)
+def test_one_trace_tells_the_tensors_of_every_shape(head, gradient_checkpointing, vocabulary_size):
+    model = model_with(head, vocabulary_size)
     graph = TrainingMemory(model, gradient_checkpointing=gradient_checkpointing).graph
     specs = Workload(model, SIZES.batch_size, SIZES.length, SIZES.num_slots).examples()
     with warnings.catch_warnings():
@@ -163,6 +170,24 @@ def test_the_model_that_is_asked_about_stays_as_it_is():
     memories_of(model, jit_compile=False)
     assert not model.compiled
     assert all(np.array_equal(one, weight) for one, weight in zip(before, model.weights, strict=True))
+
+
+def test_positions_that_no_weight_has_are_not_traced():
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, position_type="sinusoidal", max_sequence_length=509)
+    assert TrainingMemory(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False))).graph.traced_on.length == 503
+
+
+def test_a_step_in_parts_keeps_the_sum_of_their_gradients(memories):
+    memory = memories["float32", False]
+    more = memory.process_bytes(SIZES, parts=4) - memory.process_bytes(SIZES)
+    assert more == memory.at(SIZES).gradients
+    assert memory.largest_batch(SIZES, 3e9, parts=4) <= memory.largest_batch(SIZES, 3e9)
+
+
+def test_rows_too_short_to_tell_anything_are_refused():
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, max_sequence_length=3, intermediate_dim=6)
+    with pytest.raises(InputError, match="rows of at most 3 pieces are too short to tell what grows with them"):
+        TrainingMemory(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)))
 
 
 def test_this_machine_has_memory():

@@ -37,7 +37,7 @@ def test_parameters_stand_in_groups_and_what_is_of_no_group_is_a_head():
 
 
 def test_base_and_large_stand_beside_a_model():
-    section = parameters_section("mine", [Component("pooler", 7, 1)])
+    section = parameters_section([Component("pooler", 7, 1)])
     totals = [sum(group[place][0] for group in bars(section.figure).values()) for place in range(3)]
     assert totals == pytest.approx([7e-6, 109.482240, 335.141888])
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -213,6 +214,27 @@ def test_a_recipe_is_planned_with_its_own_model_and_batch(tmp_path):
     assert phase.largest_batch > 3
 
 
+def test_a_budget_in_epochs_has_no_steps_without_records(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[budget]\nepochs = 2\n")
+    with pytest.raises(InputError, match=r"run.toml: the budget is in epochs, .* say one of them"):
+        plan(file)
+
+
+def test_a_recipe_masks_as_many_slots_as_it_says():
+    whole, said = plan("bert"), plan("bert", num_slots=20)
+    assert whole.training_flops == said.training_flops
+    assert whole.training_flops != plan("bert", num_slots=19).training_flops
+
+
+def test_a_model_of_short_rows_is_planned_at_its_longest():
+    planned = planning.plan(
+        bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50, max_sequence_length=24)))
+    )
+    assert planned.length == 24
+    assert {one.length for one in planned.memory_by_shape} == {24}
+
+
 def test_shapes_are_those_of_a_run():
     encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50))
     ids = np.ones((3, 7), np.int32)
@@ -254,6 +276,12 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
             "bert is a recipe, which has its own head, and 'tagging' was asked for",
         ),
         ({"subject": "nowhere.toml"}, "nowhere.toml"),
+        ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected 1 or more"),
+        (
+            {"subject": bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False), "head": "pretraining"},
+            "its encoder has no pooler",
+        ),
+        ({"subject": keras.Sequential([])}, "a Sequential was given; expected a model of bert_keras"),
         ({"subject": "tiny", "length": 513}, "rows of 513 pieces were asked for, the model reads at most 512"),
     ],
 )

@@ -50,6 +50,15 @@ def test_each_product_is_measured_once():
     assert 1e8 < machine.moved_bytes_a_second < 1e13
 
 
+def test_parts_of_a_step_share_the_optimizer():
+    model = HEADS["classification"](bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), 3)
+    time, sizes = StepTime(TrainingMemory(model), CountingMachine()), Sizes(8, 64, 1)
+    one, two, three = (time.seconds(sizes, parts) for parts in (1, 2, 3))
+    assert one < two
+    assert two - one == pytest.approx(three - two)
+    assert two < 2 * one
+
+
 def test_more_rows_take_longer_than_their_products():
     model = HEADS["classification"](bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), 3)
     time = StepTime(TrainingMemory(model), MachineSpeed())

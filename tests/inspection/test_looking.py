@@ -30,6 +30,13 @@ def test_a_row_names_the_characters_of_each_piece(make, tokenizer):
     assert row.word_ids.tolist() == [-1, 0, 1, 1, 2, 3, 4, 5, 6, -1, 0, 1, -1]
 
 
+def test_a_model_that_computes_no_number_is_refused(make, tokenizer):
+    model = bk.BertEncoder(make("encoder").config)
+    model.blocks[1].feed_forward.bias.assign(np.full(model.blocks[1].feed_forward.bias.shape, np.nan))
+    with pytest.raises(InputError, match="the model computes NaN or infinity on this text"):
+        look(model, row_of(tokenizer, model.config, TEXT))
+
+
 @pytest.mark.parametrize("texts", [(TEXT,), (TEXT, SECOND)])
 def test_scaled_scores_give_the_models_own_attention(make, tokenizer, texts):
     model = make("encoder")

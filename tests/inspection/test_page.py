@@ -171,10 +171,12 @@ def test_a_picture_from_elsewhere_has_its_section(see):
     assert Elements(page).named("img")[0]["src"].startswith("data:image/svg+xml;base64,")
 
 
-def test_everything_has_a_name_for_those_who_do_not_see_it(page):
+def test_everything_has_a_name_for_those_who_do_not_see_it(see):
+    page = see("classifier", TEXT).to_html([FigureSection("memory", "Memory", "", new_figure())])
     elements = Elements(page)
     assert elements.named("html") == [{"lang": "en"}]
-    assert all(one.get("alt") for one in elements.named("img"))
+    assert [one.get("alt") for one in elements.named("img")] == ["Memory"]
+    assert len(elements.named("nav")) == len(elements.named("main")) == 1
     assert all(one.get("aria-label") or one.get("aria-hidden") for one in elements.named("svg"))
     assert len(elements.named("h1")) == 1
 

@@ -52,6 +52,11 @@ def test_a_log_gives_a_chart_for_each_quantity_with_both_sides(write):
     assert records.scores == {"loss": 2.75, "mlm_accuracy": 0.15}
 
 
+def test_scores_without_a_curve_are_refused(write):
+    with pytest.raises(InputError, match=r"has scores but no curve; expected training_log\.jsonl, or epochs in"):
+        read_training_records(write(metrics={"accuracy": 0.75, "epochs": []}))
+
+
 def test_metrics_alone_give_charts_over_epochs(write):
     records = read_training_records(write(metrics=METRICS))
     assert [(chart.name, chart.over) for chart in records.charts] == [("loss", "epoch"), ("accuracy", "epoch")]
