@@ -132,7 +132,8 @@ def _growing(sizes: Sizes) -> tuple[int, int, int, int]:
 
 
 def _sized(tensor: tf.Tensor) -> SizedTensor:
-    if tensor.shape.rank is None or tensor.dtype in _NO_ARRAY:
+    is_list_of_axes = tensor.shape.rank == 1 and tensor.dtype.is_integer and tensor.shape[0] is None  # Keras 3.12
+    if tensor.shape.rank is None or tensor.dtype in _NO_ARRAY or is_list_of_axes:
         return SizedTensor((), tensor.dtype.name, 0)
     shape = tuple(tensor.shape)
     return SizedTensor(shape, tensor.dtype.name, math.prod(shape) * tensor.dtype.size)
