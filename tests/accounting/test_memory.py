@@ -134,6 +134,12 @@ def test_the_scores_that_are_kept_hold_the_softmax_of_each_layer(memories):
     assert at(memories, Sizes(num_rows, length, 4)).attention_scores >= of_a_layer
 
 
+def test_turned_keys_are_no_scores():
+    kept = TrainingMemory(model_with("tagging")).at(Sizes(8, 40, 1)).attention_scores
+    assert kept > 0
+    assert kept % (8 * 2 * 40 * 40) == 0  # two times (8, 2, 18, 40) of 4 bytes is no multiple of it
+
+
 def test_checkpointing_and_16_bits_keep_less(memories):
     sizes = Sizes(32, 128, 20)
     plain, thrifty = at(memories, sizes), at(memories, sizes, checkpointing=True)
