@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from bert_keras.errors import MissingExtraError
 
 _DOTS_PER_INCH = 150
+COLORS = ("#1f5fae", "#c2571a", "#3b7d3b", "#7a5195", "#8c6d1f", "#5f6b73")  # of curves and bars, in this order
 
 
 class FigureSection(NamedTuple):
@@ -41,6 +42,12 @@ def new_figure(*args, **kwargs):
     except ModuleNotFoundError:
         raise MissingExtraError("drawing pictures", "matplotlib", "plots") from None
     return Figure(*args, **kwargs)
+
+
+def plain(axes) -> None:
+    """Takes from axes what is not needed, and names their curves or bars."""
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def save_figures(sections: Sequence[FigureSection], folder: pathlib.Path) -> list[str]:

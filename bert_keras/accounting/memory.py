@@ -42,7 +42,8 @@ class Memory:
         tensors: the most that gradients, activations and what is computed from them take at one moment.
         process: what the process will hold: weights, optimizer and tensors, the libraries, and what TensorFlow needs
             for itself. An estimate for a CPU, see docs/planning.md.
-        largest_batch: the most rows with which `process` fits into the memory that was asked for; 0: not even one.
+        largest_batch: the most rows with which `process` fits into the memory that was asked for; 0: not even one;
+            None: none was asked for.
     """
 
     dtype_policy: str
@@ -56,7 +57,7 @@ class Memory:
     attention_scores: int
     tensors: int
     process: int
-    largest_batch: int
+    largest_batch: int | None
 
 
 class TrainingMemory:
@@ -108,11 +109,11 @@ class TrainingMemory:
     def _optimizer(self) -> int:
         return 2 * self._gradients  # AdamW's two moments
 
-    def at(self, sizes: Sizes, limit: float = math.inf) -> Memory:
+    def at(self, sizes: Sizes, limit: float | None = None) -> Memory:
         """Returns the memory of steps on batches of these sizes.
 
         Args:
-            limit: bytes that a process may hold, for `Memory.largest_batch`; without one that is 0.
+            limit: bytes that a process may hold, for `Memory.largest_batch`.
         """
         activations, scores = self._activations(sizes)
         return Memory(
@@ -127,7 +128,7 @@ class TrainingMemory:
             attention_scores=scores,
             tensors=self._lifetimes.peak_bytes(sizes),
             process=self.process_bytes(sizes),
-            largest_batch=0 if limit == math.inf else self.largest_batch(sizes, limit),
+            largest_batch=None if limit is None else self.largest_batch(sizes, limit),
         )
 
     def process_bytes(self, sizes: Sizes, parts: int = 1) -> int:

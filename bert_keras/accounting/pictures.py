@@ -14,7 +14,7 @@ from bert_keras.accounting.parameters import Component, parameters_of
 from bert_keras.accounting.planning import Plan
 from bert_keras.checkpoints import BertEncoder
 from bert_keras.config import BertConfig
-from bert_keras.figures import FigureSection, check_can_draw, new_figure, save_figures
+from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures
 from bert_keras.files import publish_folder
 
 _BESIDE = ("base", "large")
@@ -27,7 +27,6 @@ _GROUPS = {
     "pooler": ("pooler",),
 }
 _HEADS = "heads"
-_COLORS = ("#1f5fae", "#c2571a", "#3b7d3b", "#7a5195", "#8c6d1f", "#5f6b73")
 _MEGABYTE, _MILLION = 1e6, 1e6
 
 
@@ -105,12 +104,13 @@ def inference_memory_figure(memories: Sequence[InferenceMemory]):
         "tensors at one moment": lambda one: one.tensors,
         "attention scores, all layers": lambda one: one.attention_scores,
     }
-    for place, ((label, bytes_of), color) in enumerate(zip(sides.items(), _COLORS, strict=False)):
+    for place, ((label, bytes_of), color) in enumerate(zip(sides.items(), COLORS, strict=False)):
         places = [number + 0.4 * (place - 0.5) for number in range(len(memories))]
         axes.bar(places, [bytes_of(one) / _MEGABYTE for one in memories], width=0.4, color=color, label=label)
     axes.set_xticks(range(len(memories)), [str(one.length) for one in memories])
     axes.set_ylabel("MB")
-    _plain(axes, "pieces in a text")
+    axes.set_xlabel("pieces in a text")
+    plain(axes)
     return figure
 
 
@@ -123,7 +123,7 @@ def parameters_figure(counts: Mapping[str, Sequence[Component]]):
     figure = new_figure(figsize=(8, 1.2 + 0.55 * len(counts)), layout="constrained")
     axes = figure.add_subplot()
     left = dict.fromkeys(counts, 0.0)
-    for group, color in zip((*_GROUPS, _HEADS), _COLORS, strict=True):
+    for group, color in zip((*_GROUPS, _HEADS), COLORS, strict=True):
         widths = {name: _of_group(components, group) / _MILLION for name, components in counts.items()}
         axes.barh(list(counts), list(widths.values()), left=list(left.values()), color=color, label=group)
         left = {name: left[name] + widths[name] for name in counts}
@@ -131,7 +131,8 @@ def parameters_figure(counts: Mapping[str, Sequence[Component]]):
         axes.annotate(f"{end:,.1f}", (end, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.12)
-    _plain(axes, "million parameters")
+    axes.set_xlabel("million parameters")
+    plain(axes)
     return figure
 
 
@@ -142,11 +143,12 @@ def flops_figure(forward: Sequence[Flops], training: Sequence[Flops] | None):
     axes = figure.add_subplot()
     names = [f"{one.part} (all but products)" if one.part == ELEMENTWISE else one.part for one in parts]
     there = [one.forward / 1e9 for one in parts]
-    axes.barh(names, there, color=_COLORS[0], label="forward")
+    axes.barh(names, there, color=COLORS[0], label="forward")
     if training:
-        axes.barh(names, [one.backward / 1e9 for one in parts], left=there, color=_COLORS[1], label="backward")
+        axes.barh(names, [one.backward / 1e9 for one in parts], left=there, color=COLORS[1], label="backward")
     axes.invert_yaxis()
-    _plain(axes, "billion floating-point operations")
+    axes.set_xlabel("billion floating-point operations")
+    plain(axes)
     return figure
 
 
@@ -166,12 +168,13 @@ def memory_figure(memories: Sequence[Memory]):
     figure = new_figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     names, bottom = [str(one.length) for one in memories], [0.0] * len(memories)
-    for (part, bytes_of), color in zip(parts.items(), _COLORS, strict=False):
+    for (part, bytes_of), color in zip(parts.items(), COLORS, strict=False):
         heights = [bytes_of(one) / _MEGABYTE for one in memories]
         if any(heights):
             axes.bar(names, heights, bottom=bottom, color=color, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    _plain(axes, "pieces in a row")
+    axes.set_xlabel("pieces in a row")
+    plain(axes)
     axes.set_ylabel("MB")
     first = memories[0]
     axes.set_title(f"a training step, {first.batch_size} rows, {first.dtype_policy}", fontsize=10)
@@ -183,9 +186,3 @@ def _of_group(components: Sequence[Component], group: str) -> int:
         return sum(one.parameters for one in components if one.name in _GROUPS[group])
     grouped = [name for names in _GROUPS.values() for name in names]
     return sum(one.parameters for one in components if one.name not in grouped)
-
-
-def _plain(axes, label: str) -> None:
-    axes.set_xlabel(label)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)

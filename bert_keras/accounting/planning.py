@@ -120,19 +120,14 @@ def plan(
     run = recipe_of(subject)
     phases = [] if run is None else run.plan()
     model = model_of(subject, run, head, num_classes)
-    if run is not None:
-        length, batch_size = length or phases[0].max_sequence_length, batch_size or _rows_of_a_part(run, phases[0])
-        num_slots = num_slots or (phases[0].max_predictions if length == phases[0].max_sequence_length else None)
-    longest = getattr(model, "encoder", model).config.max_sequence_length
-    length, batch_size = length or min(_LENGTH, longest), batch_size or _BATCH_SIZE
-    work = Workload(model, batch_size, length, num_slots)
+    work = _workload(model, run, phases, length, batch_size, num_slots)
     parameters = parameters_of(model)
     memory_limit = memory_limit or machine_memory()
     return Plan(
         model=type(model).__name__,
         config=work.encoder.config,
-        batch_size=batch_size,
-        length=length,
+        batch_size=work.batch_size,
+        length=work.length,
         num_parameters=sum(component.parameters for component in parameters),
         parameters=parameters,
         block_flops=flops_by_part(work.forward, block=0),
@@ -152,8 +147,22 @@ def _check_numbers(**numbers: int | None) -> None:
             raise InputError(f"{name} is {number}; expected 1 or more")
 
 
-def _rows_of_a_part(run: Pretraining, phase: PhasePlan) -> int:
-    return phase.batch_size // run.batches.accumulation_steps
+def _workload(
+    model: keras.Model,
+    run: Pretraining | None,
+    phases: list[PhasePlan],
+    length: int | None,
+    batch_size: int | None,
+    num_slots: int | None,
+) -> Workload:
+    """Returns the model at work on batches as asked for, as the first phase of a run has them, or the usual."""
+    if run is None:
+        longest = getattr(model, "encoder", model).config.max_sequence_length
+        return Workload(model, batch_size or _BATCH_SIZE, length or min(_LENGTH, longest), num_slots)
+    first = phases[0]
+    if length in (None, first.max_sequence_length):
+        length, num_slots = first.max_sequence_length, num_slots or first.max_predictions
+    return Workload(model, batch_size or first.batch_size // run.batches.accumulation_steps, length, num_slots)
 
 
 def _training(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -54,13 +54,10 @@ def traced_operations(function: Callable, *specs, layers: Mapping[str, str] | No
         [48]
     """
     graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
-    needed = _needed_for(graph.outputs)
-    operations, is_backward = [], False
-    for operation in graph.get_operations():
-        is_backward = is_backward or operation.name.startswith(_BORDER)
-        if operation in needed:
-            operations.append(_operation(operation, is_backward, layers or {}))
-    return operations
+    names = [operation.name for operation in graph.get_operations()]
+    border = next((place for place, name in enumerate(names) if name.startswith(_BORDER)), len(names))
+    backward = set(names[border:])
+    return [_operation(one, one.name in backward, layers or {}) for one in needed_operations(graph)]
 
 
 def gradients_of(tape: tf.GradientTape, loss: tf.Tensor, variables: list) -> list:
@@ -69,15 +66,23 @@ def gradients_of(tape: tf.GradientTape, loss: tf.Tensor, variables: list) -> lis
     return tape.gradient(loss, variables)
 
 
-def _needed_for(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
-    """Returns the operations that tensors are computed from; TensorFlow runs no others."""
-    needed, waiting = set(), [tensor.op for tensor in tensors]
+def needed_operations(graph: tf.Graph, *, with_effects: bool = False) -> list[tf.Operation]:
+    """Returns the operations that the outputs of a function are computed from, in the order of the program.
+
+    Args:
+        graph: the function's.
+        with_effects: also those that are there for what they do, such as moving weights: with them it is all that
+            TensorFlow runs.
+    """
+    effects = graph.control_outputs if with_effects else ()
+    needed, waiting = set(), [*(tensor.op for tensor in graph.outputs), *effects]
     while waiting:
         operation = waiting.pop()
         if operation not in needed:
             needed.add(operation)
             waiting += [tensor.op for tensor in operation.inputs]
-    return needed
+            waiting += operation.control_inputs if with_effects else ()
+    return [operation for operation in graph.get_operations() if operation in needed]
 
 
 def _operation(operation: tf.Operation, is_backward: bool, layers: Mapping[str, str]) -> Operation:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.accounting.recording import needed_operations
 from bert_keras.errors import InputError
 
 _NO_ARRAY = (tf.resource, tf.variant, tf.string)
@@ -99,7 +100,7 @@ class SizedGraph:
             SizedOperation(
                 one.type, one.name, tuple(map(sized, one.inputs)), tuple(map(sized, one.outputs)), _turned(one)
             )
-            for one in _that_run(graph)
+            for one in needed_operations(graph, with_effects=True)
         ]
         self.outputs = [sized(tensor) for tensor in graph.outputs]
 
@@ -141,16 +142,6 @@ def _sized(tensor: tf.Tensor) -> SizedTensor:
 
 def _turned(operation: tf.Operation) -> tuple[bool, ...]:
     return tuple(operation.get_attr(name) for name in _TURNS.get(operation.type, ()))
-
-
-def _that_run(graph: tf.Graph) -> list[tf.Operation]:
-    needed, waiting = set(), [*(tensor.op for tensor in graph.outputs), *graph.control_outputs]
-    while waiting:
-        operation = waiting.pop()
-        if operation not in needed:
-            needed.add(operation)
-            waiting += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
-    return [operation for operation in graph.get_operations() if operation in needed]
 
 
 def _sizes_to_trace(longest: int, constants: set[int]) -> Sizes:

@@ -13,6 +13,7 @@ from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positi
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.errors import InputError
+from bert_keras.figures import check_can_draw
 from bert_keras.files import check_writable_target
 
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_exists(arguments.model, "a checkpoint folder"),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
         lambda: _check_texts(arguments),
-        *([] if arguments.no_pictures else [_check_can_draw]),
+        *([] if arguments.no_pictures else [check_can_draw]),
     )
     (_training if arguments.training else _text)(arguments)
 
@@ -47,12 +48,6 @@ def _check_texts(arguments: argparse.Namespace) -> None:
             raise InputError("--training reads no text and draws no head; expected MODEL and --out: leave out the rest")
     elif not 1 <= count <= 2:
         raise InputError(f"there are {count} texts; expected one, or two for a pair: put each in quotes")
-
-
-def _check_can_draw() -> None:
-    from bert_keras.figures import check_can_draw
-
-    check_can_draw()
 
 
 def _text(arguments: argparse.Namespace) -> None:

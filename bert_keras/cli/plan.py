@@ -12,6 +12,7 @@ import pathlib
 from bert_keras.cli.checks import add_overwrite, check_all, positive_integer, positive_number
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
+from bert_keras.figures import check_can_draw
 from bert_keras.files import check_writable_target
 
 HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.pictures:
-        check_all(lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), _check_can_draw)
+        check_all(lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), check_can_draw)
     print_settings("plan", _shown(arguments))
     load_tensorflow()
     from bert_keras.accounting.planning import plan
@@ -62,12 +63,6 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.steps:
         tables.append(plan_tables.steps(planned))
     print_result("\n\n".join(tables), planned.to_dict(), as_json=arguments.json)
-
-
-def _check_can_draw() -> None:
-    from bert_keras.figures import check_can_draw
-
-    check_can_draw()
 
 
 def _shown(arguments: argparse.Namespace) -> dict[str, object]:

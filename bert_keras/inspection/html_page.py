@@ -7,6 +7,7 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
+PAGE = "index.html"  # the file of every page
 _HERE = pathlib.Path(__file__).parent
 # Only the style and the script that stand in the page are run, known by their hashes; nothing is fetched
 _POLICY = (

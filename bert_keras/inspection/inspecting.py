@@ -15,6 +15,7 @@ from bert_keras.files import publish_folder, write_json
 from bert_keras.inspection.answers import Answer, answer_of, predictor_of
 from bert_keras.inspection.curves import position_tables
 from bert_keras.inspection.guesses import Guess, masked_guesses, masked_lm_of
+from bert_keras.inspection.html_page import PAGE
 from bert_keras.inspection.looking import Look, look
 from bert_keras.inspection.rows import row_of
 from bert_keras.inspection.summaries import HeadSummary, head_summaries
@@ -22,7 +23,7 @@ from bert_keras.inspection.vectors import Similarity, similarity
 from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.tokenizer import BertTokenizer
 
-PAGE, NUMBERS = "index.html", "inspection.json"
+NUMBERS = "inspection.json"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

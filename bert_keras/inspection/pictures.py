@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_keras.figures import FigureSection, new_figure
+from bert_keras.figures import COLORS, FigureSection, new_figure, plain
 from bert_keras.inspection.curves import (
     MOST_POSITIONS,
     activation_curves,
@@ -13,7 +13,7 @@ from bert_keras.inspection.curves import (
 from bert_keras.inspection.histograms import score_histograms
 
 _MOST_LABELLED = 48  # pieces that stand at the axes; of more, every second, third, ...
-_BLUES, _CURVES = "Blues", ("#1f5fae", "#c2571a", "#3b7d3b")
+_BLUES = "Blues"
 _OF_HEADS = ("entropy", "distance", "cls", "sep", "itself", "previous", "next")
 
 
@@ -79,8 +79,8 @@ def scores_figure(inspection):
     figure = new_figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     for counts, edges, label, color in (
-        (histograms.raw, histograms.raw_edges, "before: Q K^T", _CURVES[1]),
-        (histograms.scaled, histograms.scaled_edges, "after: Q K^T / sqrt(H)", _CURVES[0]),
+        (histograms.raw, histograms.raw_edges, "before: Q K^T", COLORS[1]),
+        (histograms.scaled, histograms.scaled_edges, "after: Q K^T / sqrt(H)", COLORS[0]),
     ):
         axes.stairs(counts[layers].sum(0), edges, fill=True, alpha=0.55, color=color, label=label)
     axes.set_xlabel("score", parse_math=False)
@@ -88,8 +88,7 @@ def scores_figure(inspection):
     axes.set_yscale("log")
     where = f"layer {layers[0]}" if len(layers) == 1 else "all layers"
     axes.set_title(f"{where}, all heads; H = {inspection.config.head_dim}", fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     return figure
 
 
@@ -104,12 +103,12 @@ def similarity_figure(inspection):
     _name_pieces(top, pieces, of_rows=False)
     figure.colorbar(image, ax=top)
     states = np.arange(len(found.anisotropy))
-    bottom.plot(states[1:], found.to_previous.mean(1), color=_CURVES[0], label="with the state before")
-    bottom.plot(states[1:], found.to_embeddings.mean(1), color=_CURVES[1], label="with the embeddings")
-    bottom.plot(states, found.anisotropy, color=_CURVES[2], label="of two different pieces")
+    bottom.plot(states[1:], found.to_previous.mean(1), color=COLORS[0], label="with the state before")
+    bottom.plot(states[1:], found.to_embeddings.mean(1), color=COLORS[1], label="with the embeddings")
+    bottom.plot(states, found.anisotropy, color=COLORS[2], label="of two different pieces")
     bottom.set_xlabel("state: 0 = embeddings, l + 1 = after layer l")
     bottom.set_ylabel("mean cosine")
-    _plain(bottom)
+    plain(bottom)
     return figure
 
 
@@ -122,11 +121,11 @@ def positions_figure(inspection):
         image = axes.imshow(values[:MOST_POSITIONS, :MOST_POSITIONS], cmap="RdBu", vmin=-1, vmax=1)
         axes.set_title(f"{name}: cosine of two positions", fontsize=9)
     figure.colorbar(image, ax=maps, shrink=0.8)
-    for (name, values), color in zip(cosines.items(), _CURVES, strict=False):
+    for (name, values), color in zip(cosines.items(), COLORS, strict=False):
         lines.plot(by_distance(values), color=color, label=name)
     lines.set_xlabel("positions apart")
     lines.set_ylabel("mean cosine")
-    _plain(lines)
+    plain(lines)
     return figure
 
 
@@ -136,12 +135,12 @@ def activations_figure(inspection):
     x = curves.pop("x")
     figure = new_figure(figsize=(8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for (name, values), color, style in zip(curves.items(), _CURVES, ("-", "--", "-"), strict=True):
+    for (name, values), color, style in zip(curves.items(), COLORS[:3], ("-", "--", "-"), strict=True):
         used = " (this model's)" if name == inspection.config.hidden_act else ""
         left.plot(x, values, style, color=color, label=name + used)
     left.set_xlabel("x")
-    _plain(left)
-    right.plot(x, curves["gelu"] - curves["gelu_tanh"], color=_CURVES[0])
+    plain(left)
+    right.plot(x, curves["gelu"] - curves["gelu_tanh"], color=COLORS[0])
     largest, place = gelu_difference()
     right.set_title(f"gelu - gelu_tanh: at most {largest:.2e}, at x = {place:.2f}", fontsize=9)
     right.set_xlabel("x")
@@ -185,8 +184,3 @@ def _name_pieces(axes, pieces, *, of_rows: bool) -> None:
     axes.set_xticks(places, pieces[::step], rotation=90, fontsize=7, parse_math=False)  # a "$" is no formula
     if of_rows:
         axes.set_yticks(places, pieces[::step], fontsize=7, parse_math=False)
-
-
-def _plain(axes) -> None:
-    axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)

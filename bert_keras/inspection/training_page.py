@@ -3,16 +3,15 @@
 import os
 from collections.abc import Sequence
 
-from bert_keras.figures import FigureSection, as_address, check_can_draw, new_figure, save_figures
+from bert_keras.figures import COLORS, FigureSection, as_address, check_can_draw, new_figure, plain, save_figures
 from bert_keras.files import publish_folder
-from bert_keras.inspection.html_page import escaped, header, page_of, section
+from bert_keras.inspection.html_page import PAGE, escaped, header, page_of, section
 from bert_keras.inspection.training_records import CONFUSION, Chart, TrainingRecords
 
-PAGE = "index.html"
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
 _CONFUSION = "Row = the true class, column = the predicted one; the colour is the share of the row."
 _FOOT = "<footer><p>Made by <code>bert-keras inspect --training</code>. The page fetches nothing.</p></footer>"
-_COLORS = {"training": "#1f5fae", "held out": "#c2571a"}
+_COLORS = dict(zip(("training", "held out"), COLORS, strict=False))
 
 
 def save_training(
@@ -92,8 +91,7 @@ def training_figure(records: TrainingRecords):
         axes.set_xlabel(chart.over, fontsize=8)
         axes.locator_params(axis="x", integer=True)
         axes.tick_params(labelsize=8)
-        axes.legend(frameon=False, fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
     return figure
 
 
