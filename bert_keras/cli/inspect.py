@@ -19,7 +19,9 @@ from bert_keras.files import check_writable_target
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=pathlib.Path, metavar="MODEL", help="any BERT folder with a vocabulary")
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="a text, in quotes, and a second one to make a pair")
+    parser.add_argument(
+        "texts", nargs="*", default=[], metavar="TEXT", help="a text, in quotes, and a second one to make a pair"
+    )
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="OUT", help="the folder to write")
     parser.add_argument("--training", action="store_true", help="show how MODEL was trained, from its own records")
     parser.add_argument("--layer", type=whole_number, metavar="N", help="the layer that is drawn (default: all)")

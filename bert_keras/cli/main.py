@@ -62,6 +62,22 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_BAD_INPUT, f"{self.prog}: {message}; {self.prog} --help lists what it takes\n")
 
 
+class _VerbParser(_Parser):
+    """Takes what stands without an option before, between and after the options: `inspect MODEL --out OUT TEXT`."""
+
+    _is_mixing = False
+
+    def parse_known_args(self, args=None, namespace=None):
+        """Returns the arguments and what is left over, as `argparse.ArgumentParser` does."""
+        if self._is_mixing:  # argparse's own way to mix parses twice over
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
+
+
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of every verb; each module in this folder declares its own arguments."""
     parser = _Parser(
@@ -69,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         description="BERT from raw text to a served answer. Each verb reads a folder and writes the next one's.",
     )
     parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
     for verb in VERBS:
         module = importlib.import_module(f"bert_keras.cli.{verb.replace('-', '_')}")
         summary = module.__doc__.split("\n")[0]

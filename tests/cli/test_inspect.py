@@ -32,6 +32,12 @@ def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys):
     assert (tmp_path / "out/attention.png").exists()
 
 
+def test_texts_may_stand_behind_the_options(checkpoint, tmp_path, capsys):
+    status, printed = run(capsys, checkpoint, "--no-pictures", "--out", tmp_path / "out", "the cat sat", "a dog")
+    assert status == 0, printed.err
+    assert "second text  a dog" in printed.err
+
+
 def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys):
     options = ["--layer", 1, "--head", 2, "--top-k", 3, "--json"]
     status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
