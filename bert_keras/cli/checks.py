@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_all(*checks: Callable[[], object]) -> list:
-    """Runs every check and returns what they return, or raises one `InputError` that tells every problem."""
+    """Runs every check and returns what they return, or raises one `InputError` that tells every problem once."""
     problems, results = [], []
     for check in checks:
         try:
@@ -23,7 +23,7 @@ def check_all(*checks: Callable[[], object]) -> list:
         except InputError as error:
             problems.append(str(error))
     if problems:
-        raise InputError("; ".join(problems))
+        raise InputError("; ".join(dict.fromkeys(problems)))
     return results
 
 

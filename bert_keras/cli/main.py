@@ -2,6 +2,8 @@
 
 import argparse
 import importlib
+import os
+import select
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -37,8 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.words = list(sys.argv[1:] if argv is None else argv)  # for verbs that start themselves again
     try:
         arguments.run(arguments)
+        sys.stdout.flush()
     except InputError as error:
         return _say(arguments.verb, error, _BAD_INPUT)
+    except BrokenPipeError as error:
+        if _is_standard_output_closed():  # `| head -1` has what it wanted
+            return _DONE
+        return _say(arguments.verb, error.strerror, _BAD_INPUT)
     except OSError as error:  # a full disk, a folder that may not be written
         return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", _BAD_INPUT)
     except VerdictError as error:
@@ -53,6 +60,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _say(verb: str, message: object, status: int) -> int:
     print(f"bert-keras {verb}: {message}", file=sys.stderr)
     return status
+
+
+def _is_standard_output_closed() -> bool:
+    """Whether nobody reads standard output any more; what is left goes nowhere then, lest Python fail at its end."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # a closed end is told whatever is asked for
+    if not poll.poll(0):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return True
 
 
 class _Parser(argparse.ArgumentParser):

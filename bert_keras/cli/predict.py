@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import io
 import json
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
@@ -69,15 +68,9 @@ def run(arguments: argparse.Namespace) -> None:
     columns = task_options.columns_shown(columns_to_answer(predictor.task, arguments.file, files))
     print_settings("predict", _shown(arguments, predictor.task, columns))
     read = read_to_answer(predictor.task, arguments.file, files)
-    try:
-        with _output(arguments.out) as out, _progress(out) as bar:
-            source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
-            num_answers = _answer(predictor, source, out, arguments.top, bar)
-    except BrokenPipeError:
-        if arguments.out:
-            raise
-        _drop_standard_output()  # `| head -1` has what it wanted
-        return
+    with _output(arguments.out) as out, _progress(out) as bar:
+        source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
+        num_answers = _answer(predictor, source, out, arguments.top, bar)
     counts = f"{num_answers:,} {'answer' if num_answers == 1 else 'answers'}"
     if source.num_skipped:
         counts += f", {source.num_skipped:,} bad {'line was' if source.num_skipped == 1 else 'lines were'} skipped"
@@ -179,10 +172,3 @@ def _progress(out: TextIO) -> contextlib.AbstractContextManager[ProgressBar]:
     """Returns a progress bar, which does not move between lines on a terminal; to be made after `out` is known."""
     bar = ProgressBar("answering", "examples")
     return contextlib.nullcontext(bar) if out.isatty() else bar
-
-
-def _drop_standard_output() -> None:
-    """Lets what is still to be written go nowhere, so that Python does not fail at its end when it flushes it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

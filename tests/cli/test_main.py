@@ -4,6 +4,8 @@ import csv
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -18,6 +20,10 @@ FAULTS = {
     "several problems, all told at once": (
         ["finetune", "nothing", "out", "--train", "no.csv", "--dev", "dev.csv"],
         r"nothing does not exist.*; no\.csv does not exist",
+    ),
+    "one problem in two places": (
+        ["finetune", "checkpoint", "out", "--train", "no.csv", "--dev", "no.csv"],
+        r"finetune: no\.csv does not exist; [^;]*$",
     ),
     "an output folder that is not empty": (
         ["convert", "checkpoint", "full"],
@@ -226,3 +232,15 @@ def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
     assert main(["convert", "checkpoint", "out"]) == 2
     assert capsys.readouterr().err.endswith("bert-keras convert: out: No space left on device\n")
     assert sorted(workplace.iterdir()) == before
+
+
+@pytest.mark.parametrize("verb", ["plan tiny --quick", "predict {tuned} {texts}"])
+def test_a_reader_that_has_enough_is_no_error(verb, tuned, tmp_path):
+    (tmp_path / "texts.txt").write_text("the cat sat\n" * 2000, encoding="utf-8")
+    words = verb.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()
+    command = [sys.executable, "-m", "bert_keras.cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 0, said
+    assert "roken" not in said
