@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# test processes; each takes up to 2 GB of memory
+# test processes; two had 8 and 11 GB of memory at their end, since TensorFlow's oneDNN keeps what it once took
 WORKERS ?= 2
 BIN := $(VENV)/bin
 
