@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# test processes; two had 8 and 11 GB of memory at their end, since TensorFlow's oneDNN keeps what it once took
+# test processes; two held 8 and 11 GB of memory towards their end
 WORKERS ?= 2
 BIN := $(VENV)/bin
 

@@ -180,26 +180,24 @@ class TrainingMemory:
         return of_keys and maker.kind != "Transpose"  # the turned keys, (B, N, H, S)
 
 
-def memories_of(model: keras.Model, *, jit_compile: bool) -> list[TrainingMemory]:
-    """Returns the memory in float32 and bfloat16, each without and with checkpointing.
+def memories_of(model: keras.Model, *, jit_compile: bool) -> dict[tuple[str, bool], TrainingMemory]:
+    """Returns the memory in float32 and bfloat16, each without and with checkpointing, by policy and checkpointing.
 
     Args:
         model: one that `Workload.learns`; it is left as it is.
         jit_compile: whether XLA compiles the step.
     """
-    memories = []
-    for policy in DTYPE_POLICIES:
+    memories = {}
+    for policy in DTYPE_POLICIES:  # float32 first: there is no other to point to then
         twin = _twin(model, policy)
-        in_float32 = iter(memories)  # empty in the first round, which is float32
-        plain = TrainingMemory(twin, jit_compile=jit_compile, in_float32=next(in_float32, None))
-        thrifty = TrainingMemory(
-            twin,
-            gradient_checkpointing=True,
-            jit_compile=jit_compile,
-            kept=plain,
-            in_float32=next(in_float32, None),
-        )
-        memories += [plain, thrifty]
+        for checkpointing in (False, True):
+            memories[policy, checkpointing] = TrainingMemory(
+                twin,
+                gradient_checkpointing=checkpointing,
+                jit_compile=jit_compile,
+                kept=memories.get((policy, False)),
+                in_float32=memories.get(("float32", checkpointing)),
+            )
         del twin
         gc.collect()  # TensorFlow's functions and their weights hold each other
     return memories

@@ -16,7 +16,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.modeling.base import BertModel
+from bert_keras.modeling.base import check_bert_model
 from bert_keras.training.pretraining import build_model
 from bert_keras.training.recipes import RECIPES, Pretraining
 
@@ -71,10 +71,7 @@ def model_of(subject, run: Pretraining | None, head: str | None, num_classes: in
 
 def _without_head(subject, *, pooler: bool) -> keras.Model:
     if isinstance(subject, keras.Model):
-        if not isinstance(subject, BertModel):
-            raise InputError(
-                f"a {type(subject).__name__} was given; expected a model of bert_keras: load a folder with it"
-            )
+        check_bert_model(subject)
         return subject
     if isinstance(subject, BertConfig):
         return BertEncoder(subject, pooler=pooler)

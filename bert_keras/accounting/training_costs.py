@@ -54,7 +54,7 @@ class TrainingCosts:
 
     def memories(self, sizes: Sizes) -> list[Memory]:
         """Returns the memory of a step in float32 and bfloat16, each without and with checkpointing."""
-        return [memory.at(sizes, self._limit) for memory in self._memories]
+        return [memory.at(sizes, self._limit) for memory in self._memories.values()]
 
     def by_shape(self, lengths: Sequence[int], batch_sizes: Sequence[int]) -> list[Memory]:
         """Returns the memory in float32 without checkpointing, for every length with every batch size.
@@ -74,7 +74,8 @@ class TrainingCosts:
         part = dataclasses.replace(whole, batch_size=whole.batch_size // parts)
         step_seconds = self._step_time.seconds(part, parts)
         num_steps = plan.num_steps if plan.num_steps is not None else round(plan.seconds / step_seconds)
-        memory = self._memories[2 * (run.model.dtype_policy != "float32") + run.speed.gradient_checkpointing]
+        policy = "float32" if run.model.dtype_policy == "float32" else "mixed_bfloat16"  # float16 takes as much
+        memory = self._memories[policy, run.speed.gradient_checkpointing]
         return PhaseCost(
             length=whole.length,
             batch_size=whole.batch_size,
@@ -89,7 +90,7 @@ class TrainingCosts:
 
     @property
     def _plain(self) -> TrainingMemory:
-        return self._memories[0]
+        return self._memories["float32", False]
 
     @functools.cached_property
     def _step_time(self) -> StepTime:

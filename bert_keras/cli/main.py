@@ -42,11 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except InputError as error:
         return _say(arguments.verb, error, _BAD_INPUT)
-    except BrokenPipeError as error:
-        if _is_standard_output_closed():  # `| head -1` has what it wanted
-            return _DONE
-        return _say(arguments.verb, error.strerror, _BAD_INPUT)
     except OSError as error:  # a full disk, a folder that may not be written
+        if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has what it wanted
+            return _DONE
         return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", _BAD_INPUT)
     except VerdictError as error:
         return _say(arguments.verb, error, _FAILED)

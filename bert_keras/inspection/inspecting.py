@@ -20,7 +20,7 @@ from bert_keras.inspection.looking import Look, look
 from bert_keras.inspection.rows import row_of
 from bert_keras.inspection.summaries import HeadSummary, head_summaries
 from bert_keras.inspection.vectors import Similarity, similarity
-from bert_keras.modeling.base import BertModel
+from bert_keras.modeling.base import check_bert_model
 from bert_keras.pipelines.tokenizer import BertTokenizer
 
 NUMBERS = "inspection.json"
@@ -205,10 +205,7 @@ def _loaded(subject, tokenizer: BertTokenizer | None) -> tuple[keras.Model, Bert
     if isinstance(subject, keras.Model):
         if tokenizer is None:
             raise InputError("a model was given without its tokenizer; expected both: say tokenizer=")
-        if not isinstance(subject, BertModel):
-            raise InputError(
-                f"a {type(subject).__name__} was given; expected a model of bert_keras: load a folder with it"
-            )
+        check_bert_model(subject)
         return subject, tokenizer, type(subject).__name__
     model = load(subject)
     if tokenizer is None and (tokenizer := load_tokenizer(subject)) is None:

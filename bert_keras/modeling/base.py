@@ -9,6 +9,7 @@ import os
 import keras
 
 from bert_keras.distribution import DividedStep
+from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
 
 _readers = []
@@ -17,6 +18,12 @@ _readers = []
 def read_checkpoints_with(reader) -> None:
     """Installs `reader(model_class, folder, **head)`; the last one installed is used."""
     _readers[:] = [reader]
+
+
+def check_bert_model(model: keras.Model) -> None:
+    """Raises `InputError` for a Keras model that is none of ours."""
+    if not isinstance(model, BertModel):
+        raise InputError(f"a {type(model).__name__} was given; expected a model of bert_keras: load a folder with it")
 
 
 class BertModel(DividedStep, keras.Model):

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.accounting.lifetimes import Lifetimes
-from bert_keras.accounting.memory import DTYPE_POLICIES, TrainingMemory, machine_memory, memories_of
+from bert_keras.accounting.memory import TrainingMemory, machine_memory, memories_of
 from bert_keras.accounting.sized_graph import SizedGraph, Sizes
 from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
@@ -101,8 +101,7 @@ def test_kept_is_what_the_gradients_read():
 
 @pytest.fixture(scope="module")
 def memories():
-    ways = [(policy, checkpointing) for policy in DTYPE_POLICIES for checkpointing in (False, True)]
-    return dict(zip(ways, memories_of(model_with("pretraining"), jit_compile=False), strict=True))
+    return memories_of(model_with("pretraining"), jit_compile=False)
 
 
 def at(memories, sizes, policy="float32", checkpointing=False):
@@ -165,7 +164,7 @@ def test_the_largest_batch_fits_and_one_row_more_does_not(memories):
 
 def test_a_compiled_step_on_a_cpu_saves_nothing_by_16_bits():
     found = memories_of(model_with("masked_lm"), jit_compile=True)
-    float32, thrifty, half, thrifty_half = (one.at(SIZES) for one in found)
+    float32, thrifty, half, thrifty_half = (one.at(SIZES) for one in found.values())
     assert (half.process, thrifty_half.process) == (float32.process, thrifty.process)
     assert half.activations < float32.activations
 
