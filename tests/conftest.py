@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests import summary
 
 # torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
 sys.modules["triton"] = None
@@ -56,6 +57,16 @@ MODELS = {
         generator_config=bk.BertConfig(**{**GENERATOR_SIZES, "embedding_dim": config.embedding_dim}),
     ),
 }
+
+
+def pytest_addoption(parser):
+    summary.add_option(parser)
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(summary, "costs")
+    if config.getoption("summary") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(summary.Summary(), "summary")
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""`pytest --summary`: what ran, by folder, the slowest files, and the memory of each test process.
+
+Seconds are wall time as pytest measures it. Processor seconds count the test process and the processes it waited for:
+they change little when another program uses the machine, so they are what to compare between two runs.
+"""
+
+import collections
+import os
+import pathlib
+import resource
+
+import pytest
+
+NUM_SLOWEST = 30
+_PROPERTY = "cost"
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add `--summary` to pytest's options."""
+    parser.addoption("--summary", action="store_true", help="print what ran by folder, and the slowest files")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Remember the processor time at which a test starts."""
+    item.stash[_START] = _processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Attach the processor time and the memory of the process to the report of a test's teardown."""
+    report = yield
+    if call.when == "teardown":
+        spent = _processor_seconds() - item.stash[_START]
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        report.user_properties = [*report.user_properties, (_PROPERTY, [spent, worker, _peak_gigabytes()])]
+    return report
+
+
+_START = pytest.StashKey[float]()
+
+
+class Summary:
+    """Collects the reports of all test processes and prints tables at the end."""
+
+    def __init__(self):
+        self._seconds = collections.defaultdict(float)
+        self._processor_seconds = collections.defaultdict(float)
+        self._outcomes = collections.defaultdict(collections.Counter)
+        self._gigabytes = collections.defaultdict(float)
+
+    def pytest_runtest_logreport(self, report):
+        file = report.nodeid.split("::")[0]
+        self._seconds[file] += report.duration
+        if report.when == "call" or report.outcome != "passed":
+            self._outcomes[file][report.outcome] += 1
+        for spent, worker, gigabytes in (value for name, value in report.user_properties if name == _PROPERTY):
+            self._processor_seconds[file] += spent
+            self._gigabytes[worker] = max(self._gigabytes[worker], gigabytes)
+
+    def pytest_terminal_summary(self, terminalreporter):
+        write = terminalreporter.write_line
+        terminalreporter.section("what ran")
+        write(f"{'folder':<34} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8} {'processor':>9}")
+        folders = collections.defaultdict(list)
+        for file in self._seconds:
+            folders[str(pathlib.PurePosixPath(file).parent)].append(file)
+        for folder, files in sorted(folders.items()):
+            self._write_row(write, folder, files)
+        self._write_row(write, "all", list(self._seconds))
+        terminalreporter.section(f"the {NUM_SLOWEST} slowest files")
+        for file in sorted(self._seconds, key=self._seconds.get, reverse=True)[:NUM_SLOWEST]:
+            write(f"{file:<60} {self._seconds[file]:7.1f} s, processor {self._processor_seconds[file]:7.1f} s")
+        for worker, gigabytes in sorted(self._gigabytes.items()):
+            write(f"most memory that test process {worker} held: {gigabytes:.1f} GB")
+
+    def _write_row(self, write, name: str, files: list[str]) -> None:
+        outcomes = sum((self._outcomes[file] for file in files), collections.Counter())
+        counts = " ".join(f"{outcomes[outcome]:>7,}" for outcome in ("passed", "failed", "skipped"))
+        seconds, processor = (sum(costs[file] for file in files) for costs in (self._seconds, self._processor_seconds))
+        write(f"{name:<34} {counts} {seconds:>8,.0f} {processor:>9,.0f}")
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of the processes it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # Linux counts in kilobytes
