@@ -3,22 +3,41 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# test processes; two held 8 and 11 GB of memory towards their end
 WORKERS ?= 2
+PYTHONS ?= 3.10 3.11 3.12 3.13
+KERASES ?= 3.12 3.13 3.14 3.15
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --summary
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test test-all matrix keras-matrix lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/bert-keras demo demo --overwrite
 
+# the quick suite: every rule once
 test: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+	$(PYTEST) -m "not slow"
 
-# every character, every line of shared/data, a million random strings (22 minutes on two cores), every division of a step of
-# every head (18), fifty trainings killed and resumed (26)
-slow: $(VENV)/installed-for-tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+# everything: also every character, all divisions of a step, fifty killed trainings, live comparisons with torch
+test-all: $(VENV)/installed-for-tests
+	$(PYTEST)
+
+# the quick suite on every Python; PYTHONS="3.12 3.13" chooses
+matrix:
+	$(MAKE) --keep-going $(PYTHONS:%=python-%)
+
+python-%:
+	$(MAKE) test PYTHON=python$* VENV=.venv-python-$*
+
+# what depends on Keras most, on every Keras release; KERASES="3.12" chooses
+keras-matrix:
+	$(MAKE) --keep-going $(KERASES:%=keras-%)
+
+keras-%:
+	$(PYTHON) -m venv .venv-keras-$*
+	.venv-keras-$*/bin/pip install --quiet --use-pep517 --editable '.[test]' 'keras==$*.*'
+	.venv-keras-$*/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --summary -m "not slow" \
+	    tests/modeling tests/distribution tests/training
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -38,4 +57,4 @@ $(VENV)/installed-for-tests: $(VENV)/bin/python setup.cfg pyproject.toml
 	touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) build dist demo *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* build dist demo *.egg-info .pytest_cache .ruff_cache
