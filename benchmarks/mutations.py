@@ -1,0 +1,232 @@
+"""Does the quick suite catch mistakes? Single-line mutations of the shipped code, drawn by a seed, each tested.
+
+    pip install coverage pytest-cov                        # not a dependency of the project
+    python -m pytest -n 2 --dist loadfile -m "not slow" --cov --cov-context=test --cov-report=
+    python benchmarks/mutations.py choose --seed 0 --number 80 > benchmarks/mutations.jsonl
+    python benchmarks/mutations.py run CHECKOUT .coverage benchmarks/mutations.jsonl --out results.jsonl
+
+`choose` draws lines inside functions from every package, in proportion to its size and at least three, and changes
+one operator, constant or condition in each, or leaves an argument out. `run` applies one mutation after the other to
+CHECKOUT, a spare clone with an environment of its own, and runs the tests that execute the line until one fails; if
+none does, the rest of the quick tests of their files and of the mirrored folder. With `--slow` it runs the slow tests
+of those folders, for mutations that a first run did not catch. CHECKOUT is left as it was.
+"""
+
+import argparse
+import ast
+import collections
+import copy
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+ROOTS = ("bert_keras", "pipelines", "export")
+MIN_OF_PACKAGE = 3
+NUM_FIRST_TESTS = 40
+SECONDS_OF_RUN = 900
+COMPARISONS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult}  # "/" also joins paths
+
+
+def main() -> None:
+    """Run one of the two commands."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    choosing = commands.add_parser("choose")
+    choosing.add_argument("--seed", type=int, default=0)
+    choosing.add_argument("--number", type=int, default=80)
+    running = commands.add_parser("run")
+    running.add_argument("checkout", type=pathlib.Path)
+    running.add_argument("coverage", type=pathlib.Path)
+    running.add_argument("mutations", type=pathlib.Path)
+    running.add_argument("--out", type=pathlib.Path, required=True)
+    running.add_argument(
+        "--slow", action="store_true", help="run slow tests, for mutations that are not caught in --out"
+    )
+    arguments = parser.parse_args()
+    if arguments.command == "choose":
+        for mutation in choose(pathlib.Path.cwd(), arguments.number, arguments.seed):
+            print(json.dumps(mutation, ensure_ascii=False))
+    else:
+        run(arguments)
+
+
+def choose(root: pathlib.Path, number: int, seed: int) -> list[dict]:
+    """Draw `number` mutations from all packages."""
+    generator = random.Random(seed)
+    by_package = collections.defaultdict(list)
+    for path in sorted(path for folder in ROOTS for path in (root / folder).rglob("*.py")):
+        name = path.relative_to(root)
+        by_package[str(name.parent)] += mutations_of(path, str(name))
+    sizes = {package: len(found) for package, found in by_package.items() if len(found) >= MIN_OF_PACKAGE}
+    counts = {
+        package: max(MIN_OF_PACKAGE, round(number * size / sum(sizes.values()))) for package, size in sizes.items()
+    }
+    while sum(counts.values()) > number:
+        counts[max(counts, key=counts.get)] -= 1
+    chosen = []
+    for package, count in sorted(counts.items()):
+        files = collections.defaultdict(list)
+        for mutation in by_package[package]:
+            files[mutation["file"]].append(mutation)
+        for file in generator.sample(sorted(files), min(count, len(files))) * -(-count // len(files)):
+            if count:
+                count -= 1
+                chosen.append(files[file].pop(generator.randrange(len(files[file]))))
+    return chosen
+
+
+def mutations_of(path: pathlib.Path, name: str) -> list[dict]:
+    """Return every mutation of a file's functions that changes a single line."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = []
+    for function in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)):
+        for node in (node for statement in function.body for node in ast.walk(statement)):
+            if not hasattr(node, "lineno") or node.lineno != node.end_lineno or isinstance(node, ast.stmt):
+                continue
+            if "Error(" in lines[node.lineno - 1] or lines[node.lineno - 1].lstrip().startswith(('f"', '"')):
+                continue  # words of a message
+            for changed in changes_of(node):
+                line = lines[node.lineno - 1].encode()
+                after = line[: node.col_offset] + ast.unparse(changed).encode() + line[node.end_col_offset :]
+                found.append({"file": name, "line": node.lineno, "before": line.decode(), "after": after.decode()})
+    return [dict(items) for items in dict.fromkeys(tuple(mutation.items()) for mutation in found)]
+
+
+def changes_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield changed copies of an expression."""
+    changed = copy.deepcopy(node)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+        changed.ops = [COMPARISONS[type(node.ops[0])]()]
+        yield changed
+    elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC and not isinstance(node.left, ast.Constant):
+        changed.op = ARITHMETIC[type(node.op)]()
+        yield changed
+    elif isinstance(node, ast.BoolOp):
+        changed.op = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+        yield changed
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+        changed.value = not node.value if isinstance(node.value, bool) else node.value + 1
+        yield changed
+    elif isinstance(node, ast.IfExp):
+        changed.body, changed.orelse = node.orelse, node.body
+        yield changed
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+            changed.func.id = {"min": "max", "max": "min"}[node.func.id]
+            yield changed
+        for place, keyword in enumerate(node.keywords):
+            if keyword.arg is not None:
+                shorter = copy.deepcopy(node)
+                del shorter.keywords[place]
+                yield shorter
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Test each mutation that has no result yet, and append its result to `--out`."""
+    mutations = [json.loads(line) for line in arguments.mutations.read_text(encoding="utf-8").splitlines()]
+    results = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
+    done = {key_of(result) for result in results if not arguments.slow or result["caught_by"] or result.get("slow")}
+    tests = covering_tests(arguments.coverage)
+    for number, mutation in enumerate(mutations, 1):
+        if key_of(mutation) in done:
+            continue
+        started = time.monotonic()
+        caught_by = apply_and_test(arguments.checkout, mutation, tests, slow=arguments.slow)
+        result = {
+            **mutation,
+            "caught_by": caught_by,
+            "slow": arguments.slow,
+            "seconds": round(time.monotonic() - started),
+        }
+        with arguments.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result, ensure_ascii=False) + "\n")
+        print(
+            f"{number} of {len(mutations)}: {mutation['file']}:{mutation['line']} {caught_by or 'NOT CAUGHT'}",
+            flush=True,
+        )
+
+
+def key_of(mutation: dict) -> tuple:
+    """Return what tells a mutation from others."""
+    return mutation["file"], mutation["line"], mutation["after"]
+
+
+def covering_tests(path: pathlib.Path) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that execute each line, by file and line."""
+    import coverage
+
+    data = coverage.CoverageData(str(path))
+    data.read()
+    tests = collections.defaultdict(list)
+    for file in data.measured_files():
+        name = re.search(rf"(?:^|/)((?:{'|'.join(ROOTS)})/.*)$", file.replace("/bert_keras/src", ""))
+        for line, contexts in data.contexts_by_lineno(file).items() if name else ():
+            tests[name[1], line] += sorted({context.split("|")[0] for context in contexts if context})
+    return tests
+
+
+def apply_and_test(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> str | None:
+    """Return the test that fails with a mutation; None if none does."""
+    path = checkout / mutation["file"]
+    text = path.read_text(encoding="utf-8")
+    lines = text.split("\n")
+    assert lines[mutation["line"] - 1] == mutation["before"], f"{path} has changed"
+    lines[mutation["line"] - 1] = mutation["after"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    try:
+        for chosen in attempts(checkout, mutation, tests, slow=slow):
+            if failed := first_failure(checkout, chosen):
+                return failed
+        return None
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def attempts(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> Iterator[list[str]]:
+    """Yield pytest's arguments: the tests that execute the line, then their files and the mirrored folder."""
+    covering = tests.get((mutation["file"], mutation["line"]), [])
+    package = pathlib.PurePosixPath(mutation["file"].removeprefix("bert_keras/")).parent
+    mirrored = f"tests/{package}" if str(package) != "." else "tests/test_*.py"
+    files = sorted({test.split("::")[0] for test in covering})
+    folders = sorted({str(pathlib.PurePosixPath(file).parent) for file in files} | {mirrored})
+    if slow:
+        yield ["-m", "slow", *[str(path) for folder in folders for path in paths_of(checkout, folder)]]
+        return
+    one_each = {test.split("[")[0]: test for test in reversed(covering)}  # one case of each test first
+    if first := [*one_each.values(), *(test for test in covering if test not in one_each.values())][:NUM_FIRST_TESTS]:
+        yield first
+    yield ["-m", "not slow", *dict.fromkeys([*files, *map(str, paths_of(checkout, mirrored))])]
+
+
+def paths_of(checkout: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    """Return the paths that a pattern names in a checkout."""
+    return [path.relative_to(checkout) for path in sorted(checkout.glob(pattern))]
+
+
+def first_failure(checkout: pathlib.Path, arguments: list[str]) -> str | None:
+    """Return the first test that fails, or how the run ended if it did not end with a failed test."""
+    command = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    try:
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=SECONDS_OF_RUN)
+    except subprocess.TimeoutExpired:
+        return "time limit"
+    if done.returncode in (0, 5):  # 5: no test was selected
+        return None
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return failed[0] if failed else f"pytest ended with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
