@@ -6,9 +6,10 @@ import pytest
 import bert_keras as bk
 from bert_keras.accounting.inference_memory import inference_memory
 from bert_keras.accounting.subjects import HEADS
+from tests.marks import slow_except
 
 
-@pytest.mark.parametrize("head", [None, *HEADS])
+@pytest.mark.parametrize("head", slow_except([None, *HEADS], quick=[None, "classification", "masked_lm"]))
 def test_scores_are_those_of_a_real_pass(head):
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=50, max_sequence_length=70)
     encoder = bk.BertEncoder(config)

@@ -20,6 +20,7 @@ from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
 from bert_keras.errors import InputError
 from bert_keras.training.optimizers import BertAdamW
+from tests.marks import slow_except
 
 BENCHMARK = pathlib.Path(__file__).parents[2] / "benchmarks" / "planning.py"
 SIZES = Sizes(batch_size=60, length=24, num_slots=20)  # TensorFlow makes fewer than 1,000 zeros a constant
@@ -35,10 +36,13 @@ def model_with(head: str, vocabulary_size: int = 90):
 
 @pytest.mark.parametrize(
     ("head", "gradient_checkpointing", "vocabulary_size"),
-    [
-        *((head, is_on, 90) for head in (*HEADS, "electra") for is_on in (False, True)),
-        ("electra", False, 73 * 128),  # it looks ids up in 73 blocks, and 73 slots would be traced
-    ],
+    slow_except(
+        [
+            *((head, is_on, 90) for head in (*HEADS, "electra") for is_on in (False, True)),
+            ("electra", False, 73 * 128),  # it looks ids up in 73 blocks, and 73 slots would be traced
+        ],
+        quick=[("tagging", True, 90), ("pretraining", False, 90)],
+    ),
 )
 def test_one_trace_tells_the_tensors_of_every_shape(head, gradient_checkpointing, vocabulary_size):
     model = model_with(head, vocabulary_size)

@@ -10,6 +10,7 @@ from bert_keras.accounting.sized_graph import Sizes
 from bert_keras.accounting.step_time import MachineSpeed, Product, StepTime
 from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
+from tests.marks import slow_except
 
 
 class CountingMachine(MachineSpeed):
@@ -33,8 +34,13 @@ def flops_of(product: Product) -> int:
     return 2 * math.prod(stack) * outer * inner * (last_rows if product.turned[1] else last_columns)
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("num_rows", [3, 400])  # more than is measured at once
+@pytest.mark.parametrize(
+    ("head", "num_rows"),
+    slow_except(
+        [(head, num_rows) for head in HEADS for num_rows in (3, 400)],  # more than is measured at once
+        quick=[("answers", 3), ("pretraining", 400)],
+    ),
+)
 def test_its_products_are_those_of_the_training_count(head, num_rows):
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, hidden_dim=36, intermediate_dim=52)
     model = HEADS[head](bk.BertEncoder(config), 3)
