@@ -9,6 +9,8 @@ from bert_keras.inspection.rows import row_of
 
 TEXT = "The keys to the old cabinet are on the table, although nobody remembers who left them there."
 SECOND = "Who forgot the keys of the cupboard?"
+# torch and a real model: a quick test of the attention scores of a tiny twin is in tests/checkpoints
+pytestmark = pytest.mark.slow
 TOLERANCE = 1e-5  # of shares; measured: 1.9e-6
 
 

@@ -29,7 +29,13 @@ def test_a_folder_has_the_page_the_numbers_and_each_picture_twice(see, tmp_path)
     assert "Memory by length" in page
 
 
-def test_pictures_from_elsewhere_are_saved_too(see, tmp_path):
+@pytest.fixture
+def drawn_as_names(monkeypatch):
+    """Files of pictures hold their ending: to draw one takes a second."""
+    monkeypatch.setattr("bert_keras.figures.drawn", lambda figure, ending: ending.encode())
+
+
+def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, drawn_as_names):
     section = FigureSection("mine", "Mine", "", new_figure())
     names = see("encoder", TEXT).save(tmp_path / "out", sections=[section])
     assert names[-2:] == ["mine.png", "mine.svg"]
@@ -44,7 +50,9 @@ def test_pictures_from_elsewhere_are_saved_too(see, tmp_path):
         (2, 0, 1, "attention_layer_2_head_0.png"),
     ],
 )
-def test_layer_and_head_choose_what_the_picture_of_attention_shows(see, tmp_path, layer, head, num_maps, name):
+def test_layer_and_head_choose_what_the_picture_of_attention_shows(
+    see, tmp_path, drawn_as_names, layer, head, num_maps, name
+):
     seen = see("encoder", TEXT, layer=layer, head=head)
     maps = [axes for axes in attention_figure(seen).axes if axes.get_images() and axes.get_label() != "<colorbar>"]
     assert len(maps) == num_maps

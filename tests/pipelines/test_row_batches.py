@@ -12,6 +12,7 @@ from bert_keras.features import FEATURES
 from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode
 from bert_keras.pipelines.row_batches import IGNORED_LABEL, row_batches
+from tests.marks import slow_except
 
 PAD = 3
 NUM_ROWS = 53
@@ -304,8 +305,13 @@ def test_groups_are_sorted_by_their_longest_row():
     assert 1 - sum(map(np.sum, widths)) / sum(4 * width.max() for width in widths) < 0.05
 
 
-@pytest.mark.parametrize("group_size", [1, 2])
-@pytest.mark.parametrize("labels", ["of rows", "of pieces", "none"])
+@pytest.mark.parametrize(
+    ("labels", "group_size"),
+    slow_except(
+        itertools.product(["of rows", "of pieces", "none"], [1, 2]),
+        quick=[("of rows", 2), ("of pieces", 1), ("none", 1)],
+    ),
+)
 def test_the_shares_of_all_replicas_are_the_whole_batch(labels, group_size):
     rows = made_rows(usual_lengths(90))
     labels = {"of rows": {"labels": np.arange(90)}, "of pieces": {"piece_labels": rows.numbers}, "none": {}}[labels]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_keras.pipelines.bulk import _CHUNK_BYTES
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from tests.marks import slow_except
 
 from .google_reference import GoogleTokenizer
 from .tokenizer_checks import rich_pair, rich_tokenizer
@@ -157,7 +158,7 @@ def test_three_million_empty_strings():
     assert tokens.token_ids.flat_values.shape[0] == 0
 
 
-@pytest.mark.parametrize("unit", ["the play, ", "é中 각\u0301. "], ids=ascii)
+@pytest.mark.parametrize("unit", [pytest.param("the play, ", marks=pytest.mark.slow), "é中 각\u0301. "], ids=ascii)
 def test_ten_megabytes_in_one_string(unit):
     tokenizer, google = rich_pair(lowercase=True)
     times = 10_000_000 // len(unit.encode())
@@ -169,7 +170,7 @@ def test_ten_megabytes_in_one_string(unit):
     np.testing.assert_array_equal(tokens.ends[1].numpy(), (shifts + one.ends[0].numpy()).reshape(-1))
 
 
-@pytest.mark.parametrize("letter", ["x", "中", "\u0301", "\x00"], ids=ascii)
+@pytest.mark.parametrize("letter", slow_except(["x", "中", "\u0301", "\x00"], quick=["x"]), ids=ascii)
 def test_ten_megabytes_of_one_letter(letter):
     """One endless word, a word a letter, or nothing at all."""
     tokenizer, google = rich_pair(lowercase=True)
@@ -209,7 +210,8 @@ print(json.dumps([rows, text, any(name.startswith("bert_keras") for name in sys.
 """
 
 
-@pytest.mark.parametrize("text_rules", ["bert", pytest.param("mediapipe", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/export reloads SavedModels with a tokenizer inside in the quick suite, too
+@pytest.mark.parametrize("text_rules", ["bert", "mediapipe"])
 def test_a_saved_model_holds_the_whole_tokenizer(tmp_path, text_rules):
     """Reloaded by a process that knows only TensorFlow and tensorflow-text, far from any file of ours."""
     tokenizer = rich_tokenizer(lowercase=True, text_rules=text_rules)

@@ -228,7 +228,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_process_killed_again_and_again_at_random_ends_with_the_same_bytes(tmp_path, num_workers):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py")]

@@ -8,6 +8,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.tagged_words import TaggedSentence, check_tags, read_tagged_words, split_words
+from tests.marks import slow_except
 from tests.shared_data import shared
 
 
@@ -451,7 +452,9 @@ def test_wnut17_has_thirteen_tags():
     assert (len(tags), tags[0], tags[1]) == (13, "O", "B-corporation")
 
 
-@pytest.mark.parametrize(("split", "num_sentences"), [("train", 12544), ("dev", 2001), ("test", 2077)])
+@pytest.mark.parametrize(
+    ("split", "num_sentences"), slow_except([("train", 12544), ("dev", 2001), ("test", 2077)], quick=[("dev", 2001)])
+)
 def test_english_ewt_is_read_whole(split, num_sentences):
     """The text is compared with the comment, and with the one that forms and SpaceAfter make."""
     path = shared(f"ud_english_ewt/en_ewt-ud-{split}.conllu.gz")
