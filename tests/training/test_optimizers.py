@@ -33,7 +33,7 @@ def test_only_matrices_and_tables_decay(make, make_model):
     model = make_model("pretrainer")
     optimizer = make(1e-3, 10)
     optimizer.build(model.trainable_variables)
-    decayed = {variable.name for variable in model.trainable_variables if optimizer._use_weight_decay(variable)}
+    decayed = {variable.name for variable in model.trainable_variables if optimizer.decays(variable)}
     assert decayed == set(DECAYED)
     assert {variable.name for variable in model.trainable_variables} == set(SHAPES)
 
