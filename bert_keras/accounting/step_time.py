@@ -12,7 +12,6 @@ from bert_keras.accounting.flops import PRODUCTS
 from bert_keras.accounting.lifetimes import ALIASES, NOT_MADE
 from bert_keras.accounting.memory import TrainingMemory
 from bert_keras.accounting.sized_graph import SizedOperation, Sizes
-from bert_keras.training.memory import keep_freed_memory
 
 _ARGUMENTS = {"MatMul": ("a", "b", "transpose_a", "transpose_b"), "BatchMatMulV2": ("x", "y", "adj_x", "adj_y")}
 _MEASURED_PIECES = 4096  # in a batch; of a larger one this much is measured, and counted as often as it is in there
@@ -45,7 +44,6 @@ class MachineSpeed:
     """What this machine does in a second: measured when it is first asked."""
 
     def __init__(self):
-        keep_freed_memory()  # as `pretrain` and `finetune` do: results of products would be zeroed pages each time
         self._seconds: dict[Product, float] = {}
         self._moved: float | None = None
 

@@ -44,7 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.accounting.planning import plan
     from bert_keras.cli import plan_tables
+    from bert_keras.training.memory import keep_freed_memory
 
+    keep_freed_memory()  # as in training, whose steps are timed here
     planned = plan(
         arguments.model,
         head=arguments.head,

@@ -152,13 +152,15 @@ def publish(arguments: argparse.Namespace, write: Callable[[], None]) -> None:
 
 
 def prepare_devices(arguments: argparse.Namespace):
-    """Returns the strategy to train under. To be called right after TensorFlow is loaded.
+    """Prepare the process for training and return the strategy. To be called right after TensorFlow is loaded.
 
     Raises:
         InputError: there is no such device, or `TF_CONFIG` is wrong.
     """
+    from bert_keras.training.memory import keep_freed_memory
     from bert_keras.training.strategies import make_strategy
 
+    keep_freed_memory()
     if arguments.deterministic:
         import tensorflow as tf
 

@@ -7,12 +7,14 @@ On another backend than TensorFlow a step is what Keras makes of it.
 
 import keras
 
+from bert_keras.distribution.clipping import clip_gradients
 from bert_keras.distribution.step import Step, current_step, salted_step, within_step
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.distribution.divided_step import DividedStep
     from bert_keras.distribution.philox import philox_bits
     from bert_keras.distribution.real_rows import RealRows
+    from bert_keras.distribution.updates import compile_update, to_dense, update_copies
 else:
     philox_bits = RealRows = None
 
@@ -21,5 +23,30 @@ else:
 
         divides_steps = False
 
+    def compile_update(update):
+        """Return `update`: the backend compiles the whole step."""
+        return update
 
-__all__ = ["DividedStep", "RealRows", "Step", "current_step", "philox_bits", "salted_step", "within_step"]
+    def to_dense(gradient):
+        """Return `gradient`, which is dense."""
+        return gradient
+
+    def update_copies(update, variables, gradients, *numbers):
+        """Call `update(index, gradient, *numbers)` for each variable."""
+        for index, gradient in enumerate(gradients):
+            update(index, gradient, *numbers)
+
+
+__all__ = [
+    "DividedStep",
+    "RealRows",
+    "Step",
+    "clip_gradients",
+    "compile_update",
+    "current_step",
+    "philox_bits",
+    "salted_step",
+    "to_dense",
+    "update_copies",
+    "within_step",
+]

@@ -4,28 +4,50 @@ Whatever the division, a step is the one that a single device would take with th
 everything that counts in it, gradients are clipped when they are whole, and metrics count every row once.
 """
 
+import contextlib
 import math
+import weakref
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
 from bert_keras.distribution.step import Step, within_step
+from bert_keras.distribution.updates import apply_over_replicas
 from bert_keras.errors import InputError
 
 
 class DividedStep:
     """What a `keras.Model` needs to train in parts and under every `tf.distribute` strategy; to be mixed in.
 
+    One replica without parts takes Keras's own step.
+
     Attributes:
         accumulation_steps: the parts that each replica computes one after the other.
-        jit_update: whether XLA compiles the optimizer's part of a step that is not compiled as a whole: its shapes
-            never change, those of batches may. It takes half the time then (23 million weights: 45 ms, not 95).
     """
 
     accumulation_steps = 1
-    jit_update = False
     divides_steps = True
+    _strategy: tf.distribute.Strategy | None = None
+    _built_for: weakref.ref | None = None
+
+    def __init__(self, *args, **kwargs):
+        # For a model that is made under a strategy, Keras's `fit` reads a batch to build it and reduces the batch over
+        # all workers, which fails with several of them (3.15.1). No strategy is current in a graph of its own.
+        strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+        with contextlib.nullcontext() if strategy is None else tf.Graph().as_default():
+            super().__init__(*args, **kwargs)
+        self._strategy = strategy
+
+    @property
+    def distribute_strategy(self) -> tf.distribute.Strategy:
+        """The strategy that the model was made under, else the current one. Keras runs every step under it."""
+        return self._strategy or tf.distribute.get_strategy()
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether a step has several parts or replicas, and so is not Keras's own."""
+        return self.accumulation_steps > 1 or self.distribute_strategy.num_replicas_in_sync > 1
 
     def label_weights(self, x, y, sample_weight):
         """Returns what each label counts, by output; losses that are not means over them need not be named."""
@@ -33,6 +55,22 @@ class DividedStep:
 
     def train_step(self, data):
         """Takes one step; `data` is this replica's share of the batch."""
+        if self.is_divided:
+            return self._divided_train_step(data)
+        number = tf.cast(self.optimizer.iterations, tf.int32)
+        with within_step(Step(number, 0, _num_rows(data), compiled=bool(self.jit_compile))):
+            return super().train_step(data)
+
+    def test_step(self, data):
+        """Evaluates one batch; `data` is this replica's share of it."""
+        if not self.is_divided:
+            return super().test_step(data)
+        replica = tf.distribute.get_replica_context()
+        self._over_parts(self._scores, data, self._whole_step(data, replica))
+        return self._results(replica)
+
+    def _divided_train_step(self, data) -> dict[str, tf.Tensor]:
+        """Take a step in parts, on this and the other replicas, and return the metrics."""
         replica = tf.distribute.get_replica_context()
         step = self._whole_step(data, replica)
 
@@ -43,28 +81,10 @@ class DividedStep:
         if replica.num_replicas_in_sync > 1 and self.jit_compile:
             gradients_of = tf.function(gradients_of, jit_compile=True)  # a new one: another replica's has its weights
         gradients = gradients_of(data, step.number, step.first_row, step.total_weights)
-        weights = self.trainable_weights
         if replica.num_replicas_in_sync > 1:
-            weights = [weight for weight, gradient in zip(weights, gradients, strict=True) if gradient is not None]
-            gradients = [gradient for gradient in gradients if gradient is not None]
-            gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        self._update(gradients, weights, alone=replica.num_replicas_in_sync == 1)
-        return self._results(replica)
-
-    def _update(self, gradients: list[tf.Tensor | None], weights: list, *, alone: bool) -> None:
-        """Moves the weights; in one compiled pass over them, if so wished and the whole step is not compiled anyway."""
-
-        def update(gradients):
-            self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-
-        if self.jit_update and alone and not self.jit_compile and not self.run_eagerly:
-            update = tf.function(update, jit_compile=True, autograph=False)
-        update(gradients)
-
-    def test_step(self, data):
-        """Evaluates one batch; `data` is this replica's share of it."""
-        replica = tf.distribute.get_replica_context()
-        self._over_parts(self._scores, data, self._whole_step(data, replica))
+            apply_over_replicas(self.optimizer, gradients, self.trainable_weights)
+        else:
+            self.optimizer.apply(gradients, self.trainable_weights)
         return self._results(replica)
 
     def _whole_step(self, data, replica: tf.distribute.ReplicaContext) -> Step:
@@ -137,7 +157,11 @@ class DividedStep:
     def _track(self, loss: tf.Tensor, data) -> None:
         """Adds a loss to Keras's mean of losses, which is one over replicas."""
         num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        self._loss_tracker.update_state(loss * num_replicas, sample_weight=_num_rows(data))
+        self._loss_metric().update_state(loss * num_replicas, sample_weight=_num_rows(data))
+
+    def _loss_metric(self) -> keras.metrics.Metric:
+        """Return Keras's mean of losses, which `compile` makes; no other metric of a model has this name."""
+        return next(metric for metric in self.metrics if metric.name == "loss")
 
     def _results(self, replica: tf.distribute.ReplicaContext) -> dict[str, tf.Tensor]:
         """Returns the metrics over all replicas, in each of them."""
@@ -156,18 +180,39 @@ class DividedStep:
 
     def make_train_function(self, force=False):
         """As Keras's; several replicas take their step together."""
+        if self.train_function is not None and not force:
+            return
         if self.distribute_strategy.num_replicas_in_sync == 1:
             super().make_train_function(force)
-        elif self.train_function is None or force:
-            _take_whole_gradients(self.optimizer)
+        else:
             self.train_function = self._on_replicas(self.train_step)
+        self.train_function = self._after_building(self.train_function)
 
     def make_test_function(self, force=False):
         """As Keras's; several replicas evaluate together."""
+        if self.test_function is not None and not force:
+            return
         if self.distribute_strategy.num_replicas_in_sync == 1:
             super().make_test_function(force)
-        elif self.test_function is None or force:
+        else:
             self.test_function = self._on_replicas(self.test_step)
+        self.test_function = self._after_building(self.test_function)
+
+    def _after_building(self, function: Callable) -> Callable:
+        """Return a function of an iterator that makes all variables before it calls `function` for the first time.
+
+        Keras makes them while it traces the step, and TensorFlow then traces it a second time; replicas cannot make
+        them at all.
+        """
+
+        def run(iterator):
+            loss = self._loss_metric()  # `compile` makes another one
+            if hasattr(iterator, "element_spec") and (self._built_for is None or self._built_for() is not loss):
+                self.build_step(iterator.element_spec)
+                self._built_for = weakref.ref(loss)
+            return function(iterator)
+
+        return run
 
     def _on_replicas(self, step: Callable) -> Callable:
         """Returns a function of an iterator that runs `step` on every replica, `steps_per_execution` times.
@@ -185,26 +230,19 @@ class DividedStep:
         return run if self.run_eagerly else tf.function(run, reduce_retracing=True, autograph=False)
 
     def build_step(self, element_spec) -> None:
-        """Makes the variables of the optimizer and the metrics; `fit` does it too, with its first batch.
+        """Make the variables of the optimizer, the losses and the metrics; `fit` does it with its first batch.
 
         Args:
-            element_spec: of the dataset or the distributed dataset to train on.
+            element_spec: of the dataset or the distributed dataset to train on; or an example of a batch.
         """
+        data = _each(_spec_in_replica, element_spec)
         with self.distribute_strategy.scope():
-            self._symbolic_build(data_batch=_each(_example, element_spec))
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Makes what is missing from the shapes of a batch.
-
-        Keras does so only under a strategy, and takes a batch from the data for it, which is then lost. Without one it
-        makes the variables when the step is traced, and TensorFlow then traces it a second time.
-        """
-        self.build_step(data_batch if iterator is None else iterator._distributed_dataset.element_spec)
-
-
-def _take_whole_gradients(optimizer: keras.optimizers.Optimizer) -> None:
-    """Keeps an optimizer from summing gradients over replicas: it would clip each replica's own before, not the sum."""
-    getattr(optimizer, "inner_optimizer", optimizer)._all_reduce_sum_gradients = list
+            if not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+            # variables that are made in this scope get their values at its end, not in the graph that is traced
+            with keras.StatelessScope():
+                trace = tf.function(lambda data: self._scores(data, Step(0, 0, _num_rows(data))), autograph=False)
+                trace.get_concrete_function(data)
 
 
 def _num_rows(data) -> int | tf.Tensor:
@@ -223,7 +261,9 @@ def _tail(values: tf.Tensor) -> list:
     return [shape[place] if size is None else size for place, size in enumerate(values.shape) if place]
 
 
-def _example(spec) -> tf.Tensor:
-    """Returns zeros of the shape that a tensor, its spec or its spec on replicas says; an unknown size becomes 2."""
-    spec = getattr(spec, "_value_specs", (spec,))[0]
-    return tf.zeros([size or 2 for size in spec.shape], spec.dtype)  # of 1, Keras warns that a softmax makes no sense
+def _spec_in_replica(spec) -> tf.TensorSpec | None:
+    """Return the spec of a tensor in one replica, from its spec, its spec in all replicas, or an example."""
+    if isinstance(spec, tf.OptionalSpec):
+        return None  # Keras puts it where there are no sample weights
+    first = tf.nest.flatten(spec, expand_composites=True)[0]
+    return tf.TensorSpec(first.shape, first.dtype)

@@ -35,7 +35,6 @@ class HeadModel(BertModel):
         metrics="auto",
         accumulation_steps: int = 1,
         gradient_checkpointing: bool = False,
-        jit_update: bool = False,
         skip_padding: bool = False,
         **kwargs,
     ):
@@ -45,8 +44,6 @@ class HeadModel(BertModel):
         that of the whole batch.
         `gradient_checkpointing`: need less memory by computing the inside of each block twice, see `BertEncoder`. The
         step is the same.
-        `jit_update`: compile the optimizer's part of the step with XLA, where the step itself is not compiled because
-        the lengths of batches change. It pays from some hundred steps on.
         `skip_padding`: in training compute real tokens alone, see `BertEncoder`. The step is the same. Not for XLA.
         """
         if accumulation_steps < 1:
@@ -64,7 +61,6 @@ class HeadModel(BertModel):
                 "skip_padding makes shapes that XLA cannot know before: set jit_compile=False, or leave it out"
             )
         self.accumulation_steps = accumulation_steps
-        self.jit_update = jit_update
         for encoder in self.encoders():
             encoder.gradient_checkpointing = gradient_checkpointing
             encoder.skips_padding = skip_padding

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import socket
 import time
 from collections.abc import Callable
 
@@ -171,24 +172,28 @@ class TrainingLog(StepCounter):
 class TensorBoardScalars:
     """A listener of `TrainingLog` that writes its lines as scalars for TensorBoard, in optimizer steps.
 
-    Writing needs no tensorboard package; looking at them does.
+    Writing needs no tensorboard package; looking at them does. `tf.summary.scalar` needs it also to write.
 
     Args:
-        folder: where the event file goes.
+        folder: where the event file goes; made if it is missing.
     """
 
     def __init__(self, folder: str | os.PathLike):
         import tensorflow as tf
 
-        self._raw_ops = tf.raw_ops
-        self._writer = tf.summary.create_file_writer(os.fspath(folder))
+        self._tf = tf
+        tf.io.gfile.makedirs(os.fspath(folder))
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"  # as TensorBoard finds it
+        self._writer = tf.io.TFRecordWriter(os.path.join(os.fspath(folder), name))
+        self._write(file_version="brain.Event:2")
 
     def __call__(self, line: dict) -> None:
-        for name, value in line.items():
-            if name != "step":
-                self._raw_ops.WriteScalarSummary(
-                    writer=self._writer._resource, step=line["step"], tag=name, value=float(value)
-                )
+        value_of = self._tf.compat.v1.Summary.Value
+        values = [value_of(tag=name, simple_value=float(value)) for name, value in line.items() if name != "step"]
+        self._write(step=line["step"], summary=self._tf.compat.v1.Summary(value=values))
+
+    def _write(self, **event) -> None:
+        self._writer.write(self._tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
         self._writer.flush()
 
 

@@ -17,7 +17,6 @@ from bert_keras.tasks.inference import RowRunner
 from bert_keras.training.depths import freeze, rate_factors
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
-from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import adamw
 from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.strategies import agreement, spread
@@ -95,7 +94,6 @@ def finetune(
     _check_examples(train=train, dev=dev)
     _check_division(task, settings, strategy.num_replicas_in_sync, len(train))
     tokenizer = _tokenizer_of(checkpoint)
-    keep_freed_memory()
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), default_dtype_policy(settings.dtype_policy):
         model = _model_of(task, checkpoint, settings)
@@ -174,13 +172,13 @@ def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: in
     rates = {"warmup_rate": settings.warmup_rate, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **rates)
     optimizer.rate_factors = rate_factors(model, settings.layer_decay)
+    optimizer.jit_update = num_steps * model.count_params() > _COMPILED_FROM
     model.compile(
         optimizer,
         task.loss(),
         accumulation_steps=settings.accumulation_steps,
         gradient_checkpointing=settings.gradient_checkpointing,
         jit_compile=False,  # each length of a batch would be compiled anew
-        jit_update=num_steps * model.count_params() > _COMPILED_FROM,
         skip_padding=skip_padding,
     )
 

@@ -15,6 +15,8 @@ def keep_freed_memory() -> bool:
     afresh; the kernel then zeroes it page by page. Kept, a tiny model's step took 29 % less processor time. The
     process holds on to the most memory it ever needed. Calling it again changes nothing.
 
+    It changes the whole process, so the commands that train call it and no function of the library does.
+
     Returns:
         Whether it was done: False where the C library is not glibc (macOS, Windows, Alpine).
     """

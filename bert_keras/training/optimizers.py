@@ -6,32 +6,43 @@ import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.training.bert_optimizer import BertOptimizer
 from bert_keras.training.schedules import RateSequence, WarmupDecay
 from bert_keras.training.tables import OptimizerSettings
 
-# Google's optimization.py leaves out "LayerNorm", "layer_norm" and "bias": these are the names of their variables here
-_NOT_DECAYED = ("bias", "gamma", "beta")
-
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertAdamW(keras.optimizers.AdamW):
-    """`keras.optimizers.AdamW` that decays neither biases nor norms, also after it was saved and loaded.
+class BertAdamW(BertOptimizer):
+    """AdamW as `keras.optimizers.AdamW` computes it, to the bit, without weight decay of biases and norms.
 
-    Keras forgets `exclude_from_weight_decay` when an optimizer is saved. Adam's bias correction is in, unlike in
-    Google's code. Epsilon is added to the uncorrected root, as there; torch adds it to the corrected one, which differs
-    in the first steps, where gradients are not large beside 30 epsilon.
+    Adam's bias correction is in, unlike in Google's code. Epsilon is added to the uncorrected root, as there; torch
+    adds it to the corrected one, which differs in the first steps, where gradients are not large beside 30 epsilon.
 
     Args:
+        learning_rate: a number or a schedule.
+        weight_decay, beta_1, beta_2, epsilon: as in `keras.optimizers.AdamW`, with its defaults.
         rate_factors: what the learning rate of each trainable variable is multiplied by, in their order; None: 1.
+        **kwargs: see `BertOptimizer`.
 
     Raises:
         InputError: when it is built, if there are more or fewer factors than variables.
     """
 
-    def __init__(self, *args, rate_factors: Sequence[float] | None = None, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        learning_rate=0.001,
+        *,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        rate_factors: Sequence[float] | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **kwargs
+        )
         self.rate_factors = None if rate_factors is None else list(rate_factors)
-        self.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
 
     def build(self, variables):
         if self.rate_factors is not None and len(self.rate_factors) != len(variables):
@@ -41,18 +52,16 @@ class BertAdamW(keras.optimizers.AdamW):
             )
         super().build(variables)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update(self, slot, gradient, rate, step):
         if self.rate_factors is not None:
-            learning_rate = learning_rate * self.rate_factors[self._get_variable_index(variable)]
-            if self._use_weight_decay(variable):
-                rate = ops.cast(learning_rate, variable.dtype)
-                self.assign_sub(variable, variable * self.weight_decay * rate)
-        super().update_step(gradient, variable, learning_rate)
-
-    def _apply_weight_decay(self, variables):
-        """Leaves the decay to `update_step` where variables have rates of their own."""
-        if self.rate_factors is None:
-            super()._apply_weight_decay(variables)
+            rate = rate * self.rate_factors[slot.place]
+        corrections = [1 - ops.power(ops.cast(beta, rate.dtype), step) for beta in (self.beta_1, self.beta_2)]
+        corrected_rate = rate * ops.sqrt(corrections[1]) / corrections[0]
+        first, second = slot.move_moments(gradient, self.beta_1, self.beta_2)
+        value = ops.convert_to_tensor(slot.variable)
+        if slot.decays:
+            value = value - value * self.weight_decay * rate
+        slot.assign(value - first * corrected_rate / (ops.sqrt(second) + self.epsilon))
 
     def get_config(self):
         factors = None if self.rate_factors is None else list(self.rate_factors)  # Keras made a list of its own of it
@@ -60,7 +69,7 @@ class BertAdamW(keras.optimizers.AdamW):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Lamb(keras.optimizers.Optimizer):
+class Lamb(BertOptimizer):
     """LAMB, algorithm 2 of You et al. 2019 ("Training BERT in 76 minutes"), with phi the identity.
 
     The weight decay is part of the update whose norm the trust ratio divides by; `keras.optimizers.Lamb` decays
@@ -72,7 +81,7 @@ class Lamb(keras.optimizers.Optimizer):
         weight_decay: lambda in the paper.
         beta_1, beta_2: decay of the two moments.
         epsilon: added to the root of the second moment.
-        **kwargs: as `keras.optimizers.Optimizer` takes them: clipping, `name`.
+        **kwargs: see `BertOptimizer`.
     """
 
     def __init__(
@@ -85,38 +94,20 @@ class Lamb(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         **kwargs,
     ):
-        super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
+        super().__init__(
+            learning_rate, weight_decay=weight_decay, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **kwargs
+        )
 
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._first_moments, self._second_moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
-
-    def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        first, second = self._first_moments[index], self._second_moments[index]
-        gradient = ops.cast(ops.convert_to_tensor(gradient), variable.dtype)
-        step = ops.cast(self.iterations + 1, variable.dtype)
-        self.assign(first, self.beta_1 * first + (1.0 - self.beta_1) * gradient)
-        self.assign(second, self.beta_2 * second + (1.0 - self.beta_2) * ops.square(gradient))
+    def update(self, slot, gradient, rate, step):
+        first, second = slot.move_moments(gradient, self.beta_1, self.beta_2)
         corrected_first = first / (1.0 - self.beta_1**step)
         corrected_second = second / (1.0 - self.beta_2**step)
         update = corrected_first / (ops.sqrt(corrected_second) + self.epsilon)
-        if self._use_weight_decay(variable):
-            update = update + self.weight_decay * variable
-            update = _trust_ratio(variable, update) * update
-        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * update)
-
-    def _apply_weight_decay(self, variables):
-        """Nothing: Keras decays before the update, LAMB within it."""
-
-    def get_config(self):
-        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        value = ops.convert_to_tensor(slot.variable)
+        if slot.decays:
+            update = update + self.weight_decay * value
+            update = _trust_ratio(value, update) * update
+        slot.assign(value - rate * update)
 
 
 def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:

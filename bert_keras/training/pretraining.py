@@ -16,7 +16,6 @@ from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
-from bert_keras.training.memory import keep_freed_memory
 from bert_keras.training.optimizers import make_optimizer
 from bert_keras.training.phases import PhasePlan
 from bert_keras.training.precision import default_dtype_policy
@@ -85,7 +84,6 @@ def pretrain(
         raise InputError(
             "speed.steps_per_execution is for one device; expected 1 where several replicas train together"
         )
-    keep_freed_memory()
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)

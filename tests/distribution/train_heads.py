@@ -106,12 +106,12 @@ def main() -> None:
         with strategy.scope() if strategy else contextlib.nullcontext():
             model = HEADS[head]()
             optimizer = adamw(1e-2, arguments.steps, clip_norm=0.5)  # so that clipping counts at every step
+            optimizer.jit_update = arguments.jit_update
             model.compile(
                 optimizer,
                 jit_compile=arguments.jit,
                 accumulation_steps=arguments.parts,
                 gradient_checkpointing=arguments.checkpointing,
-                jit_update=arguments.jit_update,
                 skip_padding=arguments.skip_padding,
             )
         data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)

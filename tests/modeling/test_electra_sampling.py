@@ -6,11 +6,12 @@ import tensorflow as tf
 
 from bert_keras.modeling.dropout import random_bits
 from bert_keras.modeling.electra import sample_ids
+from tests.cases import slow
 
 NUM_DRAWS = 200_000
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, *slow(True)])
 @pytest.mark.parametrize("size", [3, 128, 300])
 def test_ids_are_drawn_by_their_softmax(size, jit_compile):
     logits = np.random.default_rng(size).normal(0, 2, (1, 1, size)).astype("float32")

@@ -4,9 +4,21 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests.cases import slow
+from tests.conftest import MODELS
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 TOLERANCE = 1e-5  # one text alone against the same text padded, packed or in a graph; measured: 3.4e-6
+
+
+# an encoder, each kind of head, two encoders in one model; the slow suite has every model
+KINDS = ("encoder", "pretrainer", "classifier", "question_answerer", "embedder", "electra_with_generator")
+GRAPH_KINDS = ("pretrainer", "question_answerer", "electra_with_generator")
+
+
+def with_slow_ones(*kinds: str) -> list:
+    """The kinds of models that the quick suite tests, and all others as slow cases."""
+    return [*kinds, *slow(*(kind for kind in MODELS if kind not in kinds))]
 
 
 @pytest.fixture
@@ -151,9 +163,8 @@ def suffix(weight) -> str:
     ("preset", "model_class", "parameters"),
     [
         # counted by hand from the sizes, and published as 110 M and 340 M (Devlin et al. 2018)
-        ("base", "BertEncoder", 109_482_240),
         ("base", "BertPretrainer", 110_106_428),
-        ("large", "BertEncoder", 335_141_888),
+        *slow(("base", "BertEncoder", 109_482_240), ("large", "BertEncoder", 335_141_888)),  # 1.3 GB
     ],
 )
 def test_published_sizes_have_the_published_parameters(preset, model_class, parameters):
@@ -163,14 +174,15 @@ def test_published_sizes_have_the_published_parameters(preset, model_class, para
     assert model.count_params() == parameters
 
 
-@pytest.mark.parametrize("policy", POLICIES[1:])
-def test_logits_are_float32_under_mixed_precision(policy, model_kind, make_model, make_batch, run, use_policy):
+@pytest.mark.parametrize("kind", with_slow_ones(*KINDS))
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", *slow("mixed_float16")])
+def test_logits_are_float32_under_mixed_precision(policy, kind, make_model, make_batch, run, use_policy):
     use_policy(policy)
-    model = make_model(model_kind)
+    model = make_model(kind)
     assert model.dtype_policy.name == policy
     batch = make_batch()
     for name, value in run(model, batch).items():
-        wanted = policy.removeprefix("mixed_") if model_kind.startswith("encoder") else "float32"
+        wanted = policy.removeprefix("mixed_") if kind.startswith("encoder") else "float32"
         assert str(value.dtype) == wanted, name
 
 
@@ -222,10 +234,11 @@ def test_a_batch_past_the_last_position_is_refused(make_model, make_batch):
         make_model("encoder")(make_batch(length=18))
 
 
-def test_a_graph_computes_what_eager_code_computes(model_kind, make_model, make_batch, run):
+@pytest.mark.parametrize("kind", with_slow_ones(*GRAPH_KINDS))
+def test_a_graph_computes_what_eager_code_computes(kind, make_model, make_batch, run):
     import tensorflow as tf
 
-    model, batch = make_model(model_kind), make_batch()
+    model, batch = make_model(kind), make_batch()
     shapes = {name: tf.TensorSpec((None, None), "int32") for name in batch}
     graph = tf.function(lambda inputs: model(inputs, training=False), input_signature=[shapes])
     eager = run(model, batch)
@@ -233,8 +246,9 @@ def test_a_graph_computes_what_eager_code_computes(model_kind, make_model, make_
         np.testing.assert_allclose(value.numpy(), eager[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-def test_dropout_is_on_only_in_training(model_kind, make_model, make_batch, run):
-    model, batch = make_model(model_kind, hidden_dropout_rate=0.4, attention_dropout_rate=0.4), make_batch()
+@pytest.mark.parametrize("kind", with_slow_ones(*KINDS))
+def test_dropout_is_on_only_in_training(kind, make_model, make_batch, run):
+    model, batch = make_model(kind, hidden_dropout_rate=0.4, attention_dropout_rate=0.4), make_batch()
     for name, value in run(model, batch).items():
         np.testing.assert_array_equal(run(model, batch)[name], value)
         assert not np.array_equal(model(batch, training=True)[name].numpy(), value), name

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests.cases import slow
 
 TOLERANCE = 5e-6  # of losses of 1 to 10, in float32 against float64; measured: 5e-7
 SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers": 1}
@@ -53,7 +54,11 @@ def draw_labels(kind: str, x: dict):
     }[kind]
 
 
-@pytest.mark.parametrize("kind", LEARNERS)
+# two losses and random numbers, or one loss and a pooler; the losses and gradients of all heads are tested below
+QUICK_LEARNERS = ("electra_with_generator", "classifier")
+
+
+@pytest.mark.parametrize("kind", [*QUICK_LEARNERS, *slow(*(kind for kind in LEARNERS if kind not in QUICK_LEARNERS))])
 def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
     import keras
 
@@ -68,7 +73,7 @@ def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
     assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
 
 
-@pytest.mark.parametrize("kind", ["classifier", "pretrainer", "token_classifier"])
+@pytest.mark.parametrize("kind", ["pretrainer", *slow("classifier", "token_classifier")])
 def test_a_dataset_in_a_graph_trains_as_arrays_in_eager_code(kind, task, make_model):
     import keras
     import tensorflow as tf
@@ -217,6 +222,7 @@ def test_every_weight_gets_a_gradient(kind, task, make_model):
     assert not [path for path in still if not path.endswith("key/bias") and path not in allowed]
 
 
+@pytest.mark.slow  # float16 is also trained in tests/training/test_optimizers.py
 @pytest.mark.parametrize(("kind", "policy"), [("pretrainer", "mixed_bfloat16"), ("classifier", "mixed_float16")])
 def test_mixed_precision_learns(kind, policy, task, make_model):
     import keras

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
+from tests.cases import slow
 
 LOSS_TOLERANCE = 4e-6  # of losses near 6; measured: 4.8e-7
 GRADIENT_TOLERANCE = 3e-6  # of the largest gradient of a weight; measured: 3.1e-7
@@ -82,8 +83,10 @@ def loss_and_gradients(model, x, y, jit_compile):
     return float(loss), [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm"])
+@pytest.mark.parametrize(
+    ("kind", "jit_compile"),
+    [("pretrainer", False), *slow(("pretrainer", True), ("masked_lm", False), ("masked_lm", True))],
+)
 def test_loss_and_gradients_are_those_of_the_examples_alone(kind, jit_compile, both_layouts, make_model):
     model = make_model(kind)
     model.compile("adam")
@@ -98,6 +101,7 @@ def test_loss_and_gradients_are_those_of_the_examples_alone(kind, jit_compile, b
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=GRADIENT_TOLERANCE * scale, err_msg=weight.path)
 
 
+@pytest.mark.slow  # tests/training/test_pretraining.py trains packed rows too
 def test_packed_rows_train_in_fit(both_layouts, make_model):
     (x, y), _ = both_layouts
     model = make_model("pretrainer", hidden_dropout_rate=0.0, attention_dropout_rate=0.0)

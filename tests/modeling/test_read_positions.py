@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.cases import slow
+
 TOLERANCE = 1e-5  # measured: 2.2e-6
 POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
 
@@ -15,7 +17,7 @@ def packed(batch):
     return {**batch, "pack_ids": ((places > 2) + 1).astype("int32") * batch["padding_mask"]}
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, *slow(True)])
 @pytest.mark.parametrize("layout", [dict, packed], ids=["plain", "packed"])
 @pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"embedding_dim": 22}], ids=str)
 def test_the_vectors_at_positions_are_those_of_the_whole_sequence(layout, changes, jit_compile, make_model, make_batch):

@@ -50,7 +50,7 @@ def records(make_records_folder):
     return make_records_folder()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_run():
     """A function that gives a tiny run on records as they are."""
 

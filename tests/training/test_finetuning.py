@@ -295,6 +295,7 @@ def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_bat
         assert plan.phase.evaluate_every == 3
 
 
+@pytest.mark.slow
 def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
     _, examples = TASKS["embed"]()
     log = []
@@ -311,6 +312,7 @@ def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
     assert losses[-1] < 0.9 * losses[0]
 
 
+@pytest.mark.slow  # test_finetuning_strategies.py trains too
 def test_texts_are_learned_from_a_few_examples(tiny_encoder):
     task, examples = TASKS["classify"]()
     done = finetune(task, tiny_encoder, examples, examples, FineTuning(num_epochs=12, batch_size=8, learning_rate=0.02))

@@ -9,16 +9,18 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training import Lamb, WarmupDecay, adamw, lamb, make_optimizer
 from bert_keras.training.optimizers import BertAdamW
 from bert_keras.training.tables import OptimizerSettings
+from tests.cases import slow
+from tests.training import adamw_of_torch
+from tests.training.adamw_of_torch import DECAYED, NUM_STEPS, SHAPES, draw
 
-NUM_STEPS = 20
 NUMBERS = {"beta_1": 0.87, "beta_2": 0.97, "epsilon": 1e-5, "weight_decay": 0.13}
-SHAPES = {"kernel": (7, 5), "embeddings": (11, 3), "bias": (5,), "gamma": (3,), "beta": (3,)}
-DECAYED = ("kernel", "embeddings")
+FACTORS = adamw_of_torch.FACTORS["by depth"]
 
 
 def test_the_rate_rises_to_its_peak_and_falls_to_nothing():
@@ -33,7 +35,7 @@ def test_only_matrices_and_tables_decay(make, make_model):
     model = make_model("pretrainer")
     optimizer = make(1e-3, 10)
     optimizer.build(model.trainable_variables)
-    decayed = {variable.name for variable in model.trainable_variables if optimizer._use_weight_decay(variable)}
+    decayed = {variable.name for variable in model.trainable_variables if optimizer.decays(variable)}
     assert decayed == set(DECAYED)
     assert {variable.name for variable in model.trainable_variables} == set(SHAPES)
 
@@ -59,14 +61,6 @@ def test_every_number_can_be_changed():
 def test_wrong_numbers_are_refused():
     with pytest.raises(bk.InputError, match=r"learning_rate is -1, expected a number above 0; beta_1 is 1, expected"):
         adamw(-1, 100, beta_1=1)
-
-
-def draw():
-    """Weights and twenty gradients by name; one matrix and one gradient are all 0, where norms cannot be divided."""
-    rng = np.random.default_rng(3)
-    weights = {name: rng.normal(0, 0.5, shape) for name, shape in SHAPES.items()}
-    gradients = [{name: rng.normal(0, 1.0, shape) for name, shape in SHAPES.items()} for _ in range(NUM_STEPS)]
-    return weights, gradients
 
 
 def train(optimizer, weights, gradients):
@@ -124,6 +118,7 @@ def test_lamb_takes_a_trust_ratio_of_1_where_a_norm_is_0():
     np.testing.assert_array_equal(ours["embeddings"], weights["embeddings"].astype("float32"))
 
 
+@pytest.mark.slow  # imports JAX; the algorithm by hand is above
 def test_lamb_is_the_lamb_of_optax():
     optax, jax = pytest.importorskip("optax"), pytest.importorskip("jax")
     weights, gradients = draw()
@@ -145,29 +140,106 @@ def test_lamb_is_the_lamb_of_optax():
     )  # measured: 1.8e-7
 
 
-def test_adamw_is_the_adamw_of_torch():
-    import torch
+def as_torch_does(factors) -> BertAdamW:
+    """AdamW with the numbers of the record."""
+    rates = {"warmup_rate": adamw_of_torch.WARMUP_STEPS / NUM_STEPS, "clip_norm": adamw_of_torch.CLIP_NORM}
+    optimizer = adamw(adamw_of_torch.RATE, NUM_STEPS, **rates, **adamw_of_torch.NUMBERS)
+    optimizer.rate_factors = factors
+    return optimizer
 
+
+@pytest.mark.parametrize("kind", adamw_of_torch.FACTORS)
+def test_adamw_is_the_adamw_of_torch(kind):
     weights, gradients = draw()
-    numbers = {**NUMBERS, "epsilon": 1e-12}  # torch adds it elsewhere: the next test
-    parameters = {name: torch.nn.Parameter(torch.tensor(value, dtype=torch.float32)) for name, value in weights.items()}
-    groups = [
-        {"params": [parameters[name] for name in DECAYED], "weight_decay": numbers["weight_decay"]},
-        {"params": [parameters[name] for name in SHAPES if name not in DECAYED], "weight_decay": 0.0},
-    ]
-    theirs = torch.optim.AdamW(groups, betas=(numbers["beta_1"], numbers["beta_2"]), eps=numbers["epsilon"])
-    schedule = WarmupDecay("linear", 0.05, NUM_STEPS, 4)
-    for number, step in enumerate(gradients):
-        for name, parameter in parameters.items():
-            parameter.grad = torch.tensor(step[name], dtype=torch.float32)
-        torch.nn.utils.clip_grad_norm_(parameters.values(), 0.7)
-        for group in theirs.param_groups:
-            group["lr"] = float(schedule(number))
-        theirs.step()
-    ours = train(adamw(0.05, NUM_STEPS, warmup_rate=0.2, clip_norm=0.7, **numbers), weights, gradients)
-    torchs = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
-    assert largest_difference(ours, torchs) < 2e-6  # measured: 3.0e-7
+    ours = train(as_torch_does(adamw_of_torch.FACTORS[kind]), weights, gradients)
+    recorded = json.loads(adamw_of_torch.RECORD.read_text())
+    theirs, others = ({name: np.array(value) for name, value in recorded[one].items()} for one in reversed_to(kind))
+    assert largest_difference(ours, theirs) < 2e-6  # measured: 3.6e-7
     assert largest_difference(ours, weights) > 0.1
+    assert all(np.abs(ours[name] - others[name]).max() > 0.01 for name in SHAPES if name != "bias")
+
+
+def reversed_to(kind: str) -> list[str]:
+    """The kinds of the record, this one first."""
+    return sorted(adamw_of_torch.FACTORS, key=lambda one: one != kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", adamw_of_torch.FACTORS)
+def test_the_record_of_torch_is_what_torch_gives(kind):
+    recorded = json.loads(adamw_of_torch.RECORD.read_text())[kind]
+    for name, value in adamw_of_torch.weights_of_torch(adamw_of_torch.FACTORS[kind]).items():
+        np.testing.assert_allclose(recorded[name], value, rtol=0, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("limit", [{}, {"global_clipnorm": 0.7}, {"clipnorm": 0.7}, {"clipvalue": 0.3}], ids=str)
+def test_adamw_is_that_of_keras_to_the_bit(limit):
+    weights, gradients = draw()
+    of_keras = keras.optimizers.AdamW(0.05, **NUMBERS, **limit)
+    of_keras.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    theirs = train(of_keras, weights, gradients)
+    for name, ours in train(BertAdamW(0.05, **NUMBERS, **limit), weights, gradients).items():
+        np.testing.assert_array_equal(ours, theirs[name], err_msg=name)
+
+
+def test_the_gradient_of_an_embedding_may_be_sparse():
+    weights, _ = draw()
+    sparse = tf.IndexedSlices(tf.ones((2, 3)), tf.constant([4, 4]), tf.constant([11, 3]))
+    results = []
+    for gradient in (sparse, tf.convert_to_tensor(sparse)):
+        variable = keras.Variable(weights["embeddings"].astype("float32"), name="embeddings")
+        BertAdamW(0.1, global_clipnorm=1.0).apply([gradient], [variable])
+        results.append(np.array(variable))
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_compiled_update_is_the_same(monkeypatch):
+    compiled = []
+    function = tf.function
+    monkeypatch.setattr(
+        tf, "function", lambda *given, **options: compiled.append(options) or function(*given, **options)
+    )
+    trained, counts = [], []
+    for jit_update in (False, True):
+        model = toy(BertAdamW(0.1, **NUMBERS, global_clipnorm=0.5, jit_update=jit_update))
+        model.fit(*toy_data(), batch_size=4, epochs=2, shuffle=False, verbose=0)
+        trained.append(model.get_weights())
+        counts.append(sum(options.get("jit_compile") is True for options in compiled))
+    for ours, theirs in zip(*trained, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+    assert counts[0] == 0 < counts[1]
+
+
+def test_what_is_not_decayed_and_compiled_survives_a_config():
+    optimizer = BertAdamW(0.1, not_decayed=["kernel"], jit_update=True)
+    again = BertAdamW.from_config(json.loads(json.dumps(optimizer.get_config())))
+    assert again.get_config() == optimizer.get_config()
+    assert again.jit_update
+    decayed = [again.decays(keras.Variable(np.zeros(2), name=name)) for name in ("kernel", "bias")]
+    assert decayed == [False, True]
+
+
+def test_what_the_optimizers_do_not_do_is_refused():
+    for name, value in (("use_ema", True), ("gradient_accumulation_steps", 2)):
+        with pytest.raises(
+            bk.InputError, match=f"BertAdamW has no {name}, which is {value}; leave it out, and give acc"
+        ):
+            BertAdamW(0.1, **{name: value})
+    with pytest.raises(bk.InputError, match=r"give Lamb\(not_decayed=\.\.\.\) the words"):
+        Lamb(0.1).exclude_from_weight_decay(var_names=["bias"])
+    first, second = (keras.Variable(np.zeros(2), name=name) for name in ("kernel", "bias"))
+    optimizer = BertAdamW(0.1)
+    optimizer.build([first])
+    with pytest.raises(bk.InputError, match="the optimizer was built for other variables than it is applied to"):
+        optimizer.apply([np.ones(2, "float32")], [second])
+
+
+def test_a_variable_without_a_gradient_stays_and_is_named():
+    first, second = (keras.Variable(np.ones(2), name=name) for name in ("kernel", "other"))
+    with pytest.warns(UserWarning, match=r"Gradients do not exist for variables \['other'\]"):
+        BertAdamW(0.1).apply([np.ones(2, "float32"), None], [first, second])
+    np.testing.assert_array_equal(second, 1.0)
+    assert (np.array(first) < 1.0).all()
 
 
 def test_adamw_adds_its_epsilon_where_google_does():
@@ -185,37 +257,6 @@ def test_adamw_adds_its_epsilon_where_google_does():
             theirs[name] = theirs[name] - 0.05 * (update + (decay if name in DECAYED else 0) * theirs[name])
     ours = train(adamw(0.05, None, clip_norm=0, **{**NUMBERS, "epsilon": epsilon}), weights, gradients)
     assert largest_difference(ours, theirs) < 2e-6  # measured: 3.1e-7
-
-
-FACTORS = (0.5, 0.81, 1.0, 0.25, 0.3)  # of the variables in SHAPES
-
-
-def test_adamw_by_depth_is_the_adamw_of_torch_with_a_group_for_each_variable():
-    import torch
-
-    weights, gradients = draw()
-    numbers = {**NUMBERS, "epsilon": 1e-12}  # torch adds it elsewhere: see above
-    parameters = {name: torch.nn.Parameter(torch.tensor(value, dtype=torch.float32)) for name, value in weights.items()}
-    groups = [
-        {"params": [parameters[name]], "weight_decay": numbers["weight_decay"] if name in DECAYED else 0.0}
-        for name in SHAPES
-    ]
-    theirs = torch.optim.AdamW(groups, betas=(numbers["beta_1"], numbers["beta_2"]), eps=numbers["epsilon"])
-    schedule = WarmupDecay("linear", 0.05, NUM_STEPS, 4)
-    for number, step in enumerate(gradients):
-        for name, parameter in parameters.items():
-            parameter.grad = torch.tensor(step[name], dtype=torch.float32)
-        torch.nn.utils.clip_grad_norm_(parameters.values(), 0.7)
-        for group, factor in zip(theirs.param_groups, FACTORS, strict=True):
-            group["lr"] = float(schedule(number)) * factor
-        theirs.step()
-    optimizer = adamw(0.05, NUM_STEPS, warmup_rate=0.2, clip_norm=0.7, **numbers)
-    optimizer.rate_factors = list(FACTORS)
-    ours = train(optimizer, weights, gradients)
-    torchs = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
-    assert largest_difference(ours, torchs) < 2e-6  # measured: 3.6e-7
-    alike = train(adamw(0.05, NUM_STEPS, warmup_rate=0.2, clip_norm=0.7, **numbers), weights, gradients)
-    assert all(np.abs(ours[name] - alike[name]).max() > 0.01 for name in SHAPES if name != "bias")
 
 
 def by_depth(*arguments, **numbers):
@@ -274,7 +315,7 @@ def toy_data(num_rows=24):
     return rng.normal(size=(num_rows, 6)).astype("float32"), rng.normal(size=(num_rows, 2)).astype("float32")
 
 
-@pytest.mark.parametrize("make", [adamw, lamb])
+@pytest.mark.parametrize("make", [adamw, *slow(lamb)])
 def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
@@ -343,6 +384,7 @@ model.fit(data["x"], data["y"], batch_size=1, epochs=9, verbose=0,
 """
 
 
+@pytest.mark.slow  # tests/modeling/test_jax_backend.py trains with AdamW on JAX too
 def test_on_jax_the_optimizers_and_the_clock_do_the_same(tmp_path):
     x, y = toy_data()
     np.savez(tmp_path / "data.npz", x=x, y=y)

@@ -1,5 +1,7 @@
 """A run does what it says: objectives, phases, budgets, evaluation, and a stop where the loss is lost."""
 
+import functools
+import itertools
 import json
 import math
 
@@ -15,16 +17,32 @@ from bert_keras.training.callbacks import FiniteLoss, StopAfter, TensorBoardScal
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
 from bert_keras.training.recipes import Pretraining
+from bert_keras.training.schedules import TimedLearningRate
+from tests.cases import slow
 
 
 def lines_of(trained):
     return [json.loads(line) for line in trained.log.splitlines()]
 
 
-def test_a_run_learns_and_is_scored_on_what_was_held_out(records, tiny_run):
+@pytest.fixture(scope="module")
+def events(tmp_path_factory):
+    """The folder with TensorBoard's events of `trained`."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def trained(records, tiny_run, events):
+    """The tiny run as it is."""
+    folder, manifest = records
+    return pretrain(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(events)])
+
+
+@pytest.mark.parametrize("jit_compile", [False, *slow("auto")])
+def test_a_run_learns_and_is_scored_on_what_was_held_out(jit_compile, records, tiny_run):
     folder, manifest = records
     enough = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}
-    trained = pretrain(tiny_run(manifest, **enough, speed__jit_compile="auto"), [folder])
+    trained = pretrain(tiny_run(manifest, **enough, speed__jit_compile=jit_compile), [folder])
     assert isinstance(trained.model, bk.BertPretrainer)
     first, *_, last = [line for line in lines_of(trained) if "loss" in line]
     assert last["step"] == 300
@@ -37,10 +55,9 @@ def test_a_run_learns_and_is_scored_on_what_was_held_out(records, tiny_run):
     ("objective", "sentence_objective", "packed", "model"),
     [
         ("bert", "nsp", True, bk.BertPretrainer),
-        ("bert", "sop", False, bk.BertPretrainer),
-        ("mlm", "none", False, bk.BertMaskedLM),
         ("mlm", "nsp", True, bk.BertMaskedLM),
         ("electra", "none", False, bk.ElectraPretrainer),
+        *slow(("bert", "sop", False, bk.BertPretrainer), ("mlm", "none", False, bk.BertMaskedLM)),
     ],
 )
 def test_every_objective_trains(objective, sentence_objective, packed, model, make_records_folder, tiny_run):
@@ -51,12 +68,10 @@ def test_every_objective_trains(objective, sentence_objective, packed, model, ma
     assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
 
 
-def test_the_same_run_gives_the_same_weights_and_another_seed_others(records, tiny_run):
+def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, records, tiny_run):
     folder, manifest = records
-    weights = [
-        np.concatenate([weight.numpy().ravel() for weight in pretrain(run, [folder]).model.weights])
-        for run in (tiny_run(manifest), tiny_run(manifest), tiny_run(manifest, seed=1))
-    ]
+    models = [trained.model, *(pretrain(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
+    weights = [np.concatenate([weight.numpy().ravel() for weight in model.weights]) for model in models]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert (weights[0] != weights[2]).any()
 
@@ -82,7 +97,7 @@ def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny
     np.testing.assert_allclose(np.diff(lengths), [a_batch[0]] * 6 + [a_batch[1]] * 3, rtol=0.1)
 
 
-@pytest.mark.parametrize("objective", ["bert", "electra"])
+@pytest.mark.parametrize("objective", ["electra", *slow("bert")])
 def test_parts_of_a_step_change_nothing(objective, records, tiny_run):
     folder, manifest = records
     whole, cut = (
@@ -94,14 +109,7 @@ def test_parts_of_a_step_change_nothing(objective, records, tiny_run):
         assert cut.metrics[name] == pytest.approx(value, rel=1e-5), name
 
 
-def test_evaluations_come_as_often_as_they_should(records, tiny_run):
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest, evaluation__every_steps=4, budget__steps=10), [folder])
-    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
-    assert int(trained.model.optimizer.iterations) == 10
-
-
-def test_evaluations_read_what_was_held_out_always_masked_alike(records, tiny_run, monkeypatch):
+def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(records, tiny_run, monkeypatch):
     folder, manifest = records
     asked = []
 
@@ -110,8 +118,10 @@ def test_evaluations_read_what_was_held_out_always_masked_alike(records, tiny_ru
         return pretraining_batches(*arguments, **settings)
 
     monkeypatch.setattr("bert_keras.training.pretraining.pretraining_batches", note)
-    pretrain(tiny_run(manifest, budget__steps=1), [folder])
-    assert sorted(asked) == [("held_out", "static", None), ("train", "dynamic", None)]
+    trained = pretrain(tiny_run(manifest, evaluation__every_steps=4, budget__steps=10), [folder])
+    assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
+    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
+    assert int(trained.model.optimizer.iterations) == 10
 
 
 def test_several_steps_an_execution_are_all_counted(records, tiny_run):
@@ -120,16 +130,30 @@ def test_several_steps_an_execution_are_all_counted(records, tiny_run):
     assert lines_of(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
 
 
-def test_the_clock_ends_a_run(records, tiny_run):
+def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
+    """A clock that goes on by a second whenever somebody looks at it, so that no step takes time."""
+    seconds = itertools.count()
+    clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
+    monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
+    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
     *_, last, scored = lines_of(trained)
-    assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
+    assert 10 < last["step"] < 200
     assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
     assert "held_out_loss" in scored
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.slow
+def test_a_real_clock_ends_a_run(records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
+    *_, last, scored = lines_of(trained)
+    assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
+    assert last["learning_rate"] < 0.005
+    assert "held_out_loss" in scored
+
+
+@pytest.mark.parametrize("parts", [1, *slow(2)])
 def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, records, tiny_run):
     folder, manifest = records
 
@@ -145,9 +169,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, record
         pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 
-def test_training_goes_on_from_a_checkpoint(records, tiny_run, story_tokenizer, tmp_path):
-    folder, manifest = records
-    first = pretrain(tiny_run(manifest), [folder])
+def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_tokenizer, tmp_path):
+    _, manifest = records
+    first = trained
     bk.save(first.model, story_tokenizer, tmp_path / "first")
     run = tiny_run(manifest, model__start_from=str(tmp_path / "first"))
     model = build_model(run, story_tokenizer.vocabulary_size)
@@ -180,7 +204,7 @@ def test_the_records_choose_the_model_where_nothing_else_does(sentences, objecti
     assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", ["mixed_float16", *slow("mixed_bfloat16")])
 def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run):
     folder, manifest = records
     trained = pretrain(tiny_run(manifest, model__dtype_policy=policy), [folder])
@@ -197,12 +221,10 @@ def test_lamb_and_a_schedule_of_its_own_train(records, tiny_run):
     assert math.isfinite(trained.metrics["loss"])
 
 
-def test_tensorboard_reads_the_lines(records, tiny_run, tmp_path):
+def test_tensorboard_reads_the_lines(trained, events):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(tmp_path)])
-    events = EventAccumulator(str(tmp_path))
+    events = EventAccumulator(str(events))
     events.Reload()
     assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
     [loss] = events.Scalars("loss")

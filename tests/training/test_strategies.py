@@ -4,18 +4,19 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import BatchShare
+from bert_keras.training.fitting import NOTHING_KEPT
 from bert_keras.training.strategies import make_strategy
 from tests.training.processes import finish, start, wait_for_step
+from tests.training.train_tiny import train
 
 TOLERANCE = 1e-5
 TWENTY_STEPS = ("--set", "budget.steps=20")
 
 
 @pytest.fixture(scope="module")
-def one_device(records, tmp_path_factory):
+def one_device(records):
     """The training on one device."""
-    out = tmp_path_factory.mktemp("one") / "out.json"
-    return finish(start("train_tiny.py", records[0], out, *TWENTY_STEPS), out)
+    return train([records[0]], {"budget.steps": 20}, NOTHING_KEPT)
 
 
 def assert_same_losses(ours: dict, theirs: dict) -> None:
@@ -26,6 +27,7 @@ def assert_same_losses(ours: dict, theirs: dict) -> None:
             assert our_line[name] == pytest.approx(value, abs=TOLERANCE), name
 
 
+@pytest.mark.slow  # test_finetuning_strategies.py trains on mirrored devices too
 @pytest.mark.parametrize("devices", [2, 4])
 def test_mirrored_devices_train_as_one(devices, one_device, records, tmp_path):
     options = [*TWENTY_STEPS, "--strategy", "mirrored", "--devices", devices]
@@ -33,6 +35,15 @@ def test_mirrored_devices_train_as_one(devices, one_device, records, tmp_path):
     assert_same_losses(mirrored, one_device)
 
 
+def test_two_workers_train_as_one(one_device, records, two_workers, tmp_path):
+    chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *TWENTY_STEPS)
+    report = finish(chief, tmp_path / "out.json")
+    other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert_same_losses(report, one_device)
+
+
+@pytest.mark.slow
 def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, records, two_workers, tmp_path):
     options = [*TWENTY_STEPS, "--backups", tmp_path / "backups", "--every", 3]
     chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *options)

@@ -36,6 +36,7 @@ class Course(keras.callbacks.Callback):
         self.model.reset_metrics()
 
 
+@pytest.mark.slow  # torch's optimizer is compared in test_optimizers.py, the models in tests/checkpoints
 @pytest.mark.parametrize("name", HEADS)
 def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer, tmp_path):
     calm_encoder = make_encoder(hidden_dropout_rate=0.0, attention_dropout_rate=0.0)

@@ -50,12 +50,14 @@ class Steps(keras.callbacks.Callback):
         print(len(self.losses), flush=True)
 
 
-def train(records, settings: dict, keeping: Keeping, strategy: tf.distribute.Strategy | None = None) -> dict:
+def train(
+    records, settings: dict, keeping: Keeping, strategy: tf.distribute.Strategy | None = None, callbacks=()
+) -> dict:
     """Trains, and returns the report."""
     defaults = settings_of_manifests([read_manifest(folder) for folder in records])
     run = Pretraining.resolve(overrides=TINY | settings, defaults=defaults)
     steps = Steps()
-    trained = pretrain(run, records, strategy=strategy, keeping=keeping, callbacks=[steps])
+    trained = pretrain(run, records, strategy=strategy, keeping=keeping, callbacks=[steps, *callbacks])
     arrays = arrays_of(trained.model)
     return {
         "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},

@@ -1,0 +1,96 @@
+"""One replica without parts takes Keras's own step, and that is the step that is divided."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.training import adamw
+from tests.distribution.train_heads import CONFIG, HEADS, NUM_ROWS, Logs, data_of
+
+NUM_STEPS = 4
+
+
+def fitted(head: str, monkeypatch, *, config=CONFIG, **attributes) -> tuple[list[dict], list[np.ndarray], dict]:
+    """Train a tiny model, whose class has some attributes of a test, and evaluate it: logs, weights, scores."""
+    monkeypatch.setattr("tests.distribution.train_heads.CONFIG", config)
+    keras.utils.set_random_seed(5)
+    model = HEADS[head]()
+    for name, value in attributes.items():
+        monkeypatch.setattr(type(model), name, value)
+    model.compile(adamw(1e-2, NUM_STEPS, clip_norm=0.5), jit_compile=False)
+    batches = tf.data.Dataset.from_tensor_slices(data_of(head, NUM_STEPS)).batch(NUM_ROWS)
+    logs = Logs()
+    model.fit(batches, callbacks=[logs], shuffle=False, verbose=0)
+    scores = model.evaluate(batches.take(2), verbose=0, return_dict=True)
+    monkeypatch.undo()
+    return logs.lines, model.get_weights(), scores
+
+
+def assert_equal(ours, theirs, tolerance: float) -> None:
+    for our_logs, their_logs in zip([*ours[0], ours[2]], [*theirs[0], theirs[2]], strict=True):
+        assert our_logs == pytest.approx(their_logs, rel=0, abs=tolerance)
+    for our_weights, their_weights in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(our_weights, their_weights, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("head", ["pretrainer", "classifier"])
+def test_a_step_of_one_part_is_the_plain_step(head, monkeypatch):
+    """With dropout. The classifier's examples are weighted."""
+    plain = fitted(head, monkeypatch)
+    divided = fitted(head, monkeypatch, is_divided=True)
+    assert_equal(divided, plain, 1e-6)  # measured: 1.2e-7
+    losses = [line["loss"] for line in plain[0]]
+    assert len(set(losses)) == NUM_STEPS
+
+
+def test_the_plain_step_is_that_of_keras(monkeypatch):
+    """Without dropout, which is drawn as a function of the step."""
+    config = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0})
+    ours = fitted("token_classifier", monkeypatch, config=config)
+    theirs = fitted(
+        "token_classifier",
+        monkeypatch,
+        config=config,
+        train_step=keras.Model.train_step,
+        test_step=keras.Model.test_step,
+        make_train_function=keras.Model.make_train_function,
+        make_test_function=keras.Model.make_test_function,
+    )
+    assert_equal(ours, theirs, 0.0)
+
+
+@pytest.fixture
+def keras_steps(monkeypatch):
+    """The kinds of models that trace Keras's own training step, in order."""
+    traced = []
+    step = keras.Model.train_step
+
+    def train_step(self, data):
+        traced.append(type(self).__name__)
+        return step(self, data)
+
+    monkeypatch.setattr(keras.Model, "train_step", train_step)
+    return traced
+
+
+def fit_once(head: str, **options) -> None:
+    """Train a new model on one batch."""
+    model = HEADS[head]()
+    model.compile(adamw(1e-2, NUM_STEPS), jit_compile=False, **options)
+    model.fit(tf.data.Dataset.from_tensor_slices(data_of(head, 1)).batch(NUM_ROWS), shuffle=False, verbose=0)
+
+
+def test_one_device_takes_the_step_of_keras_and_parts_do_not(keras_steps):
+    fit_once("classifier")
+    fit_once("classifier", accumulation_steps=2)
+    assert keras_steps == ["BertClassifier"]
+
+
+def test_a_step_is_traced_once(keras_steps, monkeypatch):
+    fit_once("pretrainer")
+    assert len(keras_steps) == 1
+    monkeypatch.setattr(bk.BertPretrainer, "make_train_function", keras.Model.make_train_function)
+    fit_once("pretrainer")
+    assert len(keras_steps) == 1 + 2  # where Keras makes the variables of two losses while it traces

@@ -1,0 +1,84 @@
+"""Replicas and parts take the step of one device: gradients are summed once, clipped whole, and no batch is lost.
+
+SGD is among the optimizers since Adam and LAMB hardly notice gradients that are summed twice.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.distribution import clip_gradients
+from tests.distribution.conftest import REPOSITORY
+from tests.distribution.toy import LIMITS, NUM_STEPS, SCALES, data, makers, train
+
+TOLERANCE = 1e-6  # of weights of about 0.5; measured: 1.2e-7
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What `toy.py` prints, in a process of its own with two devices."""
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "tests.distribution.toy"]
+    environment = {**os.environ, "PYTHONPATH": path}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=600)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("optimizer", makers())
+def test_clipping_and_summing_are_those_of_one_device(optimizer, report):
+    trained = dict(report["trained"][optimizer])
+    one = trained.pop("one device")
+    assert trained
+    for division, other in trained.items():
+        assert (other["steps"], other["scale"]) == (one["steps"], one["scale"]), division
+        np.testing.assert_allclose(other["losses"], one["losses"], rtol=TOLERANCE, err_msg=division)
+        for ours, theirs in zip(other["weights"], one["weights"], strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE, err_msg=division)
+
+
+def test_the_limits_are_reached_and_the_scaled_loss_overflows(report):
+    """Else the comparison would prove nothing."""
+    weights = {name: trained["one device"]["weights"] for name, trained in report["trained"].items()}
+    kinds = [weights[f"sgd {limit}"] for limit in LIMITS]
+    for ours, theirs in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
+        assert np.abs(np.array(ours[0]) - np.array(theirs[0])).max() > 100 * TOLERANCE
+    left_out = {name: NUM_STEPS - report["trained"][f"scaled {name}"]["one device"]["steps"] for name in SCALES}
+    assert left_out == {"sgd global": 0, "sgd value": 2, "adamw global": 2}
+
+
+def test_fit_under_a_strategy_reads_every_batch_once(report):
+    assert report["batches"] == [number for number in range(NUM_STEPS) for _ in range(2)]  # both replicas see it
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_keras_clips_to_the_same_bits_on_one_device(limit):
+    """Keras's own model with Keras's own optimizer takes the steps of a divided one with a single part."""
+    ours = train(lambda: keras.optimizers.SGD(0.1, **LIMITS[limit]))
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(2)])
+    model.set_weights([np.array(weights) for weights in initial_weights()])
+    model.compile(keras.optimizers.SGD(0.1, **LIMITS[limit]), "mse", jit_compile=False)
+    model.fit(*data(), batch_size=6, shuffle=False, verbose=0)
+    for weights, theirs in zip(ours["weights"], model.get_weights(), strict=True):
+        np.testing.assert_array_equal(np.float32(weights), theirs)
+
+
+def initial_weights():
+    from tests.distribution.toy import Toy
+
+    keras.utils.set_random_seed(3)
+    return Toy().get_weights()
+
+
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if limit != "value"])
+def test_clipping_hides_no_infinity(limit):
+    gradients = [tf.constant([1.0, np.inf]), tf.constant([2.0])]
+    clipped = clip_gradients(gradients, keras.optimizers.SGD(0.1, **LIMITS[limit]))
+    assert not np.isfinite(clipped[0].numpy()).all()
