@@ -1,13 +1,17 @@
 """Small models of every kind, whose sizes are all different, and their tokenizer."""
 
 import dataclasses
+import typing
 
 import keras
 import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.export import verdict
 from bert_keras.export.reference import Reference
+from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
+from bert_keras.export.runtimes.fresh_process import Answers
 from bert_keras.tasks.stored import task_of, tasks_of_models
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
@@ -97,3 +101,34 @@ def references(config, tokenizer, tmp_path_factory):
         return made[kind]
 
     return reference
+
+
+class InThisProcess:
+    """`FreshProcess` without starting Python anew, for the ways to go wrong are many."""
+
+    loaders: typing.ClassVar = {"saved_model": run_saved_model.load, "tflite": run_tflite.load, "onnx": run_onnx.load}
+
+    def __init__(self, kind, artifact, requests, timed=()):
+        self._answer, self._described = self.loaders[kind](str(artifact))
+        self._requests, self._timed = requests, timed
+
+    def answers(self):
+        outputs = [self._answer(*request) for request in self._requests]
+        kept = [{name: exchange._kept(values) for name, values in given.items()} for given in outputs]
+        return Answers(kept, 0.0, [0.0] * len(self._timed), self._described)
+
+    def close(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Artifacts are run by their runtimes in this process."""
+    monkeypatch.setattr(verdict, "FreshProcess", InThisProcess)
+    return

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow.python.framework import op_def_registry
 
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import op_audit
@@ -188,10 +187,11 @@ def test_the_table_ends_at_the_tensorflow_that_is_installed():
 
 def test_every_line_of_the_table_is_of_an_op_that_there_is():
     types = dict(types_pb2.DataType.items())
+    known = op_audit.registered_ops({re.split(r"[.=]", fact)[0] for fact in op_audit._since()})
     for fact in op_audit._since():
         owner, _, value = fact.partition("=")
         op, _, attribute = owner.partition(".")
-        definition = op_def_registry.get(op)
+        definition = known.get(op)
         assert definition is not None, fact
         assert not attribute or attribute in {one.name for one in definition.attr}, fact
         assert not value or value == "priority_merge" or f"DT_{value.upper()}" in types, fact

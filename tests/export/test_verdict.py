@@ -1,7 +1,5 @@
 """The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
 
-import dataclasses
-import functools
 import json
 
 import keras
@@ -15,8 +13,8 @@ from bert_keras.export.artifacts import worst
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
-from bert_keras.export.runtimes import exchange, fresh_process, run_saved_model
-from bert_keras.export.runtimes.fresh_process import Answers, ask
+from bert_keras.export.runtimes import exchange, fresh_process
+from bert_keras.export.runtimes.fresh_process import ask
 from bert_keras.export.saved_model_artifact import next_version
 from bert_keras.export.verify import verify
 from tests.export.conftest import build
@@ -24,20 +22,6 @@ from tests.export.conftest import build
 
 def inputs_of(folder):
     return read_meta_graph(folder).signature_def["serving_default"].inputs
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """The same runtime without starting Python anew, for the ways to go wrong are many."""
-
-    def ask_here(kind, artifact, requests):
-        assert kind == "saved_model"
-        answer, described = run_saved_model.load(str(artifact))
-        return Answers([answer(*request) for request in requests], 0.0, [0.0] * len(requests), described)
-
-    monkeypatch.setattr(verdict, "ask", ask_here)
-    monkeypatch.setattr(cases, "id_rows", functools.partial(cases.id_rows, number=40))
-    monkeypatch.setattr(cases, "texts", functools.partial(cases.texts, number=30))
 
 
 def other_features(**changes):
@@ -115,7 +99,7 @@ def test_a_wrong_saved_model_is_refused(how, references, tmp_path, monkeypatch, 
     written = BROKEN[how](monkeypatch, reference)
     saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
     monkeypatch.undo()
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert not seen["passed"], seen
     assert worst(seen)
 
@@ -125,7 +109,7 @@ def test_labels_in_another_order_are_refused(references, tmp_path, in_this_proce
     model = with_other_labels(None, reference.model)
     task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=19)
     saved_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert not seen["passed"]
     assert seen["labels"]["label"]["differ"] > 5
 
@@ -134,7 +118,7 @@ def test_an_output_by_another_name_is_refused(references, tmp_path, monkeypatch,
     reference = references("embedder")
     monkeypatch.setattr(ids_graph, "logits_of", lambda model, features: {"output_0": model(features)["embedding"]})
     saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert "ids/sentence_embedding: expected the shape (36,), got None" in worst(seen)
 
 
@@ -312,17 +296,10 @@ def test_of_a_whole_vocabulary_some_places_are_told():
 
 def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, tmp_path, monkeypatch, in_this_process):
     monkeypatch.setattr(exchange, "WIDEST", 10)
-    ask_here = verdict.ask
-
-    def ask_thinned(*arguments):
-        answers = ask_here(*arguments)
-        kept = [{name: exchange._kept(values) for name, values in outputs.items()} for outputs in answers.outputs]
-        return dataclasses.replace(answers, outputs=kept)
-
-    monkeypatch.setattr(verdict, "ask", ask_thinned)
-    monkeypatch.setattr(verdict, "text_function", lambda *_: None)  # rows of ids alone
+    monkeypatch.setattr(verdict, "text_function", lambda *_: None)  # sequences of ids alone
     reference = references("masked_lm")
     saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert seen["passed"]
-    assert 40 < seen["labels"]["ids/logits"]["compared"] < 340  # of 40 rows, eight or so of each, of long ones fewer
+    num_tokens = sum(len(row.token_ids) for row in cases.DEFAULT.sequences(reference.config, reference.tokenizer, 19))
+    assert 24 < seen["labels"]["ids/logits"]["compared"] < num_tokens  # about eight of each sequence
