@@ -12,7 +12,11 @@ from bert_keras.export import verdict
 from bert_keras.export.reference import Reference
 from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
 from bert_keras.export.runtimes.fresh_process import Answers
+from bert_keras.export.saved_model import write_saved_model
+from bert_keras.export.to_onnx import write_onnx
+from bert_keras.export.to_tflite import write_tflite
 from bert_keras.tasks.stored import task_of, tasks_of_models
+from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
 LENGTH = 19
@@ -101,6 +105,45 @@ def references(config, tokenizer, tmp_path_factory):
         return made[kind]
 
     return reference
+
+
+@pytest.fixture(scope="session")
+def saved(references, tmp_path_factory):
+    """Returns `saved(kind)`: the folder of a kind's SavedModel, made once. Copy it before changing it."""
+
+    def folder(kind: str):
+        reference = references(kind)
+        parts = reference.model, reference.tokenizer, reference.task
+        return made_once(tmp_path_factory, f"{kind}.saved_model", lambda path: write_saved_model(*parts, path))
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tflite_file(references, tmp_path_factory):
+    """Returns `tflite_file(kind, quantization)`: a kind's file of `LENGTH` tokens, made once."""
+
+    def path(kind: str, quantization: str = "float32"):
+        return made_once(
+            tmp_path_factory,
+            f"{kind}.{quantization}.tflite",
+            lambda path: write_tflite(references(kind).model, path, length=LENGTH, quantization=quantization),
+        )
+
+    return path
+
+
+@pytest.fixture(scope="session")
+def onnx_file(references, tmp_path_factory):
+    """Returns `onnx_file(kind)`: a kind's float32 file, made once."""
+    return lambda kind: made_once(
+        tmp_path_factory, f"{kind}.onnx", lambda path: write_onnx(references(kind).model, path)
+    )
+
+
+def slow_but(kinds, *quick):
+    """Returns kinds as parameters of a test: those named run in the quick suite, the others in the slow one."""
+    return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
 class InThisProcess:

@@ -1,6 +1,7 @@
 """Probe inputs of the parity check: few and well chosen by default, many where they are asked for."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.export import artifacts, cases
 from bert_keras.export.artifacts import read_reference
+from bert_keras.export.exporting import ExportSettings
 from bert_keras.export.verify import verify
 from tests.export.conftest import LENGTH
 
@@ -76,20 +78,29 @@ def test_the_thorough_set_is_large(references):
     assert cases.are_twins(*rows[-2:])
 
 
-def test_a_verdict_says_which_probes_were_used(checkpoint, tmp_path, in_this_process):
-    parity = bk.export(checkpoint, tmp_path / "out", formats=["onnx"])
-    seen = [(verdict["probes"], verdict["num_inputs"]) for verdict in parity["artifacts"].values()]
-    assert seen == [("default", 24)] * 2
-    [verdict] = verify(tmp_path / "out/onnx/onnx/model.onnx", checkpoint, thorough=True).values()
-    assert (verdict["passed"], verdict["probes"], verdict["num_inputs"]) == (True, "thorough", 200)
+def test_a_verdict_says_which_probes_were_used(checkpoint, onnx_file, tmp_path, in_this_process):
+    shutil.copy(onnx_file("pair_classifier"), tmp_path / "model.onnx")
+    for thorough, said in ((False, ("default", 24)), (True, ("thorough", 200))):
+        [verdict] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
+        assert (verdict["passed"], verdict["probes"], verdict["num_inputs"]) == (True, *said)
 
 
-def test_the_command_line_asks_for_the_large_set(checkpoint, tmp_path, in_this_process):
-    out = tmp_path / "out"
-    command = ["export", str(checkpoint), str(out), "--to", "tflite", "--quantize", "float32", "--tflite-length", "9"]
-    assert main([*command, "--thorough"]) == 0
-    [verdict] = json.loads((out / "parity.json").read_text())["artifacts"].values()
-    assert (verdict["probes"], verdict["num_inputs"]) == ("thorough", 200)
+def test_export_compares_on_the_set_that_is_asked_for():
+    assert ExportSettings().probes is cases.DEFAULT
+    assert ExportSettings(thorough=True).probes is cases.THOROUGH
+
+
+@pytest.mark.parametrize("options", [[], ["--thorough"]])
+def test_the_command_line_asks_for_the_large_set(options, checkpoint, tmp_path, monkeypatch):
+    given = {}
+
+    def export(*_, **settings):
+        given.update(settings)
+        return {"artifacts": {}}
+
+    monkeypatch.setattr(artifacts, "export_checkpoint", export)
+    assert main(["export", str(checkpoint), str(tmp_path / "out"), *options]) == 0
+    assert given["thorough"] == bool(options)
 
 
 def test_verify_asks_for_the_large_set(checkpoint, tmp_path, monkeypatch, capsys):
