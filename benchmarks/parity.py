@@ -18,13 +18,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import bert_keras as bk
 from bert_keras.export import cases
-from bert_keras.export.onnx_artifact import check_onnx_file
+from bert_keras.export.cases import THOROUGH
+from bert_keras.export.onnx_artifact import start_onnx_check
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.tflite_artifact import tflite_length, verify_tflite_file
+from bert_keras.export.tflite_artifact import start_tflite_file_check, tflite_length
 from bert_keras.export.to_onnx import write_onnx
 from bert_keras.export.to_tflite import write_tflite
-from bert_keras.export.verdict import check_saved_model
+from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.tasks.stored import task_of, tasks_of_models
 
 LABELS = [f"class {number}" for number in range(7)]
@@ -45,12 +46,12 @@ def verdict_of(reference, form, folder):
     path = folder / f"model.{form}"
     if form == "saved_model":
         write_saved_model(reference.model, reference.tokenizer, reference.task, path)
-        return check_saved_model(reference, path)
+        return start_saved_model_check(reference, path, THOROUGH).verdict()
     if form == "tflite":
         write_tflite(reference.model, path, length=tflite_length(reference, None))
-        return verify_tflite_file(reference, path)
+        return start_tflite_file_check(reference, path, THOROUGH).verdict()
     write_onnx(reference.model, path)
-    return check_onnx_file(reference, path)
+    return start_onnx_check(reference, path, THOROUGH).verdict()
 
 
 def main():

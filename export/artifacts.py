@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import pathlib
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_keras.checkpoints.load import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
-from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.exporting import PARITY, Checks, Export, ExportSettings, Stages, Verdicts
 from bert_keras.export.onnx_artifact import export_onnx
 from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
@@ -24,11 +25,11 @@ from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
 
-# name of a format: what writes it, and in how many stages
+# name of a format: what writes it, and how many artifacts of it are checked with what settings
 _WRITERS = {
-    "saved_model": (export_saved_model, saved_model_artifact.NUM_STAGES),
-    "tflite": (export_tflite, tflite_artifact.NUM_STAGES),
-    "onnx": (export_onnx, onnx_artifact.NUM_STAGES),
+    "saved_model": (export_saved_model, lambda _: saved_model_artifact.NUM_CHECKS),
+    "tflite": (export_tflite, tflite_artifact.num_checks),
+    "onnx": (export_onnx, lambda _: onnx_artifact.NUM_CHECKS),
 }
 FORMATS = tuple(_WRITERS)
 
@@ -67,22 +68,23 @@ def export_checkpoint(
     out, settings = pathlib.Path(out), _settings(checkpoint, settings)
     check_export_target(out, formats, overwrite=overwrite)
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
-    stages = Stages(progress, 1 + sum(number for _, number in writers))
+    stages = Stages(progress, 1 + sum(1 + num_checks(settings) for _, num_checks in writers))
     stages.begin("loading the checkpoint")
     reference = read_reference(checkpoint, pairs=settings.pairs)
+    if callable(settings.examples):
+        settings = dataclasses.replace(settings, examples=settings.examples(reference.task))
     if "tflite" in formats:
         check_tflite_settings(reference, settings)
-    verdicts: Verdicts = {}
-    with _without_empty_folders(out), contextlib.ExitStack() as published:
-        export = Export(reference, out, settings, stages, published, overwrite)
+    checks = Checks(stages, functools.partial(_check_passed, checkpoint))
+    with _without_empty_folders(out), contextlib.ExitStack() as published, contextlib.closing(checks):
+        export = Export(reference, out, settings, stages, checks, published, overwrite)
         for write, _ in writers:
-            written = write(export)
-            _check_passed(checkpoint, written)
-            verdicts |= written
-    add_verdicts(out / PARITY, str(checkpoint), verdicts)
+            write(export)
+        checks.finish()
+    add_verdicts(out / PARITY, str(checkpoint), checks.verdicts)
     stages.begin("published")
     logger.info("wrote %s", out)
-    return {"checkpoint": str(checkpoint), "artifacts": verdicts}
+    return {"checkpoint": str(checkpoint), "artifacts": checks.verdicts}
 
 
 def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) -> Reference:
@@ -133,10 +135,9 @@ def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> Non
         write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **verdicts}})
 
 
-def _check_passed(checkpoint: str | os.PathLike, verdicts: Verdicts) -> None:
-    for artifact, verdict in verdicts.items():
-        if not verdict["passed"]:
-            raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
+def _check_passed(checkpoint: str | os.PathLike, artifact: str, verdict: dict) -> None:
+    if not verdict["passed"]:
+        raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
 
 
 def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:

@@ -1,51 +1,48 @@
 """What a SavedModel should answer to texts: what `Task.answers` and `fill_mask` say of the checkpoint, by name."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from bert_keras.checkpoints import BertEmbedder
 from bert_keras.checkpoints.mask_filling import fill_mask
 from bert_keras.export.answers.fillings import NUM_FILLINGS
-from bert_keras.export.cases import IdRow
+from bert_keras.export.cases import IdRow, batches
 from bert_keras.export.comparison import TIE, Comparison
 from bert_keras.export.reference import Reference
 from bert_keras.modeling.masked_lm import MaskedLMModel
-from bert_keras.tasks.inference import RowRunner
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
 
 Answer = Mapping[str, np.ndarray]  # what was served to one text, by name
+Compare = Callable[[Comparison, Sequence[Answer]], None]  # collects the differences of what was served to each text
 
 
-def compare_texts(comparison: Comparison, reference: Reference, texts, answers: Sequence[Answer]) -> None:
-    """Compares what was served to texts with what the checkpoint says.
-
-    Args:
-        comparison: collects the differences.
-        reference: the checkpoint.
-        texts: N tuples of a text or two.
-        answers: what was served to each.
-    """
+def expect_texts(reference: Reference, texts: Sequence[tuple[str, ...]]) -> Compare:
+    """Computes what the checkpoint says to N tuples of a text or two, and returns what compares answers with that."""
     model, tokenizer, task = reference.model, reference.tokenizer, reference.task
     if isinstance(model, MaskedLMModel):
-        return _compare_fillings(comparison, reference, [text for (text,) in texts], answers)
+        return _expect_fillings(reference, [text for (text,) in texts])
     if task is None:
-        return _compare_vectors(comparison, reference, [text for (text,) in texts], answers)
+        return functools.partial(_compare_vectors, reference, [text for (text,) in texts])
     examples = [task.example(*of_text) for of_text in texts]
     rows = task.encode(tokenizer, examples)
-    outputs = RowRunner(model, of_pieces=task.of_pieces)(rows)
+    outputs = reference.outputs_of_rows(rows)
     if isinstance(model, BertEmbedder):
-        for vector, answer in zip(outputs["embedding"], answers, strict=True):
-            comparison.floats("embedding", vector, answer.get("embedding"))
-        return None
+        return functools.partial(_compare_embeddings, outputs["embedding"])
     compare = {
         TextClassification: _compare_classes,
         TokenClassification: _compare_tags,
         QuestionAnswering: _compare_spans,
-    }
-    return compare[type(task)](comparison, task, tokenizer, rows, outputs, examples, answers)
+    }[type(task)]
+    return lambda comparison, answers: compare(comparison, task, tokenizer, rows, outputs, examples, answers)
+
+
+def _compare_embeddings(vectors, comparison, answers) -> None:
+    for vector, answer in zip(vectors, answers, strict=True):
+        comparison.floats("embedding", vector, answer.get("embedding"))
 
 
 def _compare_classes(comparison, task, _, rows, outputs, examples, answers) -> None:
@@ -138,7 +135,7 @@ def _compare_ranked(comparison: Comparison, name: str, scores, keys: list, serve
     comparison.labels(name, [True] * len(keys), [one == other for one, other in zip(keys, served, strict=True)], is_tie)
 
 
-def _compare_vectors(comparison, reference, texts, answers) -> None:
+def _compare_vectors(reference, texts, comparison, answers) -> None:
     tokenizer = reference.tokenizer
     for ids, answer in zip(tokenizer.tokenize(texts).to_list(), answers, strict=True):
         ids = [tokenizer.cls_id, *ids[: reference.text_length - 2], tokenizer.sep_id]
@@ -152,13 +149,25 @@ def _compare_vectors(comparison, reference, texts, answers) -> None:
             comparison.floats(name, values, served)
 
 
-def _compare_fillings(comparison, reference, texts, answers) -> None:
+def _expect_fillings(reference: Reference, texts: Sequence[str]) -> Compare:
     model, tokenizer, length = reference.model, reference.tokenizer, reference.text_length
     fits = tokenizer.tokenize(texts, keep_special_tokens=True).row_lengths().numpy() + 2 <= length
     numbers = [number for number, text in enumerate(texts) if fits[number] and "[MASK]" in text]
     top_k = min(NUM_FILLINGS, tokenizer.vocabulary_size)
-    filled = fill_mask(model, tokenizer, [texts[number] for number in numbers], top_k=top_k)
-    for number, masks in zip(numbers, filled, strict=True):
+    filled = {
+        number: masks
+        for batch in batches(len(numbers))  # small ones: a batch is as long as its longest text
+        for number, masks in zip(
+            (numbers[place] for place in batch),
+            fill_mask(model, tokenizer, [texts[numbers[place]] for place in batch], top_k=top_k),
+            strict=True,
+        )
+    }
+    return functools.partial(_compare_fillings, filled)
+
+
+def _compare_fillings(filled, comparison, answers) -> None:
+    for number, masks in filled.items():
         answer = answers[number]
         comparison.labels("num_masks", len(masks), answer.get("num_masks"))
         for place, proposals in enumerate(masks[: int(answer.get("num_masks", 0))]):

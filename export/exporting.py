@@ -6,7 +6,10 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from bert_keras.errors import InputError
+from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
 from bert_keras.export.reference import Reference
+from bert_keras.export.verdict import Check
+from bert_keras.tasks.base import Task
 
 PARITY = "parity.json"
 
@@ -24,8 +27,9 @@ class ExportSettings:
         tflite_length: the length of a TFLite file's rows; None: the task's, 128 at most.
         tflite_lengths: those of the file with several, where they are asked for.
         quantizations: of TFLite files, see `write_tflite`; ("auto",): the smallest that loses no more than `tolerance`.
-        examples: labelled examples of the task to score TFLite files on.
+        examples: labelled examples of the task to score TFLite files on, or a function of the task that reads them.
         tolerance: in points.
+        thorough: whether to compare on many probe inputs; see `ProbeSet`.
     """
 
     min_serving: str = "2.13"
@@ -34,13 +38,19 @@ class ExportSettings:
     tflite_length: int | None = None
     tflite_lengths: tuple[int, ...] = ()
     quantizations: tuple[str, ...] = ("float32", "float16", "dynamic_int8")
-    examples: Sequence | None = None
+    examples: Sequence | Callable[[Task | None], Sequence] | None = None
     tolerance: float = 0.5
+    thorough: bool = False
 
     @property
     def is_automatic(self) -> bool:
         """Whether the smallest file that will do is looked for."""
         return "auto" in self.quantizations
+
+    @property
+    def probes(self) -> ProbeSet:
+        """The inputs that artifacts are compared on."""
+        return THOROUGH if self.thorough else DEFAULT
 
     def __post_init__(self):
         if self.is_automatic and (len(self.quantizations) > 1 or self.examples is None):
@@ -60,6 +70,48 @@ class Stages:
         self._done += 1
 
 
+class Checks:
+    """Parity checks, of which one runs in the background while the next artifact is written.
+
+    One at a time: each holds the weights in memory, and two would share the cores that they are timed on.
+
+    Args:
+        stages: are told whose verdict is waited for.
+        passed: called with the name and the verdict of each artifact; raises if it is bad.
+    """
+
+    def __init__(self, stages: Stages, passed: Callable[[str, dict], None]):
+        self.verdicts: Verdicts = {}
+        self._stages, self._passed = stages, passed
+        self._running: tuple[str, Check, Callable[[dict], dict]] | None = None
+
+    def begin(self, name: str, start: Callable[[], Check], then: Callable[[dict], dict] = dict) -> None:
+        """Finishes the check that runs, and starts the next one.
+
+        Args:
+            name: of the artifact in the folder.
+            start: starts its check.
+            then: is given its verdict and returns the one to keep.
+        """
+        self.finish()
+        self._running = name, start(), then
+
+    def finish(self) -> None:
+        """Waits for the verdict on the artifact whose check runs, if one does."""
+        if self._running is None:
+            return
+        name, check, then = self._running
+        self._running = None
+        self._stages.begin(f"comparing {name}")
+        self.verdicts[name] = then(check.verdict())
+        self._passed(name, self.verdicts[name])
+
+    def close(self) -> None:
+        """Ends the process of a check that nobody waits for, as where the work failed."""
+        if self._running is not None:
+            self._running[1].close()
+
+
 @dataclasses.dataclass(frozen=True)
 class Export:
     """The writing of the artifacts of a checkpoint.
@@ -69,6 +121,7 @@ class Export:
         out: the folder to write to.
         settings: how.
         stages: are told what begins.
+        checks: compare what was written.
         published: folders that are entered here are renamed to their places if all goes well, and removed if not.
         overwrite: whether folders that are there may be replaced.
     """
@@ -77,5 +130,6 @@ class Export:
     out: pathlib.Path
     settings: ExportSettings
     stages: Stages
+    checks: Checks
     published: contextlib.ExitStack
     overwrite: bool

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from bert_keras.features import FEATURES, border_outputs
 
@@ -40,11 +39,3 @@ def ids_function(
 
     specs = {theirs: tf.TensorSpec([batch_size, length], tf.int32, name=theirs) for theirs in BORDER_NAMES.values()}
     return tf.function(from_ids, autograph=False).get_concrete_function(**specs)
-
-
-def frozen(function):
-    """Returns a concrete function whose variables are constants, with the inputs and outputs that it had.
-
-    Converters that are given variables write files without weights and say nothing of it.
-    """
-    return convert_variables_to_constants_v2(function)

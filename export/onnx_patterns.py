@@ -56,6 +56,23 @@ class Graph:
             nodes += made
         self._nodes = nodes
 
+    def replace_each(self, op: str, replacement) -> None:
+        """Puts nodes in the place of each node of an operator.
+
+        `replacement` is a function of the graph and of the node. It returns the nodes, of which the last one has the
+        node's own output, or None to leave it.
+        """
+        before, self._nodes = self._nodes, []
+        for node in before:
+            made = replacement(self, node) if node.op_type == op else None
+            made = [node] if made is None else made
+            self._makers |= {output: one for one in made for output in one.output}
+            self._nodes += made
+
+    def makes(self, name: str) -> bool:
+        """Returns whether a node computes the tensor `name`."""
+        return name in self._makers
+
     def finished(self):
         """Returns the changed model, without what no output needs."""
         import onnx

@@ -11,11 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers its ops
-from google.protobuf.message import DecodeError
-from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, types_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
-from tensorflow.python.framework import op_def_registry
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError, Message
 
 from bert_keras.errors import InputError, VerdictError
 
@@ -23,6 +22,7 @@ OLDEST_SERVING = "2.13"
 
 # TensorFlow 2.21 writes it for every variable; a server of 2.13 logs that it ignores it, and answers the same (run).
 _HARMLESS = {"VarHandleOp.debug_name"}
+_TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
 _TABLE = pathlib.Path(__file__).with_name("serving_ops.txt")
 
 
@@ -69,32 +69,33 @@ def known_release(version: str) -> str:
     return release[1]
 
 
-def read_meta_graph(folder: str | os.PathLike) -> meta_graph_pb2.MetaGraphDef:
+def read_meta_graph(folder: str | os.PathLike) -> tf.compat.v1.MetaGraphDef:
     """Returns the graph and the signatures of a SavedModel; raises `InputError` if the folder holds none to serve."""
     try:
-        saved = saved_model_pb2.SavedModel.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+        saved = _SavedModel.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+        graphs = [tf.compat.v1.MetaGraphDef.FromString(graph) for graph in saved.meta_graphs]
     except (OSError, DecodeError) as error:
         raise InputError(f"{folder} holds no SavedModel that can be read ({error}): name the folder of one") from None
-    served = [graph for graph in saved.meta_graphs if "serve" in graph.meta_info_def.tags]
+    served = [graph for graph in graphs if "serve" in graph.meta_info_def.tags]
     if len(served) != 1:
         raise InputError(f"{folder} holds {len(served)} graphs with the tag 'serve'; expected one: export it again")
     return served[0]
 
 
-def _op_nodes(graph: graph_pb2.GraphDef) -> Iterable[node_def_pb2.NodeDef]:
+def _op_nodes(graph: tf.compat.v1.GraphDef) -> Iterable[tf.compat.v1.NodeDef]:
     """Yields the nodes of a graph and its functions, but for calls of functions by their names."""
     functions = {function.signature.name for function in graph.library.function}
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         yield from (node for node in nodes if node.op not in functions)
 
 
-def _version_problems(meta_graph: meta_graph_pb2.MetaGraphDef, release: str) -> Iterable[str]:
+def _version_problems(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> Iterable[str]:
     versions, served = meta_graph.graph_def.versions, _graph_versions()[release]
     if versions.min_consumer > served or served in versions.bad_consumers:
         yield f"GraphDef {versions.min_consumer} ({release} reads {served})"
 
 
-def _xla_problems(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterable[str]:
+def _xla_problems(meta_graph: tf.compat.v1.MetaGraphDef) -> Iterable[str]:
     """Yields that there are functions which XLA must compile: stock servers have no compiler linked in.
 
     "Could not find compiler for platform", tensorflow/serving, issues 2214 and 2217, of 2.13.1 and 2.14.0.
@@ -107,33 +108,45 @@ def _xla_problems(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterable[str]:
         yield f"jit_compile (in {marked[0]}, for one; no server is built with XLA's compiler)"
 
 
-def _must_compile(marked: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:
+def _must_compile(marked: Message) -> bool:
     return "_XlaMustCompile" in marked.attr and marked.attr["_XlaMustCompile"].b
 
 
-def _unknown_ops(meta_graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
+def _unknown_ops(meta_graph: tf.compat.v1.MetaGraphDef) -> list[str]:
     ops = sorted({node.op for node in _op_nodes(meta_graph.graph_def)})
-    return [f"{op} (an op of neither TensorFlow nor tensorflow-text)" for op in ops if op_def_registry.get(op) is None]
+    known = registered_ops(ops)
+    return [f"{op} (an op of neither TensorFlow nor tensorflow-text)" for op in ops if op not in known]
 
 
-def _newer(meta_graph: meta_graph_pb2.MetaGraphDef, release: str) -> set[str]:
+def _newer(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> set[str]:
     """Returns what of a graph came after a release, in the words of the table."""
     releases = list(_graph_versions())
     since = {fact: first for fact, first in _since().items() if releases.index(first) > releases.index(release)}
-    return {fact for node in _op_nodes(meta_graph.graph_def) for fact in _facts(node) if fact in since}
+    nodes = list(_op_nodes(meta_graph.graph_def))
+    known = registered_ops({node.op for node in nodes})
+    return {fact for node in nodes for fact in _facts(node, known.get(node.op)) if fact in since}
 
 
-def _facts(node: node_def_pb2.NodeDef) -> Iterable[str]:
+def registered_ops(names: Iterable[str]) -> dict[str, Message]:
+    """Returns the definitions (`OpDef`) of those ops that this process knows, by their names."""
+    graph = tf.compat.v1.GraphDef()
+    for number, name in enumerate(names):
+        graph.node.add(name=f"node_{number}", op=name)
+    with tf.Graph().as_default():
+        listed = tf.compat.v1.train.export_meta_graph(graph_def=graph).meta_info_def.stripped_op_list
+    return {one.name: one for one in listed.op}
+
+
+def _facts(node: tf.compat.v1.NodeDef, definition: Message | None) -> Iterable[str]:
     """Yields what a server must know to run a node; an attribute that has its default is none of it."""
     yield node.op
-    definition = op_def_registry.get(node.op)
     defaults = {one.name: one.default_value for one in definition.attr} if definition else {}
     for name, value in node.attr.items():
         if value == defaults.get(name):
             continue
         yield f"{node.op}.{name}"
         if value.WhichOneof("value") == "type":
-            yield f"{node.op}.{name}={types_pb2.DataType.Name(value.type).removeprefix('DT_').lower()}"
+            yield f"{node.op}.{name}={_TYPES[value.type].name.removeprefix('DT_').lower()}"
         elif value.WhichOneof("value") == "s":
             yield f"{node.op}.{name}={value.s.decode(errors='replace')}"
 
@@ -151,3 +164,17 @@ def _graph_versions() -> dict[str, int]:
 
 def _since() -> dict[str, str]:
     return {what: release for release, what in _table() if " " not in what}
+
+
+def _saved_model_class():
+    """Builds the class of `SavedModel` (tensorflow/core/protobuf/saved_model.proto), with its graphs as bytes."""
+    file = descriptor_pb2.FileDescriptorProto(name="bert_keras/saved_model.proto", package="bert_keras")
+    message = file.message_type.add(name="SavedModel")
+    repeated_bytes = {"label": 3, "type": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES}
+    message.field.add(name="meta_graphs", number=2, **repeated_bytes)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("bert_keras.SavedModel"))
+
+
+_SavedModel = _saved_model_class()

@@ -1,22 +1,23 @@
 """The SavedModel as an artifact: the next version, audited, compared, with warm-up requests and what a server needs."""
 
+import functools
 import pathlib
 
-from bert_keras.export.exporting import PARITY, Export, Verdicts
+from bert_keras.export.exporting import PARITY, Export
 from bert_keras.export.op_audit import audit_saved_model
 from bert_keras.export.saved_model import write_saved_model
 from bert_keras.export.serving_bundle import example_requests, write_serving_files
-from bert_keras.export.verdict import check_saved_model
+from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.export.warmup import replay_warmup, write_warmup
 from bert_keras.files import publish_folder, write_json
 from bert_keras.modeling.masked_lm import MaskedLMModel
 
-NUM_STAGES = 2
+NUM_CHECKS = 1
 _MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
 
 
-def export_saved_model(export: Export) -> Verdicts:
-    """Writes `saved_model/VERSION` and `serving/` and returns the verdict.
+def export_saved_model(export: Export) -> None:
+    """Writes `saved_model/VERSION` and `serving/` and starts the check.
 
     Raises:
         VerdictError: an operator is newer than the server, or a warm-up request fails.
@@ -29,12 +30,17 @@ def export_saved_model(export: Export) -> Verdicts:
     audit = audit_saved_model(folder, settings.min_serving)
     requests = example_requests(folder, _MASKED_TEXTS if isinstance(reference.model, MaskedLMModel) else None)
     write_warmup(folder, settings.model_name, requests)
-    export.stages.begin("checking it in a fresh process")
-    verdict = {**check_saved_model(reference, folder), "warmup_requests": replay_warmup(folder), "audit": audit}
-    write_json(folder / "assets.extra" / PARITY, verdict)
     serving = export.published.enter_context(publish_folder(export.out / "serving", overwrite=True))
     write_serving_files(serving, settings.model_name, requests=requests, min_serving=settings.min_serving)
-    return {f"saved_model/{version}": verdict}
+
+    def complete(verdict: dict) -> dict:
+        verdict = {**verdict, "warmup_requests": num_requests, "audit": audit}
+        write_json(folder / "assets.extra" / PARITY, verdict)
+        return verdict
+
+    start = functools.partial(start_saved_model_check, reference, folder, settings.probes)
+    export.checks.begin(f"saved_model/{version}", start, complete)
+    num_requests = replay_warmup(folder)  # while the check runs
 
 
 def next_version(folder: pathlib.Path) -> int:

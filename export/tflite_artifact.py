@@ -1,32 +1,39 @@
 """TFLite files as artifacts: compared in LiteRT, fit for MediaPipe where it can run them, the smallest that will do."""
 
+import contextlib
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from bert_keras.checkpoints import BertClassifier, BertEmbedder
 from bert_keras.errors import InputError
-from bert_keras.export.exporting import Export, ExportSettings, Verdicts
-from bert_keras.export.ladder import Rung, checkpoint_score, climb, file_score
+from bert_keras.export.cases import DEFAULT, ProbeSet
+from bert_keras.export.exporting import Export, ExportSettings
+from bert_keras.export.ladder import checkpoint_score, climb, file_score
 from bert_keras.export.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
 from bert_keras.export.reference import Reference
 from bert_keras.export.tflite_file import constant_types, read_file, signatures
 from bert_keras.export.tflite_rows import logits_of
-from bert_keras.export.to_tflite import SIGNATURE, write_multi_length_tflite, write_tflite
-from bert_keras.export.verdict import TOLERANCE, check_ids_artifact
+from bert_keras.export.to_tflite import SIGNATURE, TfliteSource, tflite_source, write_tflite_source
+from bert_keras.export.verdict import TOLERANCE, Check, start_ids_check, without_hidden
 from bert_keras.files import publish_folder
 from bert_keras.pipelines.vocabulary import vocabulary_bytes
 from bert_keras.tasks.base import softmax
 
-NUM_STAGES = 2
 LENGTH = 128
 # The mean difference of an output in its standard deviations, on random ids
 RELATIVE_TOLERANCES = {"float16": 0.005, "dynamic_int8": 0.15}  # MiniLM: 0.0008 and 0.059
 
 
-def export_tflite(export: Export) -> Verdicts:
+def num_checks(settings: ExportSettings) -> int:
+    """Returns how many files are checked."""
+    return len(set(settings.quantizations)) * (2 if settings.tflite_lengths else 1)
+
+
+def export_tflite(export: Export) -> None:
     """Writes `tflite/`: a file for each quantization, one of several lengths if asked for, `vocab.txt`, `labels.txt`.
 
     Raises:
@@ -37,40 +44,50 @@ def export_tflite(export: Export) -> Verdicts:
     folder = export.published.enter_context(publish_folder(export.out / "tflite", overwrite=export.overwrite))
     length = tflite_length(reference, settings.tflite_length)
     export.stages.begin("writing TFLite files")
-    best = None if settings.examples is None else checkpoint_score(reference, settings.examples)
-    rungs: list[Rung] = []
-    if settings.is_automatic:
-        rungs = climb(
-            lambda quantization: _write(reference, folder, length, quantization, settings.model_name),
-            lambda path: file_score(reference, path, length, settings.examples),
-            best,
-            settings.tolerance,
-        )
-        for rung in rungs[:-1]:
-            _path(folder, rung.quantization).unlink()
-        quantizations = [rungs[-1].quantization]
-    else:
-        quantizations = list(dict.fromkeys(settings.quantizations))
-        for quantization in quantizations:
-            _write(reference, folder, length, quantization, settings.model_name)
-    lengths = settings.tflite_lengths
-    for quantization in quantizations if lengths else ():
-        write_multi_length_tflite(
-            reference.model, _path(folder, quantization, "_lengths"), lengths=lengths, quantization=quantization
-        )
     _write_names(reference, folder)
-    export.stages.begin("checking them in LiteRT")
-    verdicts = {}
-    for quantization in quantizations:
-        path = _path(folder, quantization)
-        verdicts[path.name] = check_tflite_file(reference, path, {SIGNATURE: length}, quantization)
-        if settings.examples is not None:
-            verdicts[path.name]["scores"] = _scores(reference, path, length, settings.examples, best, rungs)
-        if lengths:
+    with contextlib.ExitStack() as graphs:
+        source = graphs.enter_context(tflite_source(reference.model, {SIGNATURE: length}))
+        write = functools.partial(_write, reference, source, folder, length, name=settings.model_name)
+        quantizations, scores = _chosen(export, write, folder, length)
+        for quantization in quantizations:
+            path = _path(folder, quantization) if settings.is_automatic else write(quantization)
+            complete = functools.partial(_with_scores, reference, path, length, settings.examples, scores)
+            _begin_check(export, path, {SIGNATURE: length}, quantization, complete)
+        if settings.tflite_lengths:
+            sizes = {f"length_{size}": size for size in settings.tflite_lengths}
+            source = graphs.enter_context(tflite_source(reference.model, sizes))
+        for quantization in quantizations if settings.tflite_lengths else ():
             path = _path(folder, quantization, "_lengths")
-            signatures = {f"length_{size}": size for size in lengths}
-            verdicts[path.name] = check_tflite_file(reference, path, signatures, quantization)
-    return {f"tflite/{name}": verdict for name, verdict in verdicts.items()}
+            write_tflite_source(source, path, quantization)
+            _begin_check(export, path, sizes, quantization)
+
+
+def _chosen(export: Export, write: Callable[[str], pathlib.Path], folder: pathlib.Path, length: int):
+    """Returns which quantizations to keep, and the scores that are told of their files, by name.
+
+    Where the smallest file that will do is asked for, it is there then.
+    """
+    settings, reference = export.settings, export.reference
+    if settings.examples is None:
+        return list(dict.fromkeys(settings.quantizations)), None
+    scores = {"score": reference.task.main_score, "checkpoint": checkpoint_score(reference, settings.examples)}
+    if not settings.is_automatic:
+        return list(dict.fromkeys(settings.quantizations)), scores
+    rungs = climb(
+        write,
+        lambda path: file_score(reference, path, length, settings.examples),
+        scores["checkpoint"],
+        settings.tolerance,
+    )
+    for rung in rungs[:-1]:
+        _path(folder, rung.quantization).unlink()
+    tried = {"file": rungs[-1].score, "tried": [dataclasses.asdict(rung) for rung in rungs]}
+    return [rungs[-1].quantization], {**scores, **tried}
+
+
+def _begin_check(export: Export, path: pathlib.Path, lengths: dict[str, int], quantization: str, then=dict) -> None:
+    start = functools.partial(start_tflite_check, export.reference, path, lengths, quantization, export.settings.probes)
+    export.checks.begin(f"tflite/{path.name}", start, then)
 
 
 def check_tflite_settings(reference: Reference, settings: ExportSettings) -> None:
@@ -93,8 +110,8 @@ def tflite_length(reference: Reference, wanted: int | None) -> int:
     return wanted or min(LENGTH, reference.text_length)
 
 
-def verify_tflite_file(reference: Reference, path: pathlib.Path) -> dict:
-    """Returns the verdict on a file that says by itself which signatures and which kind of weights it has.
+def start_tflite_file_check(reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT) -> Check:
+    """Starts the check of a file that says by itself which signatures and which kind of weights it has.
 
     Raises:
         InputError: it is no TFLite file, or none of a model like the checkpoint's.
@@ -105,19 +122,21 @@ def verify_tflite_file(reference: Reference, path: pathlib.Path) -> dict:
         raise InputError(f"{path} has no signature; expected a file that export wrote: export it again")
     types = constant_types(file)
     quantization = "dynamic_int8" if "INT8" in types else "float16" if "FLOAT16" in types else "float32"
-    return check_tflite_file(reference, path, lengths, quantization)
+    return start_tflite_check(reference, path, lengths, quantization, probes)
 
 
-def check_tflite_file(reference: Reference, path: pathlib.Path, lengths: dict[str, int], quantization: str) -> dict:
-    """Returns the verdict on a file; see `check_ids_artifact`."""
-    relative = quantization != "float32"
-    return check_ids_artifact(
+def start_tflite_check(
+    reference: Reference, path: pathlib.Path, lengths: dict[str, int], quantization: str, probes: ProbeSet = DEFAULT
+) -> Check:
+    """Starts the check of a file; see `start_ids_check`."""
+    return start_ids_check(
         reference,
         "tflite",
         path,
+        probes,
         lengths=lengths,
         tolerance=RELATIVE_TOLERANCES.get(quantization, TOLERANCE),
-        relative=relative,
+        relative=quantization != "float32",
         as_outputs=lambda outputs: _expected(reference.model, outputs),
         as_answers=lambda answer: _with_logits(reference.model, answer),
     )
@@ -126,7 +145,7 @@ def check_tflite_file(reference: Reference, path: pathlib.Path, lengths: dict[st
 def _expected(model, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns what a file should give where its model gives `outputs`, and the logits where they can be told."""
     if not isinstance(model, BertClassifier):
-        return outputs
+        return without_hidden(model)(outputs)
     logits = outputs["logits"]
     if model.problem == "regression":
         return {"scores": logits}
@@ -145,10 +164,12 @@ def _path(folder: pathlib.Path, quantization: str, suffix: str = "") -> pathlib.
     return folder / f"model_{quantization}{suffix}.tflite"
 
 
-def _write(reference: Reference, folder: pathlib.Path, length: int, quantization: str, name: str) -> pathlib.Path:
+def _write(
+    reference: Reference, source: TfliteSource, folder: pathlib.Path, length: int, quantization: str, *, name: str
+) -> pathlib.Path:
     """Writes a file of one length, for MediaPipe if that can run its model."""
     path = _path(folder, quantization)
-    write_tflite(reference.model, path, length=length, quantization=quantization)
+    write_tflite_source(source, path, quantization)
     if for_mediapipe(reference):
         labels = reference.task.labels if isinstance(reference.model, BertClassifier) else None
         description = f"{reference.task.name}, texts of up to {length} pieces, {quantization}"
@@ -169,17 +190,15 @@ def _write_names(reference: Reference, folder: pathlib.Path) -> None:
         (folder / LABELS_FILE).write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
 
 
-def _scores(
-    reference: Reference, path: pathlib.Path, length: int, examples: Sequence, best: float, rungs: list[Rung]
+def _with_scores(
+    reference: Reference, path: pathlib.Path, length: int, examples: Sequence | None, scores: dict | None, verdict: dict
 ) -> dict:
-    """Returns the points of the checkpoint, of the file, and of the file with the tokenizer of a phone."""
-    scores = {
-        "score": reference.task.main_score,
-        "checkpoint": best,
-        "file": rungs[-1].score if rungs else file_score(reference, path, length, examples),
-    }
+    """Returns a verdict with the points of the checkpoint, of the file, and of the file with a phone's tokenizer."""
+    if scores is None:
+        return verdict
+    if "file" not in scores:
+        scores = {**scores, "file": file_score(reference, path, length, examples)}
     if for_mediapipe(reference):
-        scores["with_mediapipe_tokenizer"] = file_score(
-            reference, path, length, examples, reference.tokenizer.for_mediapipe()
-        )
-    return {**scores, **({"tried": [dataclasses.asdict(rung) for rung in rungs]} if rungs else {})}
+        phone = reference.tokenizer.for_mediapipe()
+        scores = {**scores, "with_mediapipe_tokenizer": file_score(reference, path, length, examples, phone)}
+    return {**verdict, "scores": scores}

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import flatbuffers
 import numpy as np
-from tensorflow.lite.python import schema_py_generated as schema
 
+from bert_keras.compat import TFLITE_SCHEMA
 from bert_keras.errors import InputError
+
+schema = TFLITE_SCHEMA.get()
 
 IDENTIFIER = b"TFL3"
 
@@ -101,6 +103,6 @@ def with_metadata_entry(content: bytes, name: str, data: bytes) -> bytes:
     model.buffers.append(schema.BufferT(data=np.frombuffer(data, np.uint8)))
     entry = schema.MetadataT(name=name, buffer=len(model.buffers) - 1)
     model.metadata = [*(model.metadata or []), entry]
-    builder = flatbuffers.Builder()
+    builder = flatbuffers.Builder(len(content) + len(data) + 4096)  # so that it need not grow, which copies all of it
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())

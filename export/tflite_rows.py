@@ -1,5 +1,6 @@
 """`TfliteRows`: rows through a TFLite file, one by one, as `RowRunner` runs them through the model."""
 
+import functools
 import os
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from bert_keras.checkpoints import BertClassifier
 from bert_keras.errors import MissingExtraError
 from bert_keras.export.cases import IdRow, id_inputs
+from bert_keras.export.reference import joined_outputs
 from bert_keras.export.runtimes import run_tflite
 from bert_keras.export.to_tflite import SIGNATURE
 from bert_keras.pipelines.encoded_rows import EncodedRows
@@ -49,16 +51,8 @@ class TfliteRows:
 
     def __call__(self, rows: EncodedRows) -> dict[str, np.ndarray]:
         """Returns what the file gives for N rows of P pieces in all, `(N, ...)` or `(P, ...)` each, by name."""
-        collected: dict[str, list[np.ndarray]] = {}
-        is_second = rows.is_second
-        for begin, end in zip(rows.row_splits[:-1], rows.row_splits[1:], strict=True):
-            row = IdRow(rows.token_ids[begin:end], is_second[begin:end].astype(np.int32))
-            outputs = self._answer(SIGNATURE, id_inputs([row], rows.pad_id, self._length))
-            for name, values in logits_of(self._model, outputs).items():
-                values = values[0, : end - begin] if self._of_pieces else values
-                collected.setdefault(self._named(name), []).append(values)
-        return {name: np.concatenate(values) for name, values in collected.items()}
+        return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_pieces)
 
-    @staticmethod
-    def _named(name: str) -> str:
-        return {"sentence_embedding": "embedding"}.get(name, name)
+    def _outputs(self, pad_id: int, row: IdRow) -> dict[str, np.ndarray]:
+        answer = self._answer(SIGNATURE, id_inputs([row], pad_id, self._length))
+        return {name: values[0] for name, values in logits_of(self._model, answer).items()}

@@ -6,21 +6,23 @@ import pathlib
 
 from bert_keras.errors import InputError
 from bert_keras.export.artifacts import read_reference
-from bert_keras.export.onnx_artifact import check_onnx_file
+from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
+from bert_keras.export.onnx_artifact import start_onnx_check
 from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
-from bert_keras.export.saved_model import DEFAULT
-from bert_keras.export.tflite_artifact import verify_tflite_file
-from bert_keras.export.verdict import check_saved_model
+from bert_keras.export.saved_model import DEFAULT as SERVING_DEFAULT
+from bert_keras.export.tflite_artifact import start_tflite_file_check
+from bert_keras.export.verdict import Check, start_saved_model_check
 from bert_keras.tasks.text_classification import TextClassification
 
 
-def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike) -> dict[str, dict]:
+def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorough: bool = False) -> dict[str, dict]:
     """Compares artifacts with the checkpoint that they were made of, as `export_checkpoint` did.
 
     Args:
         artifact: the folder of a version of a SavedModel, or a folder with artifacts in it.
         checkpoint: the folder that they were made of.
+        thorough: whether to compare on 200 sequences and 100 texts instead of 24 and 16.
 
     Returns:
         The verdict on each, by its path.
@@ -31,7 +33,8 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike) -> dict[s
     """
     found = find_artifacts(pathlib.Path(artifact))
     reference = read_reference(checkpoint)
-    return {str(path): _verdict(path, reference) for path in found}
+    probes = THOROUGH if thorough else DEFAULT
+    return {str(path): _check(path, reference, probes).verdict() for path in found}
 
 
 def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
@@ -50,13 +53,13 @@ def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
     return found
 
 
-def _verdict(path: pathlib.Path, reference: Reference) -> dict:
+def _check(path: pathlib.Path, reference: Reference, probes: ProbeSet) -> Check:
     if path.suffix == ".tflite":
-        return verify_tflite_file(reference, path)
+        return start_tflite_file_check(reference, path, probes)
     if path.suffix == ".onnx":
-        return check_onnx_file(reference, path)
+        return start_onnx_check(reference, path, probes)
     task = reference.task
     if isinstance(task, TextClassification):
-        pairs = "second_text" in read_meta_graph(path).signature_def[DEFAULT].inputs
-        reference = Reference(reference.model, reference.tokenizer, dataclasses.replace(task, of_pairs=pairs))
-    return check_saved_model(reference, path)
+        pairs = "second_text" in read_meta_graph(path).signature_def[SERVING_DEFAULT].inputs
+        reference = reference.with_task(dataclasses.replace(task, of_pairs=pairs))
+    return start_saved_model_check(reference, path, probes)

@@ -16,7 +16,6 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers its ops, which a model that is replayed is made of
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import InputError, VerdictError
 
@@ -138,8 +137,15 @@ def _decoded(record: bytes) -> WarmupRequest:
     if not log.HasField("predict_log"):
         raise _OtherRecordError("a record is no request for a prediction")
     request = log.predict_log.request
-    inputs = {one.key: tf.make_ndarray(tensor_pb2.TensorProto.FromString(one.value)) for one in request.inputs}
+    inputs = {one.key: _array(one.value) for one in request.inputs}
     return WarmupRequest(request.model_spec.name, request.model_spec.signature_name, inputs)
+
+
+def _array(encoded: bytes) -> np.ndarray:
+    """Returns the array of a `TensorProto`, whose class is public as that of a field of `AttrValue` alone."""
+    tensor = tf.compat.v1.AttrValue().tensor
+    tensor.MergeFromString(encoded)
+    return tf.make_ndarray(tensor)
 
 
 def _misfit(request: WarmupRequest, signatures) -> str:

@@ -21,9 +21,11 @@ BASE = (
     "bert_keras.files",
     "bert_keras.array_files",
     "bert_keras.figures",
+    "bert_keras.compat",
 )
 ROWS = {
     "bert_keras.array_files": (),
+    "bert_keras.compat": (),
     "bert_keras.config": ("bert_keras.errors",),
     "bert_keras.features": ("bert_keras.errors",),
     "bert_keras.files": ("bert_keras.errors",),

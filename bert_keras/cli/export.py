@@ -6,13 +6,14 @@ the verdicts. If an artifact differs from the checkpoint, none is put there, and
 """
 
 import argparse
+import functools
 import pathlib
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.verdict_table import score_lines, verdict_table
+from bert_keras.cli.verdict_table import add_thorough, score_lines, verdict_table
 from bert_keras.errors import InputError
 
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="whether the SavedModel's raw input is a pair of texts (default: as the model was trained)",
     )
+    add_thorough(parser)
     group = parser.add_argument_group("TFLite")
     group.add_argument(
         "--quantize",
@@ -95,8 +97,9 @@ def run(arguments: argparse.Namespace) -> None:
             quantizations=tuple(arguments.quantize),
             tflite_length=arguments.tflite_length,
             tflite_lengths=tuple(arguments.tflite_lengths),
-            examples=_examples(arguments) if arguments.eval else None,
+            examples=functools.partial(_examples, arguments) if arguments.eval else None,
             tolerance=arguments.tolerance,
+            thorough=arguments.thorough,
         )
     tables = [verdict_table(parity["artifacts"]), *score_lines(parity["artifacts"])]
     sentence = "\n".join([*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"])
@@ -113,12 +116,10 @@ def _shown(arguments: argparse.Namespace) -> dict[str, object]:
     return shown
 
 
-def _examples(arguments: argparse.Namespace) -> list:
-    """Returns the examples that TFLite files are scored on."""
-    from bert_keras.export.artifacts import read_reference
+def _examples(arguments: argparse.Namespace, task) -> list:
+    """Returns the examples of a task that TFLite files are scored on."""
     from bert_keras.tasks.files import read_to_score
 
-    task = read_reference(arguments.checkpoint).task
     if task is None:
         raise InputError(f"{arguments.checkpoint} has no task to be scored in: leave --eval out")
     task_options.check_options_of_task(arguments, task.name)

@@ -10,13 +10,14 @@ import pathlib
 from bert_keras.cli.checks import check_all, check_exists
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
-from bert_keras.cli.verdict_table import verdict_table
+from bert_keras.cli.verdict_table import add_thorough, verdict_table
 from bert_keras.errors import VerdictError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("artifact", type=pathlib.Path, metavar="ARTIFACT", help="what export wrote")
     parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="what it was made of")
+    add_thorough(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.export.verify import verify
 
-    verdicts = verify(arguments.artifact, arguments.checkpoint)
+    verdicts = verify(arguments.artifact, arguments.checkpoint, thorough=arguments.thorough)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
     print_result(verdict_table(verdicts), result, as_json=arguments.json)
     if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:

@@ -5,6 +5,7 @@ strings lose what is no UTF-8 and a NUL at the end.
 """
 
 import json
+import sys
 import time
 
 import numpy as np
@@ -59,26 +60,35 @@ def kept_places(shape):
 
 
 def serve(load, folder):
-    """Answers the requests of a folder, and writes how long loading and answering took.
+    """Answers the requests of a folder, and writes how long loading and the timed ones took.
+
+    The timed requests come last. They wait for a line on standard input, so that whoever asks is idle meanwhile; where
+    the input ends instead, nobody waits for the answers any more.
 
     Args:
         load: opens the artifact and returns a function of a signature's name and its inputs, that returns outputs by
             name, and what the artifact says of its inputs and outputs.
-        folder: `signatures.json`, the signature of each call, and `requests.npz`; gets `answers.npz`, `facts.json`.
+        folder: `calls.json`, the signature of each call and how many are timed, and `requests.npz`; gets
+            `answers.npz`, `facts.json`.
     """
-    with open(f"{folder}/signatures.json", encoding="utf-8") as file:
-        signatures = json.load(file)
-    requests = read_arrays(f"{folder}/requests.npz")
+    with open(f"{folder}/calls.json", encoding="utf-8") as file:
+        calls = json.load(file)
+    requests = [(signature, {}) for signature in calls["signatures"]]
+    for (number, name), values in read_arrays(f"{folder}/requests.npz").items():
+        requests[number][1][name] = values
     start = time.perf_counter()
     answer, described = load()
     load_s = time.perf_counter() - start
+    first_timed = len(requests) - calls["num_timed"]
     answers, seconds = {}, []
-    for call, signature in enumerate(signatures):
-        inputs = {name: values for (number, name), values in requests.items() if number == call}
+    for call, (signature, inputs) in enumerate(requests):
+        if call == first_timed and not sys.stdin.readline():
+            return
         start = time.perf_counter()
         outputs = answer(signature, inputs)
         seconds.append(time.perf_counter() - start)
-        answers.update({(call, name): _kept(values) for name, values in outputs.items()})
+        if call < first_timed:
+            answers.update({(call, name): _kept(values) for name, values in outputs.items()})
     write_arrays(f"{folder}/answers.npz", answers)
     with open(f"{folder}/facts.json", "w", encoding="utf-8") as file:
-        json.dump({"load_s": load_s, "seconds": seconds, "signatures": described}, file)
+        json.dump({"load_s": load_s, "seconds": seconds[first_timed:], "signatures": described}, file)

@@ -1,4 +1,4 @@
-"""Asks an artifact in a process of its own, with nothing of ours loaded."""
+"""Runs an artifact in a process of its own, with nothing of ours loaded."""
 
 import dataclasses
 import json
@@ -29,9 +29,9 @@ class Answers:
     """What an artifact gave.
 
     Attributes:
-        outputs: of each request, by name.
+        outputs: of each request that is not timed, by name.
         load_s: how long it took to open.
-        seconds: how long each request took; the first of a shape may be slow.
+        seconds: how long each timed request took; the first of a shape may be slow.
         signatures: what the artifact says of itself: `{signature: {"inputs" or "outputs": {name: [dtype, shape]}}}`.
     """
 
@@ -41,37 +41,84 @@ class Answers:
     signatures: dict[str, dict[str, dict[str, list]]]
 
 
-def ask(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
-    """Returns what an artifact answers to requests, in a fresh Python that runs it in its own runtime.
+class FreshProcess:
+    """A fresh Python that runs an artifact in its own runtime and answers requests in the background.
 
     Args:
         kind: "saved_model", "tflite" or "onnx".
         artifact: the folder or file.
         requests: what to ask.
+        timed: what to ask afterwards, with this process idle.
 
-    Raises:
-        MissingExtraError: the runtime is not installed.
-        VerdictError: the process failed; the message ends in the last line that it printed.
+    Example:
+        >>> with FreshProcess("onnx", "model.onnx", requests) as process:
+        ...     answers = process.answers()
     """
-    script, package, extra = _RUNTIMES[kind]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        arrays = {(call, name): values for call, (_, inputs) in enumerate(requests) for name, values in inputs.items()}
-        exchange.write_arrays(folder / "requests.npz", arrays)
-        (folder / "signatures.json").write_text(json.dumps([signature for signature, _ in requests]), encoding="utf-8")
-        program = pathlib.Path(exchange.__file__).with_name(script)
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        command = [sys.executable, str(program), str(artifact), scratch]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
-        if done.returncode:
-            last_line = (done.stderr.strip().split("\n") or [""])[-1]
-            if f"No module named '{package}'" in last_line:
-                raise MissingExtraError(f"checking {artifact}", package, extra)
-            if done.returncode < 0:  # what it printed before tells nothing then
-                last_line = f"signal {-done.returncode} ended it; the system sends 9 where memory runs out"
-            raise VerdictError(f"{artifact} does not run in a fresh process: {last_line or done.returncode}")
-        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-        outputs: list[dict[str, np.ndarray]] = [{} for _ in requests]
-        for (call, name), values in exchange.read_arrays(folder / "answers.npz").items():
+
+    def __init__(
+        self, kind: str, artifact: str | os.PathLike, requests: Sequence[Request], timed: Sequence[Request] = ()
+    ):
+        self._kind, self._artifact, self._num_answered = kind, artifact, len(requests)
+        self._scratch = tempfile.TemporaryDirectory()
+        self._folder = pathlib.Path(self._scratch.name)
+        all_requests = [*requests, *timed]
+        arrays = {(n, name): values for n, (_, inputs) in enumerate(all_requests) for name, values in inputs.items()}
+        exchange.write_arrays(self._folder / "requests.npz", arrays)
+        calls = {"signatures": [signature for signature, _ in all_requests], "num_timed": len(timed)}
+        (self._folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
+        program = pathlib.Path(exchange.__file__).with_name(_RUNTIMES[kind][0])
+        command = [sys.executable, str(program), str(artifact), str(self._folder)]
+        with open(self._folder / "printed.txt", "wb") as printed:  # no pipe, which could fill up unread
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=printed,
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            )
+
+    def answers(self) -> Answers:
+        """Waits for the answers and returns them.
+
+        Raises:
+            MissingExtraError: the runtime is not installed.
+            VerdictError: the process failed; the message ends in the last line that it printed.
+        """
+        self._process.communicate(b"\n")  # whereupon the timed requests run
+        if self._process.returncode:
+            raise self._error()
+        facts = json.loads((self._folder / "facts.json").read_text(encoding="utf-8"))
+        outputs: list[dict[str, np.ndarray]] = [{} for _ in range(self._num_answered)]
+        for (call, name), values in exchange.read_arrays(self._folder / "answers.npz").items():
             outputs[call][name] = values
-    return Answers(outputs, **facts)
+        return Answers(outputs, **facts)
+
+    def _error(self) -> Exception:
+        _, package, extra = _RUNTIMES[self._kind]
+        printed = (self._folder / "printed.txt").read_text(encoding="utf-8", errors="replace")
+        last_line = printed.strip().split("\n")[-1]
+        if f"No module named '{package}'" in last_line:
+            return MissingExtraError(f"checking {self._artifact}", package, extra)
+        if self._process.returncode < 0:  # what it printed before tells nothing then
+            last_line = f"signal {-self._process.returncode} ended it; the system sends 9 where memory runs out"
+        reason = last_line or self._process.returncode
+        return VerdictError(f"{self._artifact} does not run in a fresh process: {reason}")
+
+    def close(self) -> None:
+        """Ends the process, if it still runs, and removes its files."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+        self._scratch.cleanup()
+
+    def __enter__(self) -> "FreshProcess":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+def ask(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
+    """Returns what an artifact answers to requests in a fresh process; see `FreshProcess`."""
+    with FreshProcess(kind, artifact, requests) as process:
+        return process.answers()

@@ -1,14 +1,22 @@
 """Small models of every kind, whose sizes are all different, and their tokenizer."""
 
 import dataclasses
+import typing
 
 import keras
 import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.export import verdict
 from bert_keras.export.reference import Reference
+from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
+from bert_keras.export.runtimes.fresh_process import Answers
+from bert_keras.export.saved_model import write_saved_model
+from bert_keras.export.to_onnx import write_onnx
+from bert_keras.export.to_tflite import write_tflite
 from bert_keras.tasks.stored import task_of, tasks_of_models
+from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
 LENGTH = 19
@@ -97,3 +105,73 @@ def references(config, tokenizer, tmp_path_factory):
         return made[kind]
 
     return reference
+
+
+@pytest.fixture(scope="session")
+def saved(references, tmp_path_factory):
+    """Returns `saved(kind)`: the folder of a kind's SavedModel, made once. Copy it before changing it."""
+
+    def folder(kind: str):
+        reference = references(kind)
+        parts = reference.model, reference.tokenizer, reference.task
+        return made_once(tmp_path_factory, f"{kind}.saved_model", lambda path: write_saved_model(*parts, path))
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tflite_file(references, tmp_path_factory):
+    """Returns `tflite_file(kind, quantization)`: a kind's file of `LENGTH` tokens, made once."""
+
+    def path(kind: str, quantization: str = "float32"):
+        return made_once(
+            tmp_path_factory,
+            f"{kind}.{quantization}.tflite",
+            lambda path: write_tflite(references(kind).model, path, length=LENGTH, quantization=quantization),
+        )
+
+    return path
+
+
+@pytest.fixture(scope="session")
+def onnx_file(references, tmp_path_factory):
+    """Returns `onnx_file(kind)`: a kind's float32 file, made once."""
+    return lambda kind: made_once(
+        tmp_path_factory, f"{kind}.onnx", lambda path: write_onnx(references(kind).model, path)
+    )
+
+
+def slow_but(kinds, *quick):
+    """Returns kinds as parameters of a test: those named run in the quick suite, the others in the slow one."""
+    return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
+
+
+class InThisProcess:
+    """`FreshProcess` without starting Python anew, for the ways to go wrong are many."""
+
+    loaders: typing.ClassVar = {"saved_model": run_saved_model.load, "tflite": run_tflite.load, "onnx": run_onnx.load}
+
+    def __init__(self, kind, artifact, requests, timed=()):
+        self._answer, self._described = self.loaders[kind](str(artifact))
+        self._requests, self._timed = requests, timed
+
+    def answers(self):
+        outputs = [self._answer(*request) for request in self._requests]
+        kept = [{name: exchange._kept(values) for name, values in given.items()} for given in outputs]
+        return Answers(kept, 0.0, [0.0] * len(self._timed), self._described)
+
+    def close(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Artifacts are run by their runtimes in this process."""
+    monkeypatch.setattr(verdict, "FreshProcess", InThisProcess)
+    return

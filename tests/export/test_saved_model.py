@@ -8,59 +8,82 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 
-from bert_keras.export.cases import as_strings
-from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.verdict import check_saved_model
+from bert_keras.export import saved_model, verdict
+from bert_keras.export.cases import DEFAULT, THOROUGH, as_strings
+from bert_keras.export.comparison import Comparison
+from bert_keras.export.expected_texts import expect_texts
+from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.tasks.predictor import Predictor
-from tests.export.conftest import KINDS, LENGTH
+from tests.export.conftest import KINDS, LENGTH, slow_but
 
 TEXTS = ["the cat sat", "", "every dog ran off with its red hat .", "Ünknown 中 😀"]
-LIKE_OTHERS = ("classifier", "regression", "question_answerer", "pretrainer", "electra")  # ten seconds each
+QUICK = ("pair_classifier", "token_classifier", "masked_lm")  # those that other tests save, too
+NOT_SAVED = ("windowed_classifier", "multi_label", "regression", "null_answerer", "embedder", "encoder")
 TOLERANCE = 2e-5  # measured: 5.0e-6 in the logits over the vocabulary, 4.1e-6 in others
 
 
+@pytest.fixture(scope="session")
+def function_of(references):
+    """Returns `function_of(kind)`: the function that a SavedModel has as its default, before it is saved."""
+    traced = {}
+
+    def function(kind: str):
+        if kind not in traced:
+            served = saved_model.ServedModel(*_parts(references(kind)))
+            traced[kind] = served, served.signatures()["serving_default"]  # the first owns the variables
+        return traced[kind][1]
+
+    return function
+
+
 @pytest.fixture(scope="module")
-def saved(references, tmp_path_factory):
-    """Returns `saved(kind)`: the folder of a SavedModel, written once."""
-    written = {}
-
-    def folder(kind: str):
-        if kind not in written:
-            written[kind] = tmp_path_factory.mktemp(kind) / "1"
-            reference = references(kind)
-            write_saved_model(reference.model, reference.tokenizer, reference.task, written[kind])
-        return written[kind]
-
-    return folder
-
-
-@pytest.fixture(scope="module")
-def served(saved):
-    """Returns `served(kind, **texts)`: what the SavedModel answers."""
-    loaded = {}
+def served(function_of):
+    """Returns `served(kind, **texts)`: what a SavedModel answers."""
 
     def answer(kind: str, **texts):
-        if kind not in loaded:
-            loaded[kind] = tf.saved_model.load(str(saved(kind)))
         given = {name: tf.constant(values, tf.string) for name, values in texts.items()}
-        return {name: values.numpy() for name, values in loaded[kind].signatures["serving_default"](**given).items()}
+        return {name: values.numpy() for name, values in function_of(kind)(**given).items()}
 
     return answer
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in LIKE_OTHERS else kind for kind in KINDS]
-)
-def test_every_model_answers_as_its_checkpoint(kind, references, saved):
-    verdict = check_saved_model(references(kind), saved(kind))
+@pytest.mark.parametrize("kind", slow_but(KINDS, *QUICK))
+def test_every_model_answers_as_its_checkpoint(kind, references, saved, in_this_process):
+    check(start_saved_model_check(references(kind), saved(kind)).verdict())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_answers_in_a_fresh_process_to_all_probes(kind, references, saved):
+    verdict = start_saved_model_check(references(kind), saved(kind), THOROUGH).verdict()
+    check(verdict)
+    assert verdict["num_inputs"] >= 200
+
+
+def check(verdict):
     assert verdict["passed"], verdict
     assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
     assert not any(seen["differ"] for seen in verdict["labels"].values())
-    assert verdict["num_inputs"] >= 200
     for side in ("inputs", "outputs"):
         for dtype, shape in verdict["signatures"]["ids"][side].values():
             assert shape[0] is None  # any batch
             assert side == "outputs" or (dtype, shape) == ("int32", [None, None])
+
+
+@pytest.mark.parametrize("kind", NOT_SAVED)
+def test_every_task_answers_to_texts_as_its_checkpoint(kind, references, served):
+    reference, comparison = references(kind), Comparison(TOLERANCE)
+    texts = verdict._texts(reference, DEFAULT, saved_model.text_function(*_arguments(reference)).inputs)
+    names = saved_model.text_function(*_arguments(reference)).inputs
+    answer = served(kind, **verdict._text_inputs(names, texts))
+    expect_texts(reference, texts)(comparison, verdict._by_text([answer], [range(len(texts))]))
+    seen = comparison.verdict()
+    assert seen["passed"], seen
+    assert sum(one["compared"] for one in seen["labels"].values()) >= 32 or kind in ("embedder", "regression")
+
+
+def _arguments(reference):
+    return reference.model, None, reference.tokenizer, reference.task
 
 
 def test_a_classifier_answers_in_its_own_terms(references, served):
@@ -132,7 +155,10 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["classifier", "windowed_classifier", "token_classifier", "embedder", "masked_lm"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_but(["classifier", "windowed_classifier", "token_classifier", "embedder", "masked_lm"], *QUICK, "classifier"),
+)
 def test_odd_strings_are_answered_and_leave_their_mates_alone(kind, served):
     mates = [b"the cat sat", b"a [MASK] dog ran"]
     alone = served(kind, text=mates)
@@ -150,7 +176,7 @@ def test_odd_strings_are_answered_and_leave_their_mates_alone(kind, served):
         assert together["num_words"][2] == 6 * 4762
 
 
-@pytest.mark.parametrize("edge", list(EDGES))
+@pytest.mark.parametrize("edge", slow_but(EDGES, "empty", "100 kB", "not UTF-8", "only spaces"))
 def test_odd_questions_and_contexts_are_answered(edge, served):
     mates = {"question": [b"who sat ?"], "context": [b"The cat sat on a mat."]}
     alone = served("question_answerer", **mates)
@@ -178,6 +204,7 @@ def test_only_the_longest_text_decides_what_is_computed(served):
     assert served("encoder", text=["cat " * 99])["last_hidden_state"].shape == (1, LENGTH, 36)
 
 
+@pytest.mark.slow  # `test_a_saved_model_is_published_with_its_verdict_and_can_be_verified` runs a fresh process, too
 def test_the_saved_model_needs_nothing_of_ours(saved, tmp_path):
     code = (
         "import sys, tensorflow as tf, tensorflow_text\n"

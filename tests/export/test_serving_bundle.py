@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import runpy
+import shutil
 import sys
 import types
 from collections import defaultdict
@@ -17,7 +18,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export.saved_model import write_saved_model
 from bert_keras.export.serving_bundle import example_requests, rest_request, write_serving_files
 from bert_keras.export.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
 
@@ -59,16 +59,28 @@ class Served(tf.Module):
         }
 
 
-def write_version(out: pathlib.Path, *text_inputs: str, version: int = 1) -> pathlib.Path:
-    folder = out / "saved_model" / str(version)
+def write_version(out: pathlib.Path, *text_inputs: str) -> None:
     module = Served(*text_inputs)
-    tf.saved_model.save(module, str(folder), signatures=module.functions)
+    tf.saved_model.save(module, str(out / "saved_model/1"), signatures=module.functions)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Returns `written(*text_inputs)`: a folder with `saved_model/1`, made once."""
+    made = {}
+
+    def folder(*text_inputs):
+        if text_inputs not in made:
+            made[text_inputs] = tmp_path_factory.mktemp("written")
+            write_version(made[text_inputs], *text_inputs)
+        return made[text_inputs]
+
     return folder
 
 
 @pytest.fixture
-def model(tmp_path):
-    return write_version(tmp_path, "text")
+def model(written, tmp_path):
+    return shutil.copytree(written("text") / "saved_model", tmp_path / "saved_model") / "1"
 
 
 def ids(batch: int, length: int, dtype="int32"):
@@ -178,8 +190,9 @@ def from_json(value):
 
 
 @pytest.mark.parametrize("inputs", [("text",), ("text", "second_text"), ("question", "context")])
-def test_every_rest_example_gets_an_answer(inputs, tmp_path):
-    loaded = tf.saved_model.load(str(write_version(tmp_path, *inputs)))
+def test_every_rest_example_gets_an_answer(inputs, written, tmp_path):
+    shutil.copytree(written(*inputs) / "saved_model", tmp_path / "saved_model")
+    loaded = tf.saved_model.load(str(tmp_path / "saved_model/1"))
     write_serving_files(tmp_path / "serving", "my-model")
     bodies = [json.loads(path.read_text("utf-8")) for path in sorted(tmp_path.glob("serving/request_*.json"))]
     assert [body["signature_name"] for body in bodies] == ["ids", "serving_default"]
@@ -190,10 +203,9 @@ def test_every_rest_example_gets_an_answer(inputs, tmp_path):
     assert all(len(set(column)) == 2 for column in columns)
 
 
-def test_the_examples_of_a_real_model_get_answers_and_warm_it_up(references, tmp_path):
-    reference = references("pair_classifier")
+def test_the_examples_of_a_real_model_get_answers_and_warm_it_up(saved, tmp_path):
     folder = tmp_path / "saved_model/1"
-    write_saved_model(reference.model, reference.tokenizer, reference.task, folder)
+    shutil.copytree(saved("pair_classifier"), folder)
     write_serving_files(tmp_path / "serving", "pairs")
     loaded = tf.saved_model.load(str(folder))
     for path in tmp_path.glob("serving/request_*.json"):
@@ -355,9 +367,9 @@ def test_no_file_holds_a_path_of_this_machine(model, tmp_path):
         assert str(mine) not in path.read_text("utf-8")
 
 
-def test_the_newest_version_gives_the_examples(model, tmp_path):
-    for version in (2, 10):
-        write_version(tmp_path, *(("question", "context") if version == 10 else ("text",)), version=version)
+def test_the_newest_version_gives_the_examples(model, written, tmp_path):
+    for version, inputs in ((2, ("text",)), (10, ("question", "context"))):
+        shutil.copytree(written(*inputs) / "saved_model/1", tmp_path / f"saved_model/{version}")
     write_serving_files(tmp_path / "serving", "m")
     body = json.loads((tmp_path / "serving/request_serving_default.json").read_text("utf-8"))
     assert set(body["inputs"]) == {"question", "context"}

@@ -1,12 +1,11 @@
 """The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
 
-import dataclasses
-import functools
 import json
+import shutil
 
-import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import InputError, VerdictError
@@ -15,29 +14,15 @@ from bert_keras.export.artifacts import worst
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
-from bert_keras.export.runtimes import exchange, fresh_process, run_saved_model
-from bert_keras.export.runtimes.fresh_process import Answers, ask
+from bert_keras.export.runtimes import exchange, fresh_process
+from bert_keras.export.runtimes.fresh_process import ask
 from bert_keras.export.saved_model_artifact import next_version
 from bert_keras.export.verify import verify
-from tests.export.conftest import build
+from tests.export.conftest import LENGTH, InThisProcess, build, slow_but
 
 
 def inputs_of(folder):
     return read_meta_graph(folder).signature_def["serving_default"].inputs
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """The same runtime without starting Python anew, for the ways to go wrong are many."""
-
-    def ask_here(kind, artifact, requests):
-        assert kind == "saved_model"
-        answer, described = run_saved_model.load(str(artifact))
-        return Answers([answer(*request) for request in requests], 0.0, [0.0] * len(requests), described)
-
-    monkeypatch.setattr(verdict, "ask", ask_here)
-    monkeypatch.setattr(cases, "id_rows", functools.partial(cases.id_rows, number=40))
-    monkeypatch.setattr(cases, "texts", functools.partial(cases.texts, number=30))
 
 
 def other_features(**changes):
@@ -54,88 +39,177 @@ def other_features(**changes):
     return broken
 
 
-def other_model(change):
-    """Returns a breaker that writes another model than that of the checkpoint."""
-
-    def broken(monkeypatch, reference):
-        del monkeypatch
-        model = change(keras.models.clone_model(reference.model), reference.model)
-        return Reference(model, reference.tokenizer, reference.task)
-
-    return broken
-
-
-def with_tanh_gelu(_, model):
-    other = build(
-        "pair_classifier", bk.BertConfig.from_dict({**model.encoder.config.to_dict(), "hidden_act": "gelu_tanh"})
-    )
-    other.set_weights(model.get_weights())
-    return other
-
-
-def with_weights(change):
-    def changed(_, model):
-        other = build("pair_classifier", model.encoder.config)
-        other.set_weights(change(model.get_weights()))
-        return other
-
-    return changed
-
-
-def with_other_labels(_, model):
-    other = bk.BertClassifier(model.encoder, 3, labels=["grün", "rot", "blau"])
-    other.set_weights(model.get_weights())
-    return other
-
-
-def other_tokenizer(monkeypatch, reference):
+def with_tanh_gelu(monkeypatch, reference):
+    """Breaks the activation: the same weights under Google's first GELU."""
     del monkeypatch
-    tokenizer = bk.BertTokenizer(reference.tokenizer.vocabulary, lowercase=False, max_sequence_length=19)
+    model = reference.model
+    config = bk.BertConfig.from_dict({**model.encoder.config.to_dict(), "hidden_act": "gelu_tanh"})
+    other = build("pair_classifier", config)
+    other.set_weights(model.get_weights())
+    return Reference(other, reference.tokenizer, reference.task)
+
+
+def with_other_tokenizer(monkeypatch, reference):
+    del monkeypatch
+    tokenizer = bk.BertTokenizer(reference.tokenizer.vocabulary, lowercase=False, max_sequence_length=LENGTH)
     return Reference(reference.model, tokenizer, reference.task)
 
 
-BROKEN = {
+GRAPHS = {  # what goes wrong where the graph is made
+    "segments zeroed": other_features(segment_ids=lambda given: 0 * given["segment_ids"]),
+    "tanh for erf": with_tanh_gelu,
+    "cased for uncased": with_other_tokenizer,
     "mask and segments swapped": other_features(
         padding_mask=lambda given: given["segment_ids"], segment_ids=lambda given: given["padding_mask"]
     ),
-    "segments zeroed": other_features(segment_ids=lambda given: 0 * given["segment_ids"]),
     "padding seen": other_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
-    "tanh for erf": other_model(with_tanh_gelu),
-    "a bias dropped": other_model(with_weights(lambda weights: [0 * w if w.shape == (40,) else w for w in weights])),
-    "half precision": other_model(
-        with_weights(lambda weights: [w.astype("float16").astype("float32") for w in weights])
-    ),
-    "cased for uncased": other_tokenizer,
 }
 
 
-@pytest.mark.parametrize("how", list(BROKEN))
-def test_a_wrong_saved_model_is_refused(how, references, tmp_path, monkeypatch, in_this_process):
+@pytest.mark.parametrize("how", slow_but(GRAPHS, "tanh for erf", "cased for uncased"))
+def test_a_wrong_graph_is_refused(how, references, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
-    written = BROKEN[how](monkeypatch, reference)
-    saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
-    monkeypatch.undo()
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    with monkeypatch.context() as broken:
+        written = GRAPHS[how](broken, reference)
+        saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert not seen["passed"], seen
     assert worst(seen)
 
 
+class Loaded:
+    """A SavedModel that is loaded once, to be broken in many ways."""
+
+    def __init__(self, folder):
+        self.model = tf.saved_model.load(str(folder))
+        self.weights = [variable.numpy() for variable in self.model._weights]
+
+    def assign(self, weights) -> None:
+        for variable, value in zip(self.model._weights, weights, strict=True):
+            variable.assign(value)
+
+    def verdict(self, reference, monkeypatch, change_inputs=lambda _, inputs: inputs, change_outputs=dict) -> dict:
+        def answer(signature, inputs):
+            given = change_inputs(signature, inputs)
+            outputs = self.model.signatures[signature](**{name: tf.constant(value) for name, value in given.items()})
+            return change_outputs({name: values.numpy() for name, values in outputs.items()})
+
+        monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, {}))
+        return verdict.start_saved_model_check(reference, "tests/export").verdict()
+
+
+@pytest.fixture(scope="module")
+def loaded(saved):
+    """The SavedModel of a classifier of pairs."""
+    return Loaded(saved("pair_classifier"))
+
+
+def only(shape, change):
+    """Returns a change of the weights of one shape, as the biases of the inner dense layers are (40,)."""
+    return lambda weights: [change(weight) if weight.shape == shape else weight for weight in weights]
+
+
+def one_of(shape, change):
+    """Returns a change of the last weight of a shape."""
+
+    def changed(weights):
+        last = max(number for number, weight in enumerate(weights) if weight.shape == shape)
+        return [change(weight) if number == last else weight for number, weight in enumerate(weights)]
+
+    return changed
+
+
+WEIGHTS = {
+    "biases dropped": only((40,), np.zeros_like),
+    "one bias of one layer dropped": one_of((40,), np.zeros_like),
+    "half precision": lambda weights: [
+        weight.astype("float16").astype("float32") if weight.dtype == "float32" else weight for weight in weights
+    ],
+    "one layer rounded to 8 bits": one_of((36, 40), lambda weight: np.rint(weight * 100) / 100),
+    "segments alike": only((2, 36), lambda table: np.stack([table[0], table[0]])),
+    "positions off by one beyond the half": only((LENGTH, 36), lambda table: np.concatenate([table[:9], table[8:-1]])),
+    "the last two positions swapped": only((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
+    "classes in another order": lambda weights: [
+        weight[..., [1, 0, 2]] if weight.shape in ((36, 3), (3,)) else weight for weight in weights
+    ],
+}
+
+
+@pytest.mark.parametrize("how", list(WEIGHTS))
+def test_wrong_weights_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    loaded.assign(WEIGHTS[how](loaded.weights))
+    seen = loaded.verdict(references("pair_classifier"), monkeypatch)
+    loaded.assign(loaded.weights)
+    assert not seen["passed"], seen
+    assert worst(seen)
+
+
+INPUTS = {
+    "as they are": lambda given: given,
+    "mask and segments swapped": lambda given: {
+        **given,
+        "attention_mask": given["token_type_ids"],
+        "token_type_ids": given["attention_mask"],
+    },
+    "segments zeroed": lambda given: {**given, "token_type_ids": 0 * given["token_type_ids"]},
+    "padding seen": lambda given: {**given, "attention_mask": 0 * given["attention_mask"] + 1},
+    "a token cut off": lambda given: {**given, "attention_mask": np.roll(given["attention_mask"], -1, axis=1)},
+}
+
+
+@pytest.mark.parametrize("how", list(INPUTS))
+def test_wrong_inputs_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    seen = loaded.verdict(
+        references("pair_classifier"), monkeypatch, lambda name, given: INPUTS[how](given) if name == "ids" else given
+    )
+    assert seen["passed"] == (how == "as they are"), seen
+
+
+TEXTS = {
+    "the two texts swapped": lambda given: {"text": given["second_text"], "second_text": given["text"]},
+    "no second text": lambda given: {**given, "second_text": cases.as_strings([""] * len(given["text"]))},
+}
+
+
+@pytest.mark.parametrize("how", list(TEXTS))
+def test_wrong_texts_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    seen = loaded.verdict(
+        references("pair_classifier"), monkeypatch, lambda name, given: given if name == "ids" else TEXTS[how](given)
+    )
+    assert not seen["passed"], seen
+
+
+def test_labels_by_other_names_are_refused(references, loaded, monkeypatch, in_this_process):
+    other = {"rot": b"gr\xc3\xbcn", "gr\xc3\xbcn": b"rot"}
+
+    def renamed(outputs):
+        names = [other.get(name.decode("latin-1"), name) for name in outputs.get("label", ())]
+        return {**outputs, **({"label": np.array(names, object)} if names else {})}
+
+    seen = loaded.verdict(references("pair_classifier"), monkeypatch, change_outputs=renamed)
+    assert not seen["passed"]
+    assert seen["labels"]["label"]["differ"] > 5
+    assert seen["labels"]["label_id"]["differ"] == 0
+
+
+@pytest.mark.slow
 def test_labels_in_another_order_are_refused(references, tmp_path, in_this_process):
     reference = references("classifier")
-    model = with_other_labels(None, reference.model)
-    task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=19)
+    model = bk.BertClassifier(reference.model.encoder, 3, labels=["grün", "rot", "blau"])
+    model.set_weights(reference.model.get_weights())
+    task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=LENGTH)
     saved_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, tmp_path / "1").verdict()
     assert not seen["passed"]
     assert seen["labels"]["label"]["differ"] > 5
 
 
-def test_an_output_by_another_name_is_refused(references, tmp_path, monkeypatch, in_this_process):
-    reference = references("embedder")
-    monkeypatch.setattr(ids_graph, "logits_of", lambda model, features: {"output_0": model(features)["embedding"]})
-    saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
-    assert "ids/sentence_embedding: expected the shape (36,), got None" in worst(seen)
+def test_an_output_by_another_name_is_refused(references, loaded, monkeypatch, in_this_process):
+    reference = references("pair_classifier")
+    answer, described = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
+    monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, described))
+    seen = verdict.start_saved_model_check(reference, "tests/export").verdict()
+    assert "ids/logits: expected the shape (3,), got None" in worst(seen)
 
 
 def test_where_two_labels_are_as_good_either_is_right():
@@ -199,30 +273,41 @@ def checkpoint(references, tmp_path_factory):
     return folder
 
 
-def test_a_saved_model_gets_the_next_version_and_can_be_verified(checkpoint, tmp_path):
+def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpoint, tmp_path):
     out = tmp_path / "artifacts"
     parity = bk.export(checkpoint, out)
     assert parity == json.loads((out / "parity.json").read_text())
-    assert parity["artifacts"]["saved_model/1"]["passed"]
-    carried = json.loads((out / "saved_model/1/assets.extra/parity.json").read_text())
-    assert carried == parity["artifacts"]["saved_model/1"]
+    [(name, written)] = parity["artifacts"].items()
+    assert (name, written["passed"], written["num_inputs"]) == ("saved_model/1", True, 40)
+    assert (written["warmup_requests"], written["audit"]["min_serving"]) == (2, "2.13")
+    assert json.loads((out / "saved_model/1/assets.extra/parity.json").read_text()) == written
+    assert (out / "serving/Dockerfile").is_file()
     assert set(inputs_of(out / "saved_model/1")) == {"text", "second_text"}
 
+
+def test_another_export_is_the_next_version_and_verified_as_it_was_made(checkpoint, tmp_path, in_this_process):
+    out = tmp_path / "artifacts"
+    (out / "saved_model/1").mkdir(parents=True)
+    artifacts.add_verdicts(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
     bk.export(checkpoint, out, pairs=False)
     assert set(inputs_of(out / "saved_model/2")) == {"text"}
     assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
+    [seen] = verify(out / "saved_model/2", checkpoint).values()
+    assert seen["passed"]
 
-    [verdict] = verify(out / "saved_model/2", checkpoint).values()
-    assert verdict["passed"]
-    variables = next((out / "saved_model/1/variables").glob("*.data-*"))
+
+@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
+def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
+    shutil.copytree(saved("pair_classifier"), tmp_path / "1")
+    variables = next((tmp_path / "1/variables").glob("*.data-*"))
     whole = variables.read_bytes()
     variables.write_bytes(whole[:9000] + bytes(256) + whole[9256:])
-    with pytest.raises(VerdictError, match=r"saved_model/1 does not run in a fresh process: .*[Cc]hecksum"):
-        verify(out / "saved_model/1", checkpoint)
+    with pytest.raises(VerdictError, match=r"1 does not run in a fresh process: .*[Cc]hecksum"):
+        verify(tmp_path / "1", checkpoint)
 
 
 def test_what_differs_is_not_published(checkpoint, tmp_path, monkeypatch, in_this_process):
-    BROKEN["segments zeroed"](monkeypatch, None)
+    GRAPHS["segments zeroed"](monkeypatch, None)
     with pytest.raises(
         VerdictError, match=r"saved_model/1 differs from .*classifier, and nothing was published: .* by "
     ):
@@ -230,6 +315,7 @@ def test_what_differs_is_not_published(checkpoint, tmp_path, monkeypatch, in_thi
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
 def test_what_does_not_load_is_refused(tmp_path):
     with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
@@ -310,19 +396,11 @@ def test_of_a_whole_vocabulary_some_places_are_told():
     assert exchange.kept_places((2, 100, 768)) == slice(None, None, 1)
 
 
-def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, tmp_path, monkeypatch, in_this_process):
+def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, saved, monkeypatch, in_this_process):
     monkeypatch.setattr(exchange, "WIDEST", 10)
-    ask_here = verdict.ask
-
-    def ask_thinned(*arguments):
-        answers = ask_here(*arguments)
-        kept = [{name: exchange._kept(values) for name, values in outputs.items()} for outputs in answers.outputs]
-        return dataclasses.replace(answers, outputs=kept)
-
-    monkeypatch.setattr(verdict, "ask", ask_thinned)
-    monkeypatch.setattr(verdict, "text_function", lambda *_: None)  # rows of ids alone
+    monkeypatch.setattr(verdict, "text_function", lambda *_: None)  # sequences of ids alone
     reference = references("masked_lm")
-    saved_model.write_saved_model(reference.model, reference.tokenizer, reference.task, tmp_path / "1")
-    seen = verdict.check_saved_model(reference, tmp_path / "1")
+    seen = verdict.start_saved_model_check(reference, saved("masked_lm")).verdict()
     assert seen["passed"]
-    assert 40 < seen["labels"]["ids/logits"]["compared"] < 340  # of 40 rows, eight or so of each, of long ones fewer
+    num_tokens = sum(len(row.token_ids) for row in cases.DEFAULT.sequences(reference.config, reference.tokenizer, 19))
+    assert 24 < seen["labels"]["ids/logits"]["compared"] < num_tokens  # about eight of each sequence
