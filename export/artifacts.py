@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from bert_keras.checkpoints.load import load, load_tokenizer
+from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.lite.python.convert_phase import ConverterError
 
 from bert_keras.checkpoints import BertClassifier
-from bert_keras.checkpoints.checkpoint import encoder_of
+from bert_keras.checkpoints.building import encoder_of
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite_file import constant_bytes, operators, read_file

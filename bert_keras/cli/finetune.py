@@ -143,7 +143,7 @@ def _checked(arguments: argparse.Namespace) -> FineTuning:
 
 def _read(arguments: argparse.Namespace) -> tuple[Task, list, list]:
     """Returns the task, with rows that the checkpoint can read, and the examples to learn from and to score on."""
-    from bert_keras.checkpoints.load import read_checkpoint
+    from bert_keras.checkpoints.reading import read_checkpoint
     from bert_keras.tasks.files import read_to_learn
 
     checkpoint = read_checkpoint(arguments.checkpoint)

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 
-from bert_keras.checkpoints.load import load, load_tokenizer
+from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checkpoints.loading import load, load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -35,21 +37,21 @@ class Predictor:
         self._run = RowRunner(model, of_pieces=task.of_pieces)
 
     @classmethod
-    def from_checkpoint(cls, folder: str | os.PathLike, **changes) -> "Predictor":
+    def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes) -> "Predictor":
         """Loads a checkpoint folder, of ours or of anybody's.
 
         Args:
-            folder: any folder that `load` reads, with a head and a vocabulary.
+            folder: any folder that `load` reads, with a head and a vocabulary, or what `read_checkpoint` returned.
             **changes: settings of the task that are to be others than the stored ones (`max_sequence_length`); None:
                 as it is stored.
 
         Raises:
             InputError: the folder cannot be read, its model has no task, or the task has no such setting.
         """
-        model, tokenizer = load(folder), load_tokenizer(folder)
-        if tokenizer is None:
-            raise InputError(f"{folder} has no vocabulary; expected vocab.txt beside the weights: put it there")
-        return cls(model, tokenizer, task_of(folder, model, tokenizer, **changes))
+        checkpoint = read_checkpoint(folder)
+        check_has_vocabulary(checkpoint)
+        model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
+        return cls(model, tokenizer, task_of(checkpoint, model, tokenizer, **changes))
 
     def __call__(self, examples: Sequence) -> list[dict]:
         """Returns an answer to each example.
