@@ -1,5 +1,6 @@
 """`Predictor`: a fine-tuned checkpoint that answers, in the terms of its task."""
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -66,21 +67,21 @@ class Predictor:
             raise InputError("one text was given; expected a list of texts: put it in brackets")
         return [answer for chunk in self.stream(map(self._example, examples)) for answer in chunk]
 
-    def stream(self, examples: Iterable) -> Iterator[list[dict]]:
-        """Yields the answers to examples of the task, so many at a time, in their order."""
-        chunk = []
-        for example in examples:
-            chunk.append(example)
-            if len(chunk) == EXAMPLES_A_CHUNK:
-                yield self.answers(chunk)
-                chunk = []
-        if chunk:
-            yield self.answers(chunk)
+    def stream(self, examples: Iterable, *, once: bool = False) -> Iterator[list[dict]]:
+        """Yields the answers to examples of the task, so many at a time, in their order.
 
-    def answers(self, examples: Sequence) -> list[dict]:
-        """Returns the answers to examples of the task, all at once."""
+        `once`: nothing else will be asked. A few examples are then answered without tracing a graph, in half the time.
+        """
+        examples, is_first = iter(examples), True
+        while chunk := list(itertools.islice(examples, EXAMPLES_A_CHUNK)):
+            is_only = is_first and len(chunk) < EXAMPLES_A_CHUNK
+            yield self.answers(chunk, once=once and is_only)
+            is_first = False
+
+    def answers(self, examples: Sequence, *, once: bool = False) -> list[dict]:
+        """Returns the answers to examples of the task, all at once; `once` as in `stream`."""
         rows = self.task.encode(self.tokenizer, examples)
-        return self.task.answers(rows, self._run(rows), examples)
+        return self.task.answers(rows, self._run(rows, once=once), examples)
 
     def _example(self, given):
         if isinstance(given, self.task.example_class):
