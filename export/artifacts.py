@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
-from bert_keras.export.exporting import PARITY, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.exporting import Export, ExportSettings, Stages, Verdicts
 from bert_keras.export.onnx_artifact import export_onnx
 from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
+from bert_keras.export.targets import PARITY, check_export_target
 from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.export.warmup import check_model_name
-from bert_keras.files import check_writable_target, publish_file, read_json, write_json
+from bert_keras.files import publish_file, read_json, write_json
 from bert_keras.tasks.stored import task_of, tasks_of_models
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -100,18 +101,6 @@ def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) 
     elif pairs:
         raise InputError(f"{checkpoint} holds a {type(model).__name__}; pairs of texts are for a BertClassifier")
     return Reference(model, tokenizer, task)
-
-
-def check_export_target(out: str | os.PathLike, formats: Sequence[str], *, overwrite: bool = False) -> None:
-    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts.
-
-    Those that have no version must not be there, or may be overwritten.
-    """
-    out = pathlib.Path(out)
-    if not (out / PARITY).is_file():
-        check_writable_target(out)
-    for name in set(formats) - {"saved_model"}:
-        check_writable_target(out / name, overwrite=overwrite)
 
 
 def worst(verdict: dict) -> str:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from bert_keras.errors import InputError
 from bert_keras.export.reference import Reference
 
-PARITY = "parity.json"
-
 Verdicts = dict[str, dict]  # by the path of the artifact within the folder
 
 

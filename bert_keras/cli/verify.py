@@ -8,6 +8,7 @@ import argparse
 import pathlib
 
 from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.verdict_table import verdict_table
@@ -20,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from bert_keras.export.targets import find_artifacts
+
     check_all(
-        lambda: check_exists(arguments.artifact, "an artifact"),
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+        lambda: check_exists(arguments.artifact, "an artifact") or find_artifacts(arguments.artifact),
+        lambda: read_model(arguments.checkpoint),
     )
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})
     load_tensorflow()

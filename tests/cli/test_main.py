@@ -221,7 +221,7 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, c
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
-    import bert_keras.checkpoints.huggingface_folder as folder
+    import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
         raise OSError(28, "No space left on device", "out")
