@@ -8,7 +8,9 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load, load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import Export, ExportSettings, Stages, Verdicts
@@ -86,12 +88,13 @@ def export_checkpoint(
     return {"checkpoint": str(checkpoint), "artifacts": verdicts}
 
 
-def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) -> Reference:
+def read_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:
     """Loads the checkpoint that artifacts are made of, or compared with.
 
     Raises:
         InputError: it cannot be read, has no vocabulary, or cannot take pairs.
     """
+    checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
@@ -132,7 +135,7 @@ def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
     """Returns the settings; a model without a name is called like its folder."""
     settings = ExportSettings(**given)
     if settings.model_name is None:
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(checkpoint).resolve().name).strip("-_")
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(str(checkpoint)).resolve().name).strip("-_")
         settings = dataclasses.replace(settings, model_name=name or "bert")
     check_model_name(settings.model_name)
     known_release(settings.min_serving)

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.targets import check_export_target
 
-    check_all(
+    checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
         lambda: check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     with ProgressBar("exporting", None) as bar:
         parity = export_checkpoint(
-            arguments.checkpoint,
+            checkpoint,
             arguments.out,
             arguments.to,
             overwrite=arguments.overwrite,

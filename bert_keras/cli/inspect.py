@@ -84,8 +84,8 @@ def _training(arguments: argparse.Namespace) -> None:
     from bert_keras.inspection.training_page import save_training
     from bert_keras.inspection.training_records import read_training_records
 
-    print_settings("inspect", _shown(arguments))
     records = read_training_records(arguments.model)
+    print_settings("inspect", _shown(arguments))
     files = save_training(records, arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
     sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(records.charts):,} curves"
     result = {"out": str(arguments.out), "files": files, "scores": records.scores}

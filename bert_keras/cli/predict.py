@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bert_keras.tasks.stored import task_of_checkpoint
 
-    arguments.texts = _texts(arguments.inputs)
+    arguments.texts = texts_of(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
     checkpoint, *_ = check_all(
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(counts, file=sys.stderr)
 
 
-def _texts(inputs: list[str]) -> list[str]:
+def texts_of(inputs: list[str]) -> list[str]:
     """Returns the text or the pair of texts that the command line holds; none where it names a file.
 
     Raises:

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.targets import find_artifacts
 
-    check_all(
+    _, checkpoint = check_all(
         lambda: check_exists(arguments.artifact, "an artifact") or find_artifacts(arguments.artifact),
         lambda: read_model(arguments.checkpoint),
     )
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.export.verify import verify
 
-    verdicts = verify(arguments.artifact, arguments.checkpoint)
+    verdicts = verify(arguments.artifact, checkpoint)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
     print_result(verdict_table(verdicts), result, as_json=arguments.json)
     if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:
