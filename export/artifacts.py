@@ -9,17 +9,20 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from bert_keras.checkpoints.load import load, load_tokenizer
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load, load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
-from bert_keras.export.exporting import PARITY, Checks, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.exporting import Checks, Export, ExportSettings, Stages, Verdicts
 from bert_keras.export.onnx_artifact import export_onnx
 from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
+from bert_keras.export.targets import PARITY, check_export_target
 from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.export.warmup import check_model_name
-from bert_keras.files import check_writable_target, publish_file, read_json, write_json
+from bert_keras.files import publish_file, read_json, write_json
 from bert_keras.tasks.stored import task_of, tasks_of_models
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -87,12 +90,13 @@ def export_checkpoint(
     return {"checkpoint": str(checkpoint), "artifacts": checks.verdicts}
 
 
-def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) -> Reference:
+def read_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:
     """Loads the checkpoint that artifacts are made of, or compared with.
 
     Raises:
         InputError: it cannot be read, has no vocabulary, or cannot take pairs.
     """
+    checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
@@ -102,18 +106,6 @@ def read_reference(checkpoint: str | os.PathLike, *, pairs: bool | None = None) 
     elif pairs:
         raise InputError(f"{checkpoint} holds a {type(model).__name__}; pairs of texts are for a BertClassifier")
     return Reference(model, tokenizer, task)
-
-
-def check_export_target(out: str | os.PathLike, formats: Sequence[str], *, overwrite: bool = False) -> None:
-    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts.
-
-    Those that have no version must not be there, or may be overwritten.
-    """
-    out = pathlib.Path(out)
-    if not (out / PARITY).is_file():
-        check_writable_target(out)
-    for name in set(formats) - {"saved_model"}:
-        check_writable_target(out / name, overwrite=overwrite)
 
 
 def worst(verdict: dict) -> str:
@@ -144,7 +136,7 @@ def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
     """Returns the settings; a model without a name is called like its folder."""
     settings = ExportSettings(**given)
     if settings.model_name is None:
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(checkpoint).resolve().name).strip("-_")
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(str(checkpoint)).resolve().name).strip("-_")
         settings = dataclasses.replace(settings, model_name=name or "bert")
     check_model_name(settings.model_name)
     known_release(settings.min_serving)

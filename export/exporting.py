@@ -11,8 +11,6 @@ from bert_keras.export.reference import Reference
 from bert_keras.export.verdict import Check
 from bert_keras.tasks.base import Task
 
-PARITY = "parity.json"
-
 Verdicts = dict[str, dict]  # by the path of the artifact within the folder
 
 

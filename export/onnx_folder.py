@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import keras
 
 from bert_keras.checkpoints.embedder_modules import write_modules
-from bert_keras.checkpoints.huggingface_config import write_config
+from bert_keras.checkpoints.write_config import write_config
 from bert_keras.export.onnx_int8 import write_int8_onnx
 from bert_keras.export.to_onnx import write_onnx
 from bert_keras.files import write_json

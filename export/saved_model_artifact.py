@@ -3,10 +3,11 @@
 import functools
 import pathlib
 
-from bert_keras.export.exporting import PARITY, Export
+from bert_keras.export.exporting import Export
 from bert_keras.export.op_audit import audit_saved_model
 from bert_keras.export.saved_model import write_saved_model
 from bert_keras.export.serving_bundle import example_requests, write_serving_files
+from bert_keras.export.targets import PARITY
 from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.export.warmup import replay_warmup, write_warmup
 from bert_keras.files import publish_folder, write_json

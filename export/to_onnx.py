@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints import BertEmbedder
-from bert_keras.checkpoints.checkpoint import encoder_of, family_of, variables_of
+from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.errors import MissingExtraError, VerdictError
 from bert_keras.export.ids_graph import BORDER_NAMES

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints import BertClassifier
-from bert_keras.checkpoints.checkpoint import encoder_of
+from bert_keras.checkpoints.building import encoder_of
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export.ids_graph import ids_function

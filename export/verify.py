@@ -4,13 +4,13 @@ import dataclasses
 import os
 import pathlib
 
-from bert_keras.errors import InputError
 from bert_keras.export.artifacts import read_reference
 from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
 from bert_keras.export.onnx_artifact import start_onnx_check
 from bert_keras.export.op_audit import read_meta_graph
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model import DEFAULT as SERVING_DEFAULT
+from bert_keras.export.targets import find_artifacts
 from bert_keras.export.tflite_artifact import start_tflite_file_check
 from bert_keras.export.verdict import Check, start_saved_model_check
 from bert_keras.tasks.text_classification import TextClassification
@@ -35,22 +35,6 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorou
     reference = read_reference(checkpoint)
     probes = THOROUGH if thorough else DEFAULT
     return {str(path): _check(path, reference, probes).verdict() for path in found}
-
-
-def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the artifacts at a path or below it.
-
-    Raises:
-        InputError: there is none.
-    """
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    found = [file.parent for file in files if file.name == "saved_model.pb"]
-    found += [file for file in files if file.suffix in (".tflite", ".onnx") and file.is_file()]
-    if not found:
-        raise InputError(
-            f"{path} holds no artifact; expected saved_model.pb, a .tflite or an .onnx file: name what export wrote"
-        )
-    return found
 
 
 def _check(path: pathlib.Path, reference: Reference, probes: ProbeSet) -> Check:

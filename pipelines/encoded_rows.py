@@ -2,17 +2,24 @@
 
 Fine-tuning reads the same texts in every epoch and wants to know their lengths beforehand, so all rows are kept in
 memory, without padding: 8 bytes a piece, and 8 more with places.
+
+TensorFlow is imported where texts are encoded, so that a command can read its files, and refuse them, before.
 """
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.packing import pack_tokens
-from bert_keras.pipelines.row_ranges import RowRanges, row_ranges
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.row_ranges import RowRanges
+
+IGNORED_LABEL = -100  # a piece that does not count
 _CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of pieces
 _ROWS_A_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 pieces
 
@@ -95,6 +102,8 @@ def encode(
         >>> rows.lengths.tolist()
         [4, 5]
     """
+    from bert_keras.pipelines.row_ranges import row_ranges
+
     if second_texts is not None and len(texts) != len(second_texts):
         raise InputError(
             f"there are {len(texts)} texts and {len(second_texts)} second texts; expected a second text for each"
@@ -141,7 +150,7 @@ class _Pieces:
     ends: np.ndarray | None
 
     @classmethod
-    def of(cls, tokenizer, texts: Sequence[str], with_places: bool) -> "_Pieces":
+    def of(cls, tokenizer, texts: Sequence[str], with_places: bool) -> _Pieces:
         if not with_places:
             ids = tokenizer.tokenize(texts)
             return cls(ids.flat_values.numpy(), ids.row_splits.numpy(), None, None)
@@ -160,6 +169,8 @@ class _Pieces:
 
 def _rows(tokenizer, columns: list[_Pieces], ranges: RowRanges, max_sequence_length: int) -> EncodedRows:
     """Packs the numbers of pieces instead of their ids, and then looks up everything that is known of each."""
+    from bert_keras.pipelines.packing import pack_tokens
+
     offsets = np.cumsum([0, *(len(column.token_ids) for column in columns)])
     row_starts = [column.row_splits[:-1] + offset for column, offset in zip(columns, offsets, strict=False)]
     indices = ranges.indices(row_starts)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.counts import check_counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +51,3 @@ class Epochs:
     @property
     def _num_all(self) -> int:
         return self.batches_an_epoch * self.num_epochs
-
-
-def check_counts(**counts: int) -> None:
-    """Checks that each number is 1 or more.
-
-    Raises:
-        InputError: one is not; it is named.
-    """
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name} is {count}; expected 1 or more")

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
-from bert_keras.pipelines.epochs import Epochs, check_counts
+from bert_keras.pipelines.counts import check_counts
+from bert_keras.pipelines.epochs import Epochs
 from bert_keras.pipelines.masking import (
     BERT_REPLACE_RATES,
     MaskingPieces,

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
-from bert_keras.pipelines.encoded_rows import EncodedRows
-from bert_keras.pipelines.epochs import Epochs, check_counts
+from bert_keras.pipelines.counts import check_counts
+from bert_keras.pipelines.encoded_rows import IGNORED_LABEL, EncodedRows
+from bert_keras.pipelines.epochs import Epochs
 from bert_keras.pipelines.seeds import check_seed, example_seeds, random_bits
 
-IGNORED_LABEL = -100  # a piece that does not count
 # Batches whose rows are sorted by length among themselves, at most; as transformers' group_by_length also a quarter of
 # an epoch at most: where 32 batches were sorted whole, 40 % of the pairs of a batch met again in the next epoch.
 _BATCHES_SORTED = 50

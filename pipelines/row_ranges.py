@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.epochs import check_counts
+from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.packing import check_lengths, truncated_lengths
 
 

@@ -7,6 +7,7 @@ What only we know stands under the key `bert_keras` of `tokenizer_config.json`.
 import logging
 import os
 import pathlib
+from collections.abc import Sequence
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -21,8 +22,10 @@ _OUR_SETTINGS = ("text_rules", "unicode_version")
 _NAMES_OF_MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")  # in transformers 4 and 5
 
 
-def read_settings(folder: str | os.PathLike) -> dict:
+def read_settings(folder: str | os.PathLike, vocabulary: Sequence[str] | None = None) -> dict:
     """Returns the arguments of `BertTokenizer` that a model folder asks for, the vocabulary among them.
+
+    `vocabulary`: the tokens of its `vocab.txt`, if they were read before.
 
     Raises:
         InputError: there is no `vocab.txt`, or a file cannot be read.
@@ -36,7 +39,7 @@ def read_settings(folder: str | os.PathLike) -> dict:
     fast = _read_if_there(folder / "tokenizer.json")
     _check_algorithm(config, fast, folder)
     return {
-        "vocabulary": read_vocabulary(folder / "vocab.txt"),
+        "vocabulary": read_vocabulary(folder / "vocab.txt") if vocabulary is None else vocabulary,
         "max_sequence_length": _length_of(folder, config),
         "additional_special_tokens": _additional_special_tokens(config),
         **_text_settings(config, fast, folder),

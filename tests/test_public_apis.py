@@ -15,15 +15,6 @@ INTERNAL = re.compile(
     r"|(tensorflow|keras)\S*\.__internal__|onnxruntime\.(capi|quantization\.\w+)"
 )
 COMPAT = "bert_keras.compat"  # holds the internal names that are needed, each with its reason
-# Until `bert_keras/compat.py` is merged: modules that still import internal ones. Delete this list then.
-NOT_YET_IN_COMPAT = {
-    "bert_keras.export.ids_graph",
-    "bert_keras.export.onnx_int8",
-    "bert_keras.export.op_audit",
-    "bert_keras.export.tflite_file",
-    "bert_keras.export.to_tflite",
-    "bert_keras.export.warmup",
-}
 OURS = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
@@ -102,7 +93,7 @@ def test_no_underscore_name_of_another_package_is_used():
 
 def test_internal_modules_are_imported_by_compat_alone():
     wrong = {name: internal_modules(tree) for name, tree in OURS.items() if name != COMPAT}
-    assert {name: found for name, found in wrong.items() if found and name not in NOT_YET_IN_COMPAT} == {}
+    assert {name: found for name, found in wrong.items() if found} == {}
 
 
 def classes_of(name: str) -> list[type]:

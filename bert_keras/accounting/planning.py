@@ -13,7 +13,8 @@ from bert_keras.accounting.memory import Memory, machine_memory
 from bert_keras.accounting.parameters import Component, parameters_of
 from bert_keras.accounting.recording import Operation
 from bert_keras.accounting.sized_graph import Sizes
-from bert_keras.accounting.subjects import model_of, recipe_of
+from bert_keras.accounting.subject_names import recipe_of
+from bert_keras.accounting.subjects import model_of
 from bert_keras.accounting.training_costs import PhaseCost, TrainingCosts
 from bert_keras.accounting.workloads import Workload, usual_lengths
 from bert_keras.checkpoints import ElectraPretrainer

@@ -1,10 +1,10 @@
 """What can be planned: a preset, a config, a model, a folder, a recipe for pretraining."""
 
-import os
 import pathlib
 
 import keras
 
+from bert_keras.accounting.subject_names import check_preset
 from bert_keras.checkpoints import (
     BertClassifier,
     BertEncoder,
@@ -14,11 +14,11 @@ from bert_keras.checkpoints import (
     BertTokenClassifier,
     load,
 )
-from bert_keras.config import PRESETS, BertConfig
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import check_bert_model
 from bert_keras.training.pretraining import build_model
-from bert_keras.training.recipes import RECIPES, Pretraining
+from bert_keras.training.recipes import Pretraining
 
 HEADS = {
     "classification": lambda encoder, num_classes: BertClassifier(encoder, num_classes),
@@ -29,28 +29,6 @@ HEADS = {
 }
 _WITH_POOLER = ("classification", "pretraining")  # the heads that read it
 _VOCABULARY_SIZE = 30522  # of a recipe, which does not say it: Google's uncased one
-
-
-def recipe_of(subject) -> Pretraining | None:
-    """Returns the run that a recipe's name or a TOML file describes; None where the subject is something else.
-
-    Raises:
-        InputError: the file cannot be read, is no run, or its budget is in epochs.
-    """
-    if not isinstance(subject, str | os.PathLike) or pathlib.Path(subject).is_dir():
-        return None
-    if pathlib.Path(subject).suffix == ".toml":
-        run = Pretraining.resolve(subject)
-    elif os.fspath(subject) in RECIPES:
-        run = Pretraining.resolve(recipe=os.fspath(subject))
-    else:
-        return None
-    if run.budget.epochs is not None:
-        raise InputError(
-            f"{subject}: the budget is in epochs, whose steps depend on the records, which a plan does not read; "
-            "expected budget.steps or budget.hours: say one of them"
-        )
-    return run
 
 
 def model_of(subject, run: Pretraining | None, head: str | None, num_classes: int) -> keras.Model:
@@ -77,11 +55,7 @@ def _without_head(subject, *, pooler: bool) -> keras.Model:
         return BertEncoder(subject, pooler=pooler)
     if pathlib.Path(subject).exists():
         return load(subject)
-    if str(subject) not in PRESETS:
-        raise InputError(
-            f"{subject} is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
-            f"pretraining, or one of {', '.join((*PRESETS, *RECIPES))}"
-        )
+    check_preset(subject)
     return BertEncoder(BertConfig.from_preset(str(subject)), pooler=pooler)
 
 

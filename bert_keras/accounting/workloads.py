@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.accounting.recording import ENCODER, Operation, gradients_of, traced_operations
+from bert_keras.accounting.subject_names import check_plan_length
 from bert_keras.checkpoints import (
     BertClassifier,
     BertEncoder,
@@ -43,9 +44,7 @@ class Workload:
     num_slots: int | None = None
 
     def __post_init__(self):
-        limit = self.encoder.config.max_sequence_length
-        if self.length > limit:
-            raise InputError(f"rows of {self.length} pieces were asked for, the model reads at most {limit}")
+        check_plan_length(self.length, self.encoder.config.max_sequence_length)
 
     @property
     def encoder(self) -> BertEncoder:

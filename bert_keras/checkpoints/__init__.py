@@ -1,22 +1,12 @@
 """The checkpoint folder, and the ways from and to Google's, Hugging Face's and KerasHub's formats.
 
-Importing it gives the models their `from_checkpoint`, so the public names of the models come from here.
+Its names are handed on lazily, since reading a folder loads no TensorFlow. The public names of the models come from
+here: with the first of them the models are given their `from_checkpoint`.
 """
 
-from bert_keras.checkpoints.huggingface_folder import save
-from bert_keras.checkpoints.load import convert, load, load_tokenizer
-from bert_keras.modeling import (
-    BertClassifier,
-    BertEmbedder,
-    BertEncoder,
-    BertMaskedLM,
-    BertPretrainer,
-    BertQuestionAnswerer,
-    BertTokenClassifier,
-    ElectraPretrainer,
-)
+import importlib
 
-__all__ = [
+_MODELS = (
     "BertClassifier",
     "BertEmbedder",
     "BertEncoder",
@@ -25,8 +15,21 @@ __all__ = [
     "BertQuestionAnswerer",
     "BertTokenClassifier",
     "ElectraPretrainer",
-    "convert",
-    "load",
-    "load_tokenizer",
-    "save",
-]
+)
+_FUNCTIONS = {
+    "convert": "bert_keras.checkpoints.loading",
+    "load": "bert_keras.checkpoints.loading",
+    "load_tokenizer": "bert_keras.checkpoints.loading",
+    "save": "bert_keras.checkpoints.saving",
+}
+
+__all__ = [*_MODELS, *_FUNCTIONS]
+
+
+def __getattr__(name: str):
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    if name in _MODELS:
+        importlib.import_module("bert_keras.checkpoints.loading")
+        return getattr(importlib.import_module("bert_keras.modeling"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; its names are {', '.join(__all__)}")

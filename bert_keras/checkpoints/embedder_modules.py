@@ -3,10 +3,8 @@
 import json
 import pathlib
 
-from bert_keras.checkpoints.checkpoint import encoder_of
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
-from bert_keras.modeling import BertEmbedder
 
 _POOLINGS = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 
@@ -33,7 +31,7 @@ def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | Non
 
     `max_sequence_length` is where texts are cut, if sooner than at the model's last position.
     """
-    if not isinstance(model, BertEmbedder):
+    if type(model).__name__ != "BertEmbedder":  # by its name, since reading a folder loads no Keras
         return
     kinds = ["Transformer", "Pooling", *(["Normalize"] if model.normalize else [])]
     paths = ["", "1_Pooling", "2_Normalize"]
@@ -42,7 +40,7 @@ def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | Non
         for i, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
-    config = encoder_of(model).config
+    config = model.encoder.config
     modes = {mode: model.pooling == name for name, mode in _POOLINGS.items()}
     (folder / "1_Pooling").mkdir()
     write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": config.hidden_dim, **modes})

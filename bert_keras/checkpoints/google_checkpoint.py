@@ -5,12 +5,12 @@ import os
 import pathlib
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface_config import read_config
-from bert_keras.checkpoints.huggingface_folder import check_vocabulary
 from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -30,19 +30,45 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         InputError: there is not exactly one checkpoint, it is damaged, or the config does not fit.
     """
     folder = pathlib.Path(folder)
-    config = read_config(_with_googles_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
-    check_vocabulary(folder / "vocab.txt", config.vocabulary_size)
-    reader = _open(folder)
+    config, vocabulary, index = read_beside_weights(folder)
+    reader = _open(index)
     shapes = reader.get_variable_to_shape_map()
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
     settings = {"num_classes": shapes["output_weights"][0]} if model == "BertClassifier" else {}
     names = weight_names(model, config, pooler="bert/pooler/dense/kernel" in shapes)
     weights = {
-        name.ours: StoredWeight(name.google, functools.partial(_read, reader, name.google, str(folder)))
+        name.ours: StoredWeight(
+            name.google,
+            tuple(shapes[name.google])[:: -1 if _is_transposed(name.google) else 1],
+            functools.partial(_read, reader, name.google, str(folder)),
+        )
         for name in names
         if name.google in shapes
     }
-    return Checkpoint(str(folder), model, config, settings, weights, {name.ours: name.google for name in names})
+    return Checkpoint(
+        str(folder),
+        model,
+        config,
+        settings,
+        weights,
+        {name.ours: name.google for name in names},
+        read_tokenizer=lambda: read_tokenizer_settings(folder, vocabulary),
+    )
+
+
+def read_beside_weights(folder: pathlib.Path) -> tuple[BertConfig, list[str] | None, pathlib.Path]:
+    """Reads what takes no TensorFlow: the config, the tokens of the vocabulary, and where the checkpoint's index is.
+
+    Raises:
+        InputError: the config or the vocabulary cannot be used, or there is not exactly one checkpoint.
+    """
+    config = read_config(_with_googles_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
+    vocabulary = read_vocabulary_of(folder, config.vocabulary_size)
+    indexes = sorted(folder.glob("*.ckpt*.index"))
+    if len(indexes) != 1:
+        found = ", ".join(path.name for path in indexes) or "none"
+        raise InputError(f"{folder} has {CONFIG}, but of *.ckpt.index files {found}; expected one checkpoint")
+    return config, vocabulary, indexes[0]
 
 
 def _with_googles_gelu(values: dict) -> dict:
@@ -50,23 +76,27 @@ def _with_googles_gelu(values: dict) -> dict:
     return {**values, "hidden_act": "gelu_tanh"} if values.get("hidden_act") == "gelu" else values
 
 
-def _open(folder: pathlib.Path):
-    indexes = sorted(folder.glob("*.ckpt*.index"))
-    if len(indexes) != 1:
-        found = ", ".join(path.name for path in indexes) or "none"
-        raise InputError(f"{folder} has {CONFIG}, but of *.ckpt.index files {found}; expected one checkpoint")
+def _open(index: pathlib.Path):
+    import tensorflow as tf
+
     try:
-        return tf.train.load_checkpoint(str(indexes[0].with_suffix("")))
+        return tf.train.load_checkpoint(str(index.with_suffix("")))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise InputError(f"{indexes[0]} cannot be read ({_first_line(error)}): copy the checkpoint again") from None
+        raise InputError(f"{index} cannot be read ({_first_line(error)}): copy the checkpoint again") from None
 
 
 def _read(reader, name: str, source: str) -> np.ndarray:
+    import tensorflow as tf
+
     try:
         value = reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise InputError(f"{source}: {name} cannot be read ({_first_line(error)}): copy the checkpoint again") from None
-    return value.T if name.endswith("output_weights") else value
+    return value.T if _is_transposed(name) else value
+
+
+def _is_transposed(name: str) -> bool:
+    return name.endswith("output_weights")
 
 
 def _first_line(error: Exception) -> str:

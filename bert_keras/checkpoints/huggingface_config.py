@@ -1,20 +1,17 @@
-"""`config.json` of Hugging Face to our settings and back.
+"""`config.json` of Hugging Face to our settings; `write_config` is the way back.
 
 Reading is strict where a key changes the function that the model computes; keys that only
 describe how somebody trained or stored it pass.
 """
 
 import re
-from collections.abc import Mapping
 
-from bert_keras import modeling
-from bert_keras.checkpoints.checkpoint import encoder_of, family_of
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
 FORMAT = 1  # of our own part of config.json
 
-_FIELDS = {  # ours: Hugging Face's
+FIELDS = {  # ours: Hugging Face's
     "vocabulary_size": "vocab_size",
     "num_layers": "num_hidden_layers",
     "num_heads": "num_attention_heads",
@@ -44,7 +41,7 @@ _ACTS = {  # theirs to ours
     "gelu_tanh": "gelu_tanh",
     "relu": "relu",
 }
-_ACTS_OUT = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
+ACTS_OUT = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 
 # keys that change what the model computes, with the only values under which this one computes the same
 _FUNCTION_KEYS = {
@@ -66,13 +63,13 @@ _ARCHITECTURES = {  # theirs to our class; None: the bare encoder
     "ForQuestionAnswering": "BertQuestionAnswerer",
 }
 _ENDINGS = {ours: theirs for theirs, ours in _ARCHITECTURES.items()} | {"BertEmbedder": "Model"}
-_PROBLEMS = {
+PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
 _OUR_KEYS = ("format", "model", "position_type", "settings", "task")
-_OUR_SETTINGS = ("pooling", "normalize", "head_act")
+OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
 
 def read_config(values: dict, source: str) -> BertConfig:
@@ -83,10 +80,10 @@ def read_config(values: dict, source: str) -> BertConfig:
     """
     _refuse_other_functions(values, source)
     values = {**_OPTIONAL_FIELDS, **values}
-    fields = {ours: values[theirs] for ours, theirs in _FIELDS.items() if theirs in values}
+    fields = {ours: values[theirs] for ours, theirs in FIELDS.items() if theirs in values}
     fields["hidden_act"] = _ACTS[values.get("hidden_act", "gelu")]
     fields["position_type"] = _our_part(values, source).get("position_type", "learned")
-    required = [theirs for ours, theirs in _FIELDS.items() if ours not in fields and ours != "embedding_dim"]
+    required = [theirs for ours, theirs in FIELDS.items() if ours not in fields and ours != "embedding_dim"]
     if required:
         raise InputError(f"{source} lacks {', '.join(required)}: it is not the config of a BERT, or it was cut")
     try:
@@ -110,27 +107,6 @@ def read_model(values: dict, source: str) -> tuple[str, str, dict]:
 def read_task(values: dict, source: str) -> dict | None:
     """Returns what `config.json` says of the task that the model was fine-tuned for, None where it says nothing."""
     return _our_part(values, source).get("task")
-
-
-def write_config(model, task: Mapping[str, object] | None = None) -> dict:
-    """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
-    config, family, name = encoder_of(model).config, family_of(model), type(model).__name__
-    values = {"architectures": [architecture_of(name, family)], "model_type": family}
-    values |= {theirs: getattr(config, ours) for ours, theirs in _FIELDS.items()}
-    values["hidden_act"] = _ACTS_OUT[config.hidden_act]
-    values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
-    if family == "bert":
-        del values["embedding_size"]
-    values |= _write_head(model)
-    settings = {key: value for key in _OUR_SETTINGS if (value := getattr(model, key, None)) is not None}
-    values["bert_keras"] = {
-        "format": FORMAT,
-        "model": name,
-        "position_type": config.position_type,
-        "settings": settings,
-        **({} if task is None else {"task": dict(task)}),
-    }
-    return values
 
 
 def architecture_of(model: str, family: str) -> str:
@@ -159,7 +135,7 @@ def _refuse_other_functions(values: dict, source: str) -> None:
 
 def _our_part(values: dict, source: str) -> dict:
     ours = values.get("bert_keras", {})
-    unknown = sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(ours.get("settings", {})) - set(_OUR_SETTINGS))
+    unknown = sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(ours.get("settings", {})) - set(OUR_SETTINGS))
     if unknown:
         raise InputError(
             f"{source} has {', '.join(unknown)} under 'bert_keras', which this version does not know: "
@@ -196,21 +172,7 @@ def _head_settings(values: dict, model: str, family: str) -> dict:
         labels if labels and not all(re.fullmatch(r"LABEL_\d+", str(name)) for name in labels) else None
     )
     if model == "BertClassifier":
-        ours = {theirs: ours for ours, theirs in _PROBLEMS.items()}
+        ours = {theirs: ours for ours, theirs in PROBLEMS.items()}
         by_size = "regression" if num_classes == 1 else "single_label"
         settings["problem"] = ours.get(values.get("problem_type"), by_size)
     return settings
-
-
-def _write_head(model) -> dict:
-    if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
-        return {}
-    labels = model.labels or [f"LABEL_{i}" for i in range(model.num_classes)]
-    values = {
-        "id2label": {str(i): label for i, label in enumerate(labels)},
-        "label2id": {label: i for i, label in enumerate(labels)},
-        "classifier_dropout": model.dropout_rate,
-    }
-    if isinstance(model, modeling.BertClassifier):
-        values["problem_type"] = _PROBLEMS[model.problem]
-    return values

@@ -7,14 +7,17 @@ travel; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does
 
 import functools
 import logging
+import math
 import os
 import pathlib
 
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, encoder_of, variables_of
+from bert_keras.checkpoints.building import encoder_of, variables_of
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target, publish_folder, read_json
@@ -25,14 +28,6 @@ logger = logging.getLogger(__name__)
 _FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
 _SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
 _TASKS = {"BertTextClassifier": "BertClassifier", "BertTextEmbedder": "BertEmbedder"}  # theirs to ours
-
-
-def is_preset(folder: pathlib.Path) -> bool:
-    """Tells a KerasHub preset folder from others by its config."""
-    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
-        return False
-    registered_name = str(read_json(folder / "config.json").get("registered_name"))
-    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
 
 
 def read_preset(folder: str | os.PathLike) -> Checkpoint:
@@ -55,12 +50,24 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
     names = weight_names(model, config, pooler=True)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
-        name.ours: StoredWeight(name.keras_hub, functools.partial(_flat, theirs[name.keras_hub], name.ours, config))
+        name.ours: StoredWeight(
+            name.keras_hub,
+            _flat_shape(theirs[name.keras_hub].shape, name.ours, config),
+            functools.partial(_flat, theirs[name.keras_hub], name.ours, config),
+        )
         for name in names
         if name.keras_hub in theirs
     }
     expected_names = {name.ours: name.keras_hub for name in names}
-    return Checkpoint(str(folder), model, config, _head_settings(preset, folder), weights, expected_names)
+    return Checkpoint(
+        str(folder),
+        model,
+        config,
+        _head_settings(preset, folder),
+        weights,
+        expected_names,
+        read_tokenizer=lambda: read_preset_settings(folder),
+    )
 
 
 def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike, *, overwrite: bool = False) -> None:
@@ -90,17 +97,6 @@ def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike,
         preset.save_to_preset(str(staging))
         if tokenizer is not None and preset is backbone:
             _hub_tokenizer(tokenizer).save_to_preset(str(staging))
-
-
-def read_preset_tokenizer(folder: pathlib.Path) -> BertTokenizer | None:
-    """Returns the tokenizer of a preset folder, or None if it has none."""
-    vocabulary = folder / "assets/tokenizer/vocabulary.txt"
-    if not vocabulary.exists():
-        return None
-    settings = read_json(folder / "tokenizer.json").get("config", {})
-    return BertTokenizer.from_vocabulary(
-        vocabulary, lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents")
-    )
 
 
 def _open(folder: pathlib.Path):
@@ -134,10 +130,13 @@ def _head_settings(preset, folder: pathlib.Path) -> dict:
 
 def _flat(variable, name: str, config: BertConfig) -> np.ndarray:
     """Takes KerasHub's attention layouts, (D, N, H), (N, H, D) and (N, H), to ours."""
-    value = np.asarray(variable)
-    if value.ndim == 3:
-        return value.reshape(config.hidden_dim, config.hidden_dim)
-    return value.reshape(-1) if name.endswith(".bias") else value
+    return np.reshape(np.asarray(variable), _flat_shape(variable.shape, name, config))
+
+
+def _flat_shape(shape: tuple[int, ...], name: str, config: BertConfig) -> tuple[int, ...]:
+    if len(shape) == 3:
+        return config.hidden_dim, config.hidden_dim
+    return (math.prod(shape),) if name.endswith(".bias") else tuple(shape)
 
 
 def _check_same_function(model, config: BertConfig) -> None:

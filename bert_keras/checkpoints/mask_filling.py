@@ -6,29 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
+from bert_keras.checkpoints.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, place_of
 from bert_keras.errors import InputError
-from bert_keras.modeling import (
-    BertClassifier,
-    BertEmbedder,
-    BertEncoder,
-    BertQuestionAnswerer,
-    BertTokenClassifier,
-    ElectraPretrainer,
-)
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.packing import pack_tokens
 from bert_keras.pipelines.tokenizer import BertTokenizer, text_array
 
-_MASK = "[MASK]"
 _BATCH_SIZE = 32  # texts; each mask takes a row of the vocabulary, 122 kB
-_OTHER_HEADS = {
-    BertEncoder: "no head",
-    BertClassifier: "a classification head",
-    BertTokenClassifier: "a token-classification head",
-    BertQuestionAnswerer: "a question-answering head",
-    BertEmbedder: "an embedding head",
-    ElectraPretrainer: "ELECTRA's head for replaced tokens and no generator",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +62,12 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
             f"the tokenizer has {tokenizer.vocabulary_size} pieces, the model {config.vocabulary_size}; expected the "
             "model's own tokenizer: load both from one folder"
         )
-    if not 1 <= top_k <= config.vocabulary_size:
-        raise InputError(f"top_k is {top_k}; expected 1 to {config.vocabulary_size}, the pieces of the vocabulary")
+    check_top_k(top_k, config.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in text_array(texts)]
+    check_have_masks(texts)
     tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
     masks = [np.flatnonzero(np.equal(ids, tokenizer.mask_id)) for ids in tokens.token_ids.to_list()]
-    _check_texts(texts, masks, tokens.token_ids.row_lengths().numpy() + 2, config.max_sequence_length)
+    _check_lengths(texts, tokens.token_ids.row_lengths().numpy() + 2, config.max_sequence_length)
     ranges = list(zip(tokens.starts.to_list(), tokens.ends.to_list(), strict=True))
     filled = []
     for start in range(0, len(texts), _BATCH_SIZE):
@@ -101,28 +85,19 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
 
 def _masked_lm_of(model) -> MaskedLMModel:
     """Returns the model that has the head, or says which head there is."""
-    if isinstance(model, ElectraPretrainer) and model.generator is not None:
-        return model.generator
-    if isinstance(model, MaskedLMModel):
+    generator = getattr(model, "generator", None)
+    if generator is None and isinstance(model, MaskedLMModel):
         return model
-    head = _OTHER_HEADS.get(type(model), "another head")
-    raise InputError(
-        f"a {type(model).__name__} has {head}; expected a masked-LM head: load a folder of BertMaskedLM or "
-        "BertPretrainer (BertForMaskedLM, BertForPreTraining, ElectraForMaskedLM)"
-    )
+    check_has_masked_lm(type(model).__name__, has_generator=generator is not None)
+    return generator
 
 
-def _check_texts(texts: list[str], masks: list[np.ndarray], lengths: np.ndarray, max_sequence_length: int) -> None:
-    if not texts:
-        raise InputError(f"there are no texts to fill; expected one or more with a {_MASK}")
-    for number, (text, places, length) in enumerate(zip(texts, masks, lengths, strict=True), 1):
-        shown = text if len(text) < 60 else text[:60] + "..."
-        if not len(places):
-            raise InputError(f"text {number} ({shown!r}) has no {_MASK}; expected one or more: write it for the word")
+def _check_lengths(texts: list[str], lengths: np.ndarray, max_sequence_length: int) -> None:
+    for number, (text, length) in enumerate(zip(texts, lengths, strict=True), 1):
         if length > max_sequence_length:
             raise InputError(
-                f"text {number} ({shown!r}) has {length} pieces with [CLS] and [SEP]; the model reads "
-                f"{max_sequence_length} at most: cut the text around its {_MASK}"
+                f"{place_of(number, text)} has {length} pieces with [CLS] and [SEP]; the model reads "
+                f"{max_sequence_length} at most: cut the text around its {MASK}"
             )
 
 

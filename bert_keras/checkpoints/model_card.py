@@ -1,7 +1,7 @@
 """The README.md of a checkpoint folder: what the model is, for people."""
 
 from bert_keras import __version__
-from bert_keras.checkpoints.checkpoint import encoder_of
+from bert_keras.checkpoints.building import encoder_of
 
 
 def model_card(model, tokenizer=None, *, history: str | None = None) -> str:

@@ -3,7 +3,8 @@
 import argparse
 import pathlib
 
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists
+from bert_keras.cli.checks import add_overwrite, check_all
+from bert_keras.cli.model_folder import read_any_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.files import check_writable_target
@@ -24,15 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
-        lambda: check_exists(arguments.source, "a BERT folder"),
+    source, _ = check_all(
+        lambda: read_any_model(arguments.source),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
     )
     print_settings("convert", {"in": arguments.source, "out": arguments.out, "to": arguments.to})
     load_tensorflow()
     from bert_keras.checkpoints import convert
 
-    model = convert(arguments.source, arguments.out, arguments.to, overwrite=arguments.overwrite)
+    model = convert(source, arguments.out, arguments.to, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
     result = {"out": str(arguments.out), "model": name, "num_parameters": num_parameters}
     print_result(f"wrote {arguments.out}: {name}, {num_parameters:,} parameters", result, as_json=arguments.json)

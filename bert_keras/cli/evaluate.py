@@ -9,6 +9,7 @@ import pathlib
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
@@ -27,20 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
-    check_all(
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+    from bert_keras.tasks.files import columns_to_learn, read_to_score
+    from bert_keras.tasks.stored import task_of_checkpoint
+
+    checkpoint, *_ = check_all(
+        lambda: read_model(arguments.checkpoint),
         lambda: check_exists(arguments.file, "a file of labelled examples"),
         *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite) for path in outs),
         *(lambda path=path: task_options.check_not_replaced(path, arguments.file) for path in outs),
         lambda: _check_apart(outs),
     )
-    load_tensorflow()
-    from bert_keras.tasks.files import columns_to_learn, read_to_score
-    from bert_keras.tasks.predictor import Predictor
-
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    predictor = Predictor.from_checkpoint(arguments.checkpoint, **lengths)
-    task = predictor.task
+    task = task_of_checkpoint(checkpoint, **lengths)
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name),
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
@@ -50,7 +49,10 @@ def run(arguments: argparse.Namespace) -> None:
     examples = read_to_score(task, arguments.file, files)
     columns = task_options.columns_shown(columns_to_learn(task, arguments.file, files))
     print_settings("evaluate", _shown(arguments, task, len(examples), columns))
-    answers = _answers(predictor, examples)
+    load_tensorflow()
+    from bert_keras.tasks.predictor import Predictor
+
+    answers = _answers(Predictor.from_checkpoint(checkpoint, **lengths), examples)
     scores = task.scores(answers, examples)
     if arguments.out:
         _write(arguments.out, json.dumps(scores, indent=2).encode() + b"\n")

@@ -11,6 +11,7 @@ import pathlib
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.verdict_table import add_thorough, score_lines, verdict_table
@@ -75,18 +76,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+    from bert_keras.export.targets import check_export_target
+
+    checkpoint, *_ = check_all(
+        lambda: read_model(arguments.checkpoint),
+        lambda: check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
     )
     print_settings("export", _shown(arguments))
     load_tensorflow()
-    from bert_keras.export.artifacts import check_export_target, export_checkpoint
+    from bert_keras.export.artifacts import export_checkpoint
 
-    check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite)
     with ProgressBar("exporting", None) as bar:
         parity = export_checkpoint(
-            arguments.checkpoint,
+            checkpoint,
             arguments.out,
             arguments.to,
             overwrite=arguments.overwrite,

@@ -5,7 +5,8 @@ import dataclasses
 import pathlib
 import sys
 
-from bert_keras.cli.checks import check_exists, positive_integer
+from bert_keras.cli.checks import check_all, positive_integer
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.errors import InputError
@@ -24,15 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_exists(arguments.model, "a checkpoint folder")
-    texts = list(_texts(arguments.texts))
+    from bert_keras.checkpoints.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
+
+    checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_texts(arguments.texts)))
+    check_has_masked_lm(checkpoint.model, has_generator=checkpoint.generator is not None)
+    check_top_k(arguments.top_k, checkpoint.config.vocabulary_size)
+    check_have_masks(texts)
     load_tensorflow()
     from bert_keras.checkpoints import load, load_tokenizer
     from bert_keras.checkpoints.mask_filling import fill_mask
 
-    model, tokenizer = load(arguments.model), load_tokenizer(arguments.model)
-    if tokenizer is None:
-        raise InputError(f"{arguments.model} has no vocab.txt; expected a folder with its vocabulary: copy it there")
+    model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     name = f"{arguments.model} ({type(model).__name__}, {model.count_params():,} parameters)"
     print_settings("fill-mask", {"model": name, "texts": len(texts), "top_k": arguments.top_k})
     filled = fill_mask(model, tokenizer, texts, top_k=arguments.top_k)

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli import task_options, training_options
 from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings, print_table
 from bert_keras.training.tables import DTYPE_POLICIES
 from bert_keras.training.tuning_settings import FineTuning
 
 if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
 
 # flag, field of FineTuning, type or choices, help
@@ -90,16 +92,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    settings = _checked(arguments)
-    if training_options.started_workers(arguments):
+    checkpoint, settings = _checked(arguments)
+    if arguments.workers is not None:
+        _read(arguments, checkpoint)  # so that a bad file is reported once, and at once
+        training_options.started_workers(arguments)
         return
+    task, train, dev = _read(arguments, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.fit_progress import FitProgress
     from bert_keras.training import finetune
     from bert_keras.training.strategies import is_chief
 
-    task, train, dev = _read(arguments)
     what, how = _task_shown(arguments, task, train, dev), _training_shown(settings, task, strategy)
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _files_shown(arguments, train, dev, str)
     backups = {"backups": training_options.backups_shown(arguments)}
@@ -107,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     with FitProgress(None) as progress:
         tuned = finetune(
             task,
-            arguments.checkpoint,
+            checkpoint,
             train,
             dev,
             settings,
@@ -126,11 +130,11 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(sentence, {"out": str(arguments.out), **_metrics(tuned)}, as_json=arguments.json)
 
 
-def _checked(arguments: argparse.Namespace) -> FineTuning:
-    """Checks what can be checked before anything is read, and returns how to train."""
+def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
+    """Checks what can be checked before the examples are read, and returns the checkpoint and how to train."""
     files = (arguments.train, arguments.dev)
-    *_, settings = check_all(
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+    checkpoint, *_, settings = check_all(
+        lambda: read_model(arguments.checkpoint),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments),
         lambda: task_options.check_not_replaced(arguments.out, *files),
@@ -138,15 +142,13 @@ def _checked(arguments: argparse.Namespace) -> FineTuning:
         *(lambda path=path: task_options.check_ending(path, arguments.task, arguments.format) for path in files),
         lambda: settings_of(arguments),
     )
-    return settings
+    return checkpoint, settings
 
 
-def _read(arguments: argparse.Namespace) -> tuple[Task, list, list]:
+def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Task, list, list]:
     """Returns the task, with rows that the checkpoint can read, and the examples to learn from and to score on."""
-    from bert_keras.checkpoints.load import read_checkpoint
     from bert_keras.tasks.files import read_to_learn
 
-    checkpoint = read_checkpoint(arguments.checkpoint)
     longest = checkpoint.config.max_sequence_length
     files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
     if arguments.task == "embed" and checkpoint.model == "BertEmbedder":

@@ -10,6 +10,7 @@ import collections
 import pathlib
 
 from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer, whole_number
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.errors import InputError
@@ -35,12 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     check_all(
-        lambda: check_exists(arguments.model, "a checkpoint folder"),
+        lambda: _check_model(arguments),
         lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
         lambda: _check_texts(arguments),
         *([] if arguments.no_pictures else [check_can_draw]),
     )
     (_training if arguments.training else _text)(arguments)
+
+
+def _check_model(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if the folder cannot be used, or has no such layer or head."""
+    from bert_keras.inspection.choices import check_choice
+
+    if arguments.training:
+        return check_exists(arguments.model, "a checkpoint folder")
+    config = read_model(arguments.model).config
+    check_choice("layer", arguments.layer, config.num_layers)
+    return check_choice("head", arguments.head, config.num_heads)
 
 
 def _check_texts(arguments: argparse.Namespace) -> None:
@@ -72,8 +84,8 @@ def _training(arguments: argparse.Namespace) -> None:
     from bert_keras.inspection.training_page import save_training
     from bert_keras.inspection.training_records import read_training_records
 
-    print_settings("inspect", _shown(arguments))
     records = read_training_records(arguments.model)
+    print_settings("inspect", _shown(arguments))
     files = save_training(records, arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
     sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(records.charts):,} curves"
     result = {"out": str(arguments.out), "files": files, "scores": records.scores}

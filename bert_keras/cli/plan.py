@@ -10,6 +10,7 @@ import argparse
 import pathlib
 
 from bert_keras.cli.checks import add_overwrite, check_all, positive_integer, positive_number
+from bert_keras.cli.model_folder import read_any_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.figures import check_can_draw
@@ -38,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.pictures:
-        check_all(lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), check_can_draw)
+    pictures = [lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), check_can_draw]
+    check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
     print_settings("plan", _shown(arguments))
     load_tensorflow()
     from bert_keras.accounting.planning import plan
@@ -65,6 +66,24 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.steps:
         tables.append(plan_tables.steps(planned))
     print_result("\n\n".join(tables), planned.to_dict(), as_json=arguments.json)
+
+
+def _check_model(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if there is no such preset, recipe or folder, or it reads no rows of that length."""
+    from bert_keras.accounting.subject_names import check_plan_length, check_preset, recipe_of
+    from bert_keras.config import BertConfig
+
+    if recipe_of(arguments.model) is not None:
+        return
+    path = pathlib.Path(arguments.model)
+    if path.exists():
+        model = read_any_model(path)
+        config = None if isinstance(model, pathlib.Path) else model.config
+    else:
+        check_preset(arguments.model)
+        config = BertConfig.from_preset(arguments.model)
+    if config is not None and arguments.length is not None:
+        check_plan_length(arguments.length, config.max_sequence_length)
 
 
 def _shown(arguments: argparse.Namespace) -> dict[str, object]:

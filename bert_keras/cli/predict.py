@@ -1,4 +1,8 @@
-"""Answer texts with a fine-tuned checkpoint: a file or standard input in, JSON lines out, in their order.
+"""Answer texts with a fine-tuned checkpoint: a file, standard input or a text in quotes in, JSON lines out.
+
+    bert-keras predict CHECKPOINT reviews.csv
+    bert-keras predict CHECKPOINT "a fine film"
+    bert-keras predict CHECKPOINT "Who wrote it?" "It was written by Jane Austen."
 
 A bad line is told with its number. It stops the work, or is skipped and counted (--on-error skip).
 
@@ -9,7 +13,9 @@ and questions also from SQuAD's .json.
 import argparse
 import contextlib
 import io
+import itertools
 import json
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
@@ -17,19 +23,25 @@ from typing import TextIO
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import check_all, check_exists, positive_integer
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_file, publish_file
 
 _DECIMALS = 6
+_FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _LAST = ("score", "null_score", "best")  # what few readers want stands behind the rest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned checkpoint folder")
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", default="-", help="texts (default -: standard input, one a line)"
+        "inputs",
+        metavar="FILE|TEXT",
+        nargs="*",
+        help="a file of texts; - for standard input, one a line (default); or a text in quotes, with a space in it, "
+        "and a second one to make a pair",
     )
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write there (default: standard output)")
     parser.add_argument(
@@ -51,23 +63,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    path = None if arguments.file == "-" else pathlib.Path(arguments.file)
-    check_all(
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
-        *([lambda: check_exists(path, "a file of texts")] if path else []),
+    from bert_keras.tasks.stored import task_of_checkpoint
+
+    arguments.texts = texts_of(arguments.inputs)
+    arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
+    path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
+    checkpoint, *_ = check_all(
+        lambda: read_model(arguments.checkpoint),
+        *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite)] if arguments.out else []),
         *([lambda: task_options.check_not_replaced(arguments.out, path)] if arguments.out and path else []),
     )
+    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
+    task = task_of_checkpoint(checkpoint, **lengths)
+    columns, read = _opened(arguments, task)
+    print_settings("predict", _shown(arguments, task, columns))
     load_tensorflow()
-    from bert_keras.tasks.files import columns_to_answer, read_to_answer
     from bert_keras.tasks.predictor import Predictor
 
-    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    predictor = Predictor.from_checkpoint(arguments.checkpoint, **lengths)
-    files = task_options.file_options(arguments)
-    columns = task_options.columns_shown(columns_to_answer(predictor.task, arguments.file, files))
-    print_settings("predict", _shown(arguments, predictor.task, columns))
-    read = read_to_answer(predictor.task, arguments.file, files)
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths)
     with _output(arguments.out) as out, _progress(out) as bar:
         source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
         num_answers = _answer(predictor, source, out, arguments.top, bar)
@@ -81,14 +95,60 @@ def run(arguments: argparse.Namespace) -> None:
         print(counts, file=sys.stderr)
 
 
+def texts_of(inputs: list[str]) -> list[str]:
+    """Returns the text or the pair of texts that the command line holds; none where it names a file.
+
+    Raises:
+        InputError: there are more than two.
+    """
+    if len(inputs) > 2:
+        raise InputError(
+            f"there are {len(inputs)} texts; expected a file, one text, or two for a pair: write a file with one a line"
+        )
+    if len(inputs) == 1 and not _is_text(inputs[0]):
+        return []
+    return inputs
+
+
+def _is_text(given: str) -> bool:
+    """Whether it is a text: it has a space in it, and neither is nor looks like the name of a file."""
+    ending = pathlib.PurePath(given.removesuffix(".gz")).suffix.lower()
+    return bool(given.strip()) and len(given.split()) > 1 and ending not in _FILE_ENDINGS and not os.path.exists(given)
+
+
+def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:
+    """Returns the columns that are read, to be shown, and the examples; a file's first one has been read.
+
+    Raises:
+        InputError: the file cannot be read, or its first example is bad and not to be skipped.
+    """
+    from bert_keras.tasks.files import Example, columns_to_answer, read_to_answer
+
+    if arguments.texts:
+        return {}, iter([Example(None, task.example(*arguments.texts), None)])
+    files = task_options.file_options(arguments)
+    columns = task_options.columns_shown(columns_to_answer(task, arguments.file, files))
+    read = read_to_answer(task, arguments.file, files)
+    if arguments.file == "-":
+        return columns, read
+    first = list(itertools.islice(read, 1))
+    if first and first[0].error is not None and arguments.on_error == "stop":
+        raise first[0].error
+    return columns, itertools.chain(first, read)
+
+
 def _shown(arguments: argparse.Namespace, task, columns: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
         "task": task_options.task_shown(task),
-        "file": "standard input" if arguments.file == "-" else arguments.file,
+        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _file_shown(arguments.file)}),
         **columns,
         "rows": task_options.rows_shown(task),
     }
+
+
+def _file_shown(file: str) -> str:
+    return "standard input" if file == "-" else file
 
 
 def _answer(predictor, source: "_Examples", out: TextIO, num_best: int, bar: ProgressBar) -> int:
@@ -98,7 +158,7 @@ def _answer(predictor, source: "_Examples", out: TextIO, num_best: int, bar: Pro
         InputError: an example was bad; those before it are answered.
     """
     num_answers = 0
-    for answers in predictor.stream(source):
+    for answers in predictor.stream(source, once=True):
         for line, answer in zip(source.taken(len(answers)), answers, strict=True):
             out.write(_json_line(line, predictor.task.shown(answer, num_best)))
         out.flush()

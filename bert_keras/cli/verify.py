@@ -8,6 +8,7 @@ import argparse
 import pathlib
 
 from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.verdict_table import add_thorough, verdict_table
@@ -21,15 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_all(
-        lambda: check_exists(arguments.artifact, "an artifact"),
-        lambda: check_exists(arguments.checkpoint, "a checkpoint folder"),
+    from bert_keras.export.targets import find_artifacts
+
+    _, checkpoint = check_all(
+        lambda: check_exists(arguments.artifact, "an artifact") or find_artifacts(arguments.artifact),
+        lambda: read_model(arguments.checkpoint),
     )
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})
     load_tensorflow()
     from bert_keras.export.verify import verify
 
-    verdicts = verify(arguments.artifact, arguments.checkpoint, thorough=arguments.thorough)
+    verdicts = verify(arguments.artifact, checkpoint, thorough=arguments.thorough)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
     print_result(verdict_table(verdicts), result, as_json=arguments.json)
     if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:

@@ -13,6 +13,7 @@ from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_can_draw, save_figures
 from bert_keras.files import publish_folder, write_json
 from bert_keras.inspection.answers import Answer, answer_of, predictor_of
+from bert_keras.inspection.choices import check_choice
 from bert_keras.inspection.curves import position_tables
 from bert_keras.inspection.guesses import Guess, masked_guesses, masked_lm_of
 from bert_keras.inspection.html_page import PAGE
@@ -191,13 +192,6 @@ def inspect(
         layer=layer,
         head=head,
     )
-
-
-def check_choice(name: str, number: int | None, count: int) -> None:
-    """Raises `InputError` if a layer or a head is asked for that the model does not have."""
-    if number is not None and not 0 <= number < count:
-        which = f"{name}s 0 to {count - 1}" if count > 1 else f"{name} 0 alone"
-        raise InputError(f"there is no {name} {number}; the model has {which}: name one of them")
 
 
 def _loaded(subject, tokenizer: BertTokenizer | None) -> tuple[keras.Model, BertTokenizer, str]:

@@ -7,7 +7,7 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.layers import flat_rows
+from bert_keras.modeling.layers import RandomNormal, flat_rows
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
 
@@ -139,7 +139,7 @@ def output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dens
     It is drawn from a whole normal, as transformers does. TensorFlow's truncated one, which Google's code takes, has
     0.88 of the deviation that it is given, and a new head on a trained encoder learns from it more slowly.
     """
-    drawn = keras.initializers.RandomNormal(stddev=config.initializer_range)
+    drawn = RandomNormal(stddev=config.initializer_range)
     layer = keras.layers.Dense(units, kernel_initializer=drawn, name=name, dtype="float32")
     layer.build((None, config.hidden_dim))
     return layer

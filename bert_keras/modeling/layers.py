@@ -5,7 +5,10 @@ Shape letters as in `bert_keras/features.py`. Between the blocks every tensor is
 attention itself needs to know which rows belong to one example (Google's BERT does the same).
 """
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -62,9 +65,42 @@ class ConfiguredLayer(keras.layers.Layer):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
+_draws_values = contextvars.ContextVar("draws_values", default=True)
+
+
+@contextlib.contextmanager
+def without_initial_values() -> Iterator[None]:
+    """Builds layers whose kernels and tables are all 0, because a checkpoint is read into them.
+
+    Drawing the 110 million weights of BERT base takes 4 s. Initializers are made as ever, so the seeds of those that
+    draw later stay the same.
+    """
+    token = _draws_values.set(False)
+    try:
+        yield
+    finally:
+        _draws_values.reset(token)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TruncatedNormal(keras.initializers.TruncatedNormal):
+    """Keras's initializer, but for `without_initial_values`."""
+
+    def __call__(self, shape, dtype=None):
+        return super().__call__(shape, dtype) if _draws_values.get() else ops.zeros(shape, dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class RandomNormal(keras.initializers.RandomNormal):
+    """Keras's initializer, but for `without_initial_values`."""
+
+    def __call__(self, shape, dtype=None):
+        return super().__call__(shape, dtype) if _draws_values.get() else ops.zeros(shape, dtype)
+
+
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
     """A fresh truncated normal; one instance a variable, since a Keras initializer repeats its values."""
-    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+    return TruncatedNormal(stddev=config.initializer_range)
 
 
 def dense(config: BertConfig, units: int, name: str, dtype=None) -> keras.layers.Dense:

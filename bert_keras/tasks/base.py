@@ -1,16 +1,22 @@
-"""`Task`: what is read of an example, what a model learns of it, what it answers, and how good that is."""
+"""`Task`: what is read of an example, what a model learns of it, what it answers, and how good that is.
+
+No TensorFlow here and in the tasks, so that a command can read its files, and refuse them, before it is loaded.
+"""
+
+from __future__ import annotations
 
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.encoded_rows import EncodedRows
-from bert_keras.pipelines.row_batches import row_batches
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +39,8 @@ class LabelledRows:
 
     def batches(self, batch_size: int, **settings) -> tf.data.Dataset:
         """Returns batches of so many examples; `settings` are those of `row_batches`."""
+        from bert_keras.pipelines.row_batches import row_batches
+
         return row_batches(
             self.rows,
             self.labels,
@@ -131,7 +139,7 @@ class Task(abc.ABC):
         """Returns the loss to train with; "auto": the model's own."""
         return "auto"
 
-    def fitted(self, answers: Sequence[Mapping], examples: Sequence) -> "Task":
+    def fitted(self, answers: Sequence[Mapping], examples: Sequence) -> Task:
         """Returns the task with what can be learned from the answers to held-out examples (a threshold)."""
         del answers, examples
         return self
@@ -140,7 +148,7 @@ class Task(abc.ABC):
         """Returns answers as this task, with what was fitted, gives them."""
         return list(answers)
 
-    def with_length(self, length: int) -> "Task":
+    def with_length(self, length: int) -> Task:
         """Returns the task with rows of so many pieces; windows share as much of a shorter row as they did."""
         overlap = self.window_overlap
         if overlap is not None and length < self.max_sequence_length:

@@ -24,20 +24,27 @@ class RowRunner:
     def __init__(self, model: keras.Model, *, of_pieces: bool):
         self._of_pieces = of_pieces
         signature = {name: tf.TensorSpec([None, None], tf.int32) for name in _AS_INPUTS}
-        run = tf.autograph.experimental.do_not_convert(lambda features: model(features, training=False))
-        self._run = tf.function(run, input_signature=[signature])
+        self._run_eagerly = tf.autograph.experimental.do_not_convert(lambda features: model(features, training=False))
+        self._run = tf.function(self._run_eagerly, input_signature=[signature])
 
-    def __call__(self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None) -> dict[str, np.ndarray]:
+    def __call__(
+        self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None, *, once: bool = False
+    ) -> dict[str, np.ndarray]:
         """Returns what the model gives for N rows of P pieces in all, `(N, ...)` or `(P, ...)` each, by name.
 
-        `progress` is told how many rows are done, and of how many.
+        Args:
+            rows: the rows.
+            progress: is told how many rows are done, and of how many.
+            once: no more rows will follow; a single batch then runs op by op, which takes less than tracing a graph.
         """
         table = RowTable.of(rows)
         outputs: dict[str, np.ndarray] = {}
         done = 0
-        for numbers in _batches(rows.lengths):
+        batches = _batches(rows.lengths)
+        run = self._run_eagerly if once and len(batches) == 1 else self._run
+        for numbers in batches:
             features = table.batch_of(tf.constant(numbers))
-            for name, values in self._run(features).items():
+            for name, values in run(features).items():
                 values = values.numpy()
                 if name not in outputs:
                     tail = values.shape[2 if self._of_pieces else 1 :]

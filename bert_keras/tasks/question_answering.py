@@ -8,8 +8,8 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.metrics.answers import answer_scores, best_null_threshold
+from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode, most_context
-from bert_keras.pipelines.epochs import check_counts
 from bert_keras.pipelines.task_files.questions import Question
 from bert_keras.tasks.base import LabelledRows, Task, softmax
 

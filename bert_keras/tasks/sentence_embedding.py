@@ -8,8 +8,6 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.metrics.numbers import regression_scores
-from bert_keras.modeling.losses import StepMean
-from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode
 from bert_keras.tasks.base import LabelledRows, Task, check_choice
 from bert_keras.tasks.text_classification import TextExample
@@ -63,6 +61,9 @@ class SentenceEmbedding(Task):
         return {"pooling": self.pooling, "normalize": self.normalize}
 
     def loss(self):
+        from bert_keras.modeling.losses import StepMean
+        from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
+
         of_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
         return {"embedding": StepMean(of_pairs, "embedding")}
 

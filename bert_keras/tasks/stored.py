@@ -1,19 +1,26 @@
 """`task_of`: the task of a checkpoint folder: what is stored of it, or else what its model says."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import keras
-
+from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface_folder import stored_task
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
-from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
+
+if TYPE_CHECKING:
+    import keras
+
+    from bert_keras.pipelines.tokenizer import BertTokenizer
 
 _KINDS = {
     kind.model_class: kind for kind in (TextClassification, TokenClassification, QuestionAnswering, SentenceEmbedding)
@@ -25,7 +32,9 @@ def tasks_of_models() -> dict[str, type[Task]]:
     return dict(_KINDS)
 
 
-def task_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertTokenizer | None = None, **changes) -> Task:
+def task_of(
+    folder: str | os.PathLike | Checkpoint, model: keras.Model, tokenizer: BertTokenizer | None = None, **changes
+) -> Task:
     """Returns the task of a checkpoint.
 
     What the model says itself (its labels, its pooling) goes before what is stored. Rows are no longer than it reads;
@@ -42,48 +51,88 @@ def task_of(folder: str | os.PathLike, model: keras.Model, tokenizer: BertTokeni
     Raises:
         InputError: the model has no head that answers, or a setting is unknown or the model's own.
     """
-    kind = _KINDS.get(type(model).__name__)
+    settings = {name: getattr(model, name) for name in _OF_HEADS if hasattr(model, name)}
+    config = getattr(model, "encoder", model).config
+    head = _Head(
+        type(model).__name__, settings, config.max_sequence_length, tokenizer and tokenizer.max_sequence_length
+    )
+    return _task(str(folder), stored_task(folder), head, changes)
+
+
+def task_of_checkpoint(checkpoint: Checkpoint, **changes) -> Task:
+    """Returns what `task_of` returns for the checkpoint's model and tokenizer, without building them.
+
+    Args:
+        checkpoint: what `read_checkpoint` returned.
+        **changes: settings that are to be others; None: as they are.
+
+    Raises:
+        InputError: the model has no head that answers, or a setting is unknown or the model's own.
+    """
+    settings = {"problem": "single_label", "pooling": "mean", "normalize": True, "labels": None, **checkpoint.settings}
+    length = (checkpoint.tokenizer_settings or {}).get("max_sequence_length")
+    head = _Head(checkpoint.model, settings, checkpoint.config.max_sequence_length, length)
+    return _task(checkpoint.source, checkpoint.task, head, changes)
+
+
+_OF_HEADS = ("problem", "pooling", "normalize", "labels", "num_classes")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Head:
+    """What a model says of its task: its class, the arguments of its head, the longest sequence it reads.
+
+    `text_length` is where its tokenizer says that texts are cut, None where it says nothing.
+    """
+
+    model: str
+    settings: Mapping[str, object]
+    max_sequence_length: int
+    text_length: int | None
+
+
+def _task(source: str, stored: dict | None, head: _Head, changes: dict) -> Task:
+    kind = _KINDS.get(head.model)
     if kind is None:
         raise InputError(
-            f"{folder} holds a {type(model).__name__}, which answers nothing; expected one of {', '.join(_KINDS)}: "
+            f"{source} holds a {head.model}, which answers nothing; expected one of {', '.join(_KINDS)}: "
             "fine-tune it first"
         )
-    stored, own = _stored(folder, kind), _own(model, kind)
+    stored, own = _stored(source, stored, kind), _own(head.settings, kind)
     changes = {name: value for name, value in changes.items() if value is not None}
     free = [name for name in _fields(kind) if name not in own]
     if wrong := [name for name in changes if name not in free]:
         raise InputError(f"{', '.join(wrong)} cannot be changed here; expected settings among {', '.join(free)}")
-    if own.get("problem") == "regression" and model.num_classes != 1:
-        raise InputError(f"{folder} gives {model.num_classes} numbers for a text; expected one: a task has one value")
+    if own.get("problem") == "regression" and (number := head.settings["num_classes"]) != 1:
+        raise InputError(f"{source} gives {number} numbers for a text; expected one: a task has one value")
     if "max_sequence_length" not in stored and kind is not QuestionAnswering:
-        length = tokenizer and tokenizer.max_sequence_length
-        stored["max_sequence_length"] = length or model.encoder.config.max_sequence_length
+        stored["max_sequence_length"] = head.text_length or head.max_sequence_length
     if kind is TokenClassification and "scheme" not in stored:
         stored["scheme"] = "none" if scheme_of([own["labels"]]) == "none" else "IOB2"
     length = changes.pop("max_sequence_length", None)
     task = kind(**{**stored, **own, **changes})
     length = task.max_sequence_length if length is None else length
-    return dataclasses.replace(task.with_length(min(length, model.encoder.config.max_sequence_length)), **changes)
+    return dataclasses.replace(task.with_length(min(length, head.max_sequence_length)), **changes)
 
 
-def _stored(folder: str | os.PathLike, kind: type[Task]) -> dict:
+def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
     """Returns the stored settings; none if another tool made a model of another kind of it since."""
-    stored = dict(stored_task(folder) or {})
+    stored = dict(stored or {})
     if stored.pop("name", None) != kind.name:
         return {}
     if unknown := sorted(set(stored) - set(_fields(kind))):
         raise InputError(
-            f"{folder}/config.json has {', '.join(unknown)} in its task, which this version does not know: update "
+            f"{source}/config.json has {', '.join(unknown)} in its task, which this version does not know: update "
             "bert-keras, or take it out"
         )
     return stored
 
 
-def _own(model: keras.Model, kind: type[Task]) -> dict:
-    """Returns the settings that the model says itself."""
-    own = {name: getattr(model, name) for name in ("problem", "pooling", "normalize") if name in _fields(kind)}
+def _own(settings: Mapping[str, object], kind: type[Task]) -> dict:
+    """Returns the settings of the task that the model's head has itself."""
+    own = {name: settings[name] for name in ("problem", "pooling", "normalize") if name in _fields(kind)}
     if "labels" in _fields(kind):
-        names = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
+        names = settings["labels"] or tuple(f"LABEL_{number}" for number in range(settings["num_classes"]))
         own["labels"] = () if own.get("problem") == "regression" else names
     return own
 

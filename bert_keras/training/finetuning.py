@@ -9,7 +9,9 @@ import keras
 import tensorflow as tf
 
 from bert_keras import modeling
-from bert_keras.checkpoints.load import load_tokenizer
+from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
+from bert_keras.checkpoints.loading import load_tokenizer
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -55,7 +57,7 @@ class FineTuned:
 
 def finetune(
     task: Task,
-    checkpoint: str | os.PathLike,
+    checkpoint: str | os.PathLike | Checkpoint,
     train: Sequence,
     dev: Sequence,
     settings: FineTuning | None = None,
@@ -69,7 +71,7 @@ def finetune(
 
     Args:
         task: what is to be learned, see `bert_keras.tasks`.
-        checkpoint: any folder that `load` reads, with a vocabulary.
+        checkpoint: any folder that `load` reads, with a vocabulary, or what `read_checkpoint` returned.
         train: examples of the task.
         dev: held-out examples.
         settings: how; None: BERT's recipe.
@@ -93,7 +95,9 @@ def finetune(
     strategy = strategy or tf.distribute.get_strategy()
     _check_examples(train=train, dev=dev)
     _check_division(task, settings, strategy.num_replicas_in_sync, len(train))
-    tokenizer = _tokenizer_of(checkpoint)
+    checkpoint = read_checkpoint(checkpoint)
+    check_has_vocabulary(checkpoint)
+    tokenizer = load_tokenizer(checkpoint)
     keras.utils.set_random_seed(settings.seed)
     with strategy.scope(), default_dtype_policy(settings.dtype_policy):
         model = _model_of(task, checkpoint, settings)
@@ -160,7 +164,7 @@ class _Scorer:
         return task.scores(task.judged(answers), self._examples)
 
 
-def _model_of(task: Task, checkpoint: str | os.PathLike, settings: FineTuning) -> keras.Model:
+def _model_of(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
     """Returns a checkpoint's encoder with the task's head, frozen as far as was asked."""
     model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
     if settings.frozen_blocks is not None:
@@ -181,13 +185,6 @@ def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: in
         jit_compile=False,  # each length of a batch would be compiled anew
         skip_padding=skip_padding,
     )
-
-
-def _tokenizer_of(checkpoint: str | os.PathLike) -> BertTokenizer:
-    tokenizer = load_tokenizer(checkpoint)
-    if tokenizer is None:
-        raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
-    return tokenizer
 
 
 def _check_examples(**examples: Sequence) -> None:

@@ -190,7 +190,7 @@ def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys
     folder = make_folder("BertForMaskedLM")
     (folder / "vocab.txt").unlink()
     assert main(["fill-mask", str(folder), "[MASK]"]) == 2
-    assert "has no vocab.txt" in capsys.readouterr().err
+    assert "has no vocabulary; expected vocab.txt beside the weights" in capsys.readouterr().err
 
 
 def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, capsys):

@@ -162,7 +162,7 @@ def test_the_result_says_the_main_scores_and_which_epoch(workplace, capsys):
 
 
 def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatch, capsys):
-    import bert_keras.checkpoints.huggingface_folder as folder
+    import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
         raise OSError(28, "No space left on device")

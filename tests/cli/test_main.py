@@ -220,8 +220,18 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, c
     assert told in capsys.readouterr().err
 
 
+def test_what_tensorflow_makes_when_it_is_imported_is_left_alone_by_the_garbage_collector():
+    code = (
+        "import gc\nfrom bert_keras.cli.quiet import load_tensorflow\nruns = []\n"
+        "gc.callbacks.append(lambda *_: runs.append(1))\nload_tensorflow()\n"
+        "assert not runs, len(runs)\nassert gc.isenabled()\nassert gc.get_freeze_count() > 100_000\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
-    import bert_keras.checkpoints.huggingface_folder as folder
+    import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
         raise OSError(28, "No space left on device", "out")

@@ -11,6 +11,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from bert_keras.cli.predict import texts_of as predict_texts
 from bert_keras.tasks import predictor
 
 # so that each text is unlike its neighbours, in its answer and in its length
@@ -112,6 +113,44 @@ def test_files_of_every_kind_give_the_same_answers(tuned, answered, tmp_path):
         assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
         given.append(lines)
     assert given == [given[0]] * len(contents)
+
+
+def test_a_text_in_quotes_is_answered(tuned, answered):
+    [line], said = answered("classify", TEXTS[1])
+    [expected] = truth(tuned, "classify", [TEXTS[1]])
+    assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
+    assert f"\n  text        {TEXTS[1]}\n" in said
+    assert said.endswith("\n1 answer\n")
+
+
+def test_two_texts_in_quotes_are_a_pair(tuned, answered):
+    question, context = "and the cat", "the cat sat on a mat ."
+    [line], said = answered("answer", question, context)
+    [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
+    assert line["answer"] == expected["answer"]
+    assert f"\n  text        {question} + {context}\n" in said
+    _, said = answered("tag", question, context, status=2)
+    assert "words of single texts are tagged, and a second text was given: leave it out" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "is_text"),
+    [
+        ("a fine film", True),
+        ("ends with a dot.", True),
+        ("1/2 of it", True),
+        ("film", False),
+        ("", False),
+        ("  ", False),
+        ("my reviews.csv", False),
+        ("my reviews.TXT.gz", False),
+        ("a file.that is there", False),
+    ],
+)
+def test_a_text_has_a_space_and_is_no_file(given, is_text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file.that is there").touch()
+    assert predict_texts([given]) == ([given] if is_text else [])
 
 
 def test_standard_input_has_the_format_that_is_told(answered, give):
@@ -300,6 +339,8 @@ FAULTS = {
         "bare good.txt",
         r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there",
     ),
+    "a word that is no file": ("classify film", r"film does not exist; expected a file of texts, or a text in quotes"),
+    "three texts": ("classify a b c", r"there are 3 texts; expected a file, one text, or two for a pair"),
     "a column that is missing": (
         "classify rows.csv --text-column words",
         r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",

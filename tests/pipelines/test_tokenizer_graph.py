@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.pipelines.bulk import _CHUNK_BYTES
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.tokenizer import _EAGER_BATCHES, BertTokenizer
 from tests.marks import slow_except
 
 from .google_reference import GoogleTokenizer
@@ -54,6 +54,34 @@ def eager(tokenizer, options):
 def test_ids_alone_are_those_with_offsets(tokenizer, options, eager):
     options = {name: value for name, value in options.items() if name != "unit"}
     assert tokenizer.tokenize(TEXTS, **options).to_list() == eager[0]
+
+
+def test_the_first_small_batches_run_op_by_op_and_give_what_the_graph_gives(options):
+    traced = []
+
+    class Watched(BertTokenizer):
+        def _tokens(self, *arguments):
+            traced.append(not tf.executing_eagerly())
+            return super()._tokens(*arguments)
+
+    tokenizer = Watched(rich_vocabulary(), lowercase=True)
+    answers = [as_lists(tokenizer.tokenize_with_offsets(TEXTS, **options)) for _ in range(_EAGER_BATCHES + 2)]
+    assert traced == [False] * _EAGER_BATCHES + [True], "the graph is traced once"
+    assert answers == [answers[0]] * len(answers)
+
+
+def test_a_large_batch_is_traced_at_once():
+    traced = []
+
+    class Watched(BertTokenizer):
+        def _token_ids(self, *arguments):
+            traced.append(not tf.executing_eagerly())
+            return super()._token_ids(*arguments)
+
+    tokenizer = Watched(rich_vocabulary(), lowercase=True)
+    many = tokenizer.tokenize(TEXTS * 5).to_list()
+    assert many == tokenizer.tokenize(TEXTS).to_list() * 5
+    assert traced == [True]
 
 
 def test_a_function_of_a_known_batch_size(tokenizer, options, eager):

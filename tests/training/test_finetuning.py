@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checkpoints.load import load_tokenizer
+from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding

@@ -6,27 +6,26 @@ import zipfile
 
 import keras
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, build_head, build_model
-from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
-from bert_keras.checkpoints.google_checkpoint import read_google
-from bert_keras.checkpoints.huggingface_folder import read_folder, save, stored_task
-from bert_keras.checkpoints.keras_hub_preset import is_preset, read_preset, read_preset_tokenizer, write_preset
+from bert_keras.checkpoints.building import build_head, build_model
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.keras_hub_preset import write_preset
+from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
+from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError
 from bert_keras.files import check_writable_target
 from bert_keras.modeling.base import read_checkpoints_with
 from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
 FORMATS = ("huggingface", "keras_hub")
 
 
-def load(path: str | os.PathLike):
+def load(path: str | os.PathLike | Checkpoint):
     """Loads a model from a folder of any BERT format, or from a `.keras` file.
 
     Args:
         path: a checkpoint folder of ours or of Hugging Face (`config.json`, `model.safetensors`), a
             sentence-transformers folder, a Google TF1 checkpoint (`bert_config.json`,
-            `*.ckpt.*`), a KerasHub preset folder, or a `.keras` file.
+            `*.ckpt.*`), a KerasHub preset folder, or a `.keras` file; or what `read_checkpoint` returned.
 
     Returns:
         The model that the folder names: a `BertEncoder` or a model with a head.
@@ -34,9 +33,8 @@ def load(path: str | os.PathLike):
     Raises:
         InputError: the path is none of these, or a file in it is missing, damaged or of another model.
     """
-    path = pathlib.Path(path)
-    if path.suffix == ".keras":
-        return _load_keras_file(path)
+    if _is_keras_file(path):
+        return _load_keras_file(pathlib.Path(path))
     return build_model(read_checkpoint(path))
 
 
@@ -45,40 +43,23 @@ def load_with_head(model_class, folder: str | os.PathLike, **head):
     return build_head(model_class, read_checkpoint(folder), head)
 
 
-def load_tokenizer(folder: str | os.PathLike) -> BertTokenizer | None:
+def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | None:
     """Returns the tokenizer of any folder that `load` reads, or None if it has no vocabulary.
 
     A Google checkpoint does not say whether it is cased: its vocabulary does, by its capital letters.
     """
-    folder = pathlib.Path(folder)
-    if is_preset(folder):
-        return read_preset_tokenizer(folder)
-    if not (folder / "vocab.txt").exists():
+    settings = read_tokenizer_of(folder)
+    if settings is None:
         return None
-    if (folder / "tokenizer_config.json").exists():
-        return BertTokenizer.from_checkpoint(folder)
-    return BertTokenizer(read_vocabulary(folder / "vocab.txt"), lowercase=_is_uncased(folder / "vocab.txt"))
+    try:
+        return BertTokenizer(**settings)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
 
 
-def read_checkpoint(folder: str | os.PathLike) -> Checkpoint:
-    """Reads a folder of any format."""
-    folder = pathlib.Path(folder)
-    if not folder.is_dir():
-        kind = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {kind}; expected a checkpoint folder or a .keras file: check the path")
-    if (folder / GOOGLE_CONFIG).exists():
-        return read_google(folder)
-    if is_preset(folder):
-        return read_preset(folder)
-    if (folder / "config.json").exists():
-        return read_folder(folder)
-    raise InputError(
-        f"{folder} is no checkpoint that is known here; expected config.json (Hugging Face, KerasHub) "
-        f"or {GOOGLE_CONFIG} (Google) in it: check the path"
-    )
-
-
-def convert(source: str | os.PathLike, out: str | os.PathLike, to: str = "huggingface", *, overwrite: bool = False):
+def convert(
+    source: str | os.PathLike | Checkpoint, out: str | os.PathLike, to: str = "huggingface", *, overwrite: bool = False
+):
     """Reads a folder of any format and writes it, tokenizer and head included, in another one.
 
     Args:
@@ -93,12 +74,18 @@ def convert(source: str | os.PathLike, out: str | os.PathLike, to: str = "huggin
     if to not in FORMATS:
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
     check_writable_target(out, overwrite=overwrite)
+    source = source if _is_keras_file(source) else read_checkpoint(source)
     model, tokenizer = load(source), load_tokenizer(source)
     if to == "huggingface":
-        save(model, tokenizer, out, overwrite=overwrite, task=stored_task(source))
+        task = source.task if isinstance(source, Checkpoint) else None
+        save(model, tokenizer, out, overwrite=overwrite, task=task)
     else:
         write_preset(model, tokenizer, out, overwrite=overwrite)
     return model
+
+
+def _is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
+    return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"
 
 
 def _load_keras_file(path: pathlib.Path):
@@ -110,11 +97,6 @@ def _load_keras_file(path: pathlib.Path):
         return keras.models.load_model(path)
     except (ValueError, OSError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read by Keras ({str(error).splitlines()[0]}): copy it again") from None
-
-
-def _is_uncased(vocabulary: pathlib.Path) -> bool:
-    words = (piece for piece in read_vocabulary(vocabulary) if piece not in SPECIAL_TOKENS)
-    return not any(piece != piece.lower() for piece in words)
 
 
 read_checkpoints_with(load_with_head)

@@ -1,0 +1,91 @@
+"""`save`: a model and its tokenizer as a checkpoint folder, which is a Hugging Face model folder."""
+
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from bert_keras.array_files import write_arrays
+from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
+from bert_keras.checkpoints.checkpoint import POOLERLESS
+from bert_keras.checkpoints.embedder_modules import write_modules
+from bert_keras.checkpoints.huggingface_folder import GENERATOR, POSITIONS, name_prefix
+from bert_keras.checkpoints.model_card import model_card
+from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.weights_file import WEIGHTS
+from bert_keras.checkpoints.write_config import write_config
+from bert_keras.errors import InputError
+from bert_keras.files import publish_folder, write_checksums, write_json
+from bert_keras.modeling.layers import sinusoidal_positions
+from bert_keras.pipelines.tokenizer import BertTokenizer
+
+_CHECKED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")
+
+
+def save(
+    model,
+    tokenizer: BertTokenizer | None,
+    out: str | os.PathLike,
+    *,
+    overwrite: bool = False,
+    card: str | None = None,
+    notes: Mapping[str, str | bytes] | None = None,
+    task: Mapping[str, object] | None = None,
+) -> None:
+    """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
+
+    `config.json`, `model.safetensors`, `README.md`, `SHA256SUMS`; with a tokenizer also `vocab.txt`,
+    `tokenizer_config.json` and `tokenizer.json`; for an embedder the files of sentence-transformers;
+    for ELECTRA the generator in `generator/`. The folder appears whole or not at all.
+
+    Args:
+        model: a `BertEncoder` or any model with a head.
+        tokenizer: the tokenizer that made its ids, or None to save the weights alone.
+        out: the folder.
+        overwrite: replace a folder that is not empty.
+        card: text of the model card `README.md`; default: a short one from the model.
+        notes: texts or pictures to lay beside, by file name: how the model was trained, for example.
+        task: what the model was fine-tuned for, see `bert_keras.tasks`; it stands in `config.json`.
+
+    Raises:
+        InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
+    """
+    config = encoder_of(model).config
+    if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocabulary_size:,} pieces and the model {config.vocabulary_size:,}: "
+            "save the model with the tokenizer that it was trained with"
+        )
+    with publish_folder(out, overwrite=overwrite) as staging:
+        _write_model(model, staging, task)
+        if tokenizer is not None:
+            tokenizer.save(staging)
+        length = (task or {}).get("max_sequence_length", getattr(tokenizer, "max_sequence_length", None))
+        write_modules(model, staging, max_sequence_length=length)
+        if getattr(model, "generator", None) is not None:
+            (staging / GENERATOR).mkdir()
+            _write_model(model.generator, staging / GENERATOR)
+        for name, text in {"README.md": card or model_card(model, tokenizer), **(notes or {})}.items():
+            (staging / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+        write_checksums(staging, [name for name in _CHECKED_FILES if (staging / name).exists()])
+
+
+def _write_model(model, folder: pathlib.Path, task: Mapping[str, object] | None = None) -> None:
+    write_json(folder / "config.json", write_config(model, task))
+    write_arrays(folder / WEIGHTS, dict(_arrays(model)), metadata={"format": "pt"})
+
+
+def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields Hugging Face's tensor names and layouts."""
+    encoder, family, name = encoder_of(model), family_of(model), type(model).__name__
+    pooler = encoder.pooler is not None and name not in POOLERLESS
+    variables = variables_of(model)
+    names = weight_names(name, encoder.config, pooler=pooler, family=family)
+    for weight in names:
+        value = np.asarray(variables[weight.ours], "float32")
+        value = np.ascontiguousarray(value.T) if weight.is_kernel else value
+        yield name_prefix(weight, name, family) + weight.huggingface, value
+    if encoder.config.position_type == "sinusoidal":  # written out, so that transformers computes the same
+        table = sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
+        yield name_prefix(names[0], name, family) + POSITIONS, table

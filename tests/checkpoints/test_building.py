@@ -1,0 +1,78 @@
+"""What a model is built with: the shapes that the table of names says, and values drawn only where they are kept."""
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras import files
+from bert_keras.checkpoints import building
+from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.reading import read_checkpoint
+
+
+@pytest.fixture
+def encoder_folder(make_model, tmp_path):
+    bk.save(make_model("encoder_without_pooler"), None, tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def assert_table_says_the_shapes(model):
+    for part in filter(None, (model, getattr(model, "generator", None))):
+        encoder, family = building.encoder_of(part), building.family_of(part)
+        names = weight_names(type(part).__name__, encoder.config, pooler=encoder.pooler is not None, family=family)
+        shapes = {name.ours: name.shape(encoder.config, getattr(part, "num_classes", None)) for name in names}
+        assert shapes == {name: tuple(weight.shape) for name, weight in building.variables_of(part).items()}
+
+
+def test_the_table_says_the_shape_of_every_weight(model_kind, make_model):
+    assert_table_says_the_shapes(make_model(model_kind))
+
+
+@pytest.mark.parametrize("kind", ["masked_lm", "classifier_without_pooler", "electra_with_generator"])
+def test_the_table_says_the_shape_of_every_weight_on_narrow_embeddings(kind, make_model):
+    assert_table_says_the_shapes(make_model(kind, embedding_dim=11))
+
+
+def test_a_checkpoint_is_hashed_once_however_often_it_is_loaded(encoder_folder, monkeypatch):
+    hashed = []
+    digest = files.file_digest
+    monkeypatch.setattr(files, "file_digest", lambda path: hashed.append(path.name) or digest(path))
+    checkpoint = read_checkpoint(encoder_folder)
+    assert hashed == [], "reading all but the weights hashes none"
+    for _ in range(2):
+        bk.load(checkpoint)
+        bk.BertTokenClassifier.from_checkpoint(checkpoint, num_classes=3)
+    assert hashed == ["model.safetensors"]
+
+
+def test_nothing_is_drawn_for_weights_that_are_read(make_model, encoder_folder, tmp_path, monkeypatch):
+    bk.save(make_model("classifier"), None, tmp_path / "classifier")
+    shapes = []
+    for name in ("TruncatedNormal", "RandomNormal"):
+        drawn = getattr(keras.initializers, name)
+        draw = drawn.__call__
+        monkeypatch.setattr(
+            drawn,
+            "__call__",
+            lambda self, shape, *rest, draw=draw: shapes.append(tuple(shape)) or draw(self, shape, *rest),
+        )
+    bk.load(tmp_path / "classifier")
+    assert shapes == []
+    bk.BertClassifier.from_checkpoint(encoder_folder, num_classes=7)
+    assert shapes == [(30, 7), (30, 30)], "the head, and the pooler that the folder lacks"
+
+
+def test_what_starts_afresh_is_drawn_as_if_all_were(encoder_folder, monkeypatch):
+    def drawn():
+        keras.utils.set_random_seed(5)
+        model = bk.BertClassifier.from_checkpoint(encoder_folder, num_classes=7)
+        return [np.array(layer.kernel) for layer in (model.classifier, model.encoder.pooler)]
+
+    alone = drawn()
+    monkeypatch.setattr(building, "without_initial_values", contextlib.nullcontext)
+    for some, whole in zip(alone, drawn(), strict=True):
+        assert some.std() > 0.01
+        np.testing.assert_array_equal(some, whole)

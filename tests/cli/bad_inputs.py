@@ -1,0 +1,333 @@
+"""Bad inputs as data, and a process that gives them to the command line one after the other.
+
+Run as `python -m tests.cli.bad_inputs FOLDER`: it prints a JSON object with the exit status, standard output and
+standard error of each case, and whether TensorFlow was loaded then.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the cat sat on a mat and every dog ran off".split()]
+SIZES = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 6,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 10,
+    "max_position_embeddings": 19,
+    "type_vocab_size": 2,
+}
+TASK = ["--train", "train.csv", "--dev", "dev.csv"]
+
+# name: the command line, and a pattern of its message
+CASES = {
+    # folders, for a command of each kind
+    "predict: a folder that is missing": ("predict nothing", r"nothing does not exist; expected a checkpoint folder"),
+    "evaluate: a folder that is missing": ("evaluate nothing dev.csv", r"nothing does not exist"),
+    "fill-mask: a folder that is missing": ("fill-mask nothing [MASK]", r"nothing does not exist"),
+    "finetune: a folder that is missing": ("finetune nothing out --train train.csv --dev dev.csv", r"nothing does not"),
+    "export: a folder that is missing": ("export nothing out", r"nothing does not exist"),
+    "verify: a folder that is missing": ("verify artifact nothing", r"nothing does not exist"),
+    "convert: a folder that is missing": ("convert nothing out", r"nothing does not exist"),
+    "inspect: a folder that is missing": ("inspect nothing cat --out out", r"nothing does not exist"),
+    "plan: a folder that is missing": ("plan nothing", r"nothing is neither a folder nor a preset"),
+    "pretrain: a folder that is missing": ("pretrain nothing out", r"nothing does not exist"),
+    "a file in the place of a folder": ("predict train.csv", r"train\.csv is not a folder"),
+    "a folder without a config": ("predict no_config", r"no_config is no checkpoint .* expected config\.json"),
+    "a config that is cut": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
+    "a config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
+    "a config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),
+    "a config of another model": ("predict roberta", r"roberta.config\.json is of a 'roberta' model"),
+    "another architecture": ("predict choice", r"names the architecture BertForMultipleChoice"),
+    "weights that are missing": ("predict no_weights", r"no_weights has no model\.safetensors"),
+    "weights that are cut": ("predict cut", r"model\.safetensors has [\d,]+ bytes where its header announces"),
+    "weights without a header": ("predict no_header", r"model\.safetensors is not a safetensors file"),
+    "a header that is cut": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
+    "pickled weights": ("predict pickled", r"pytorch_model\.bin, a pickle"),
+    "a tensor that is missing": (
+        "predict no_tensor",
+        r"no_tensor lacks 1 of the \d+ tensors of BertClassifier, bert\.encoder\.layer\.0\.output\.dense\.bias in all",
+    ),
+    "a tensor of another shape": (
+        "evaluate other_shape dev.csv",
+        r"tensor bert\.encoder\.layer\.0\.output\.dense\.bias, read as .*, is \(7,\), the config makes it \(6,\)",
+    ),
+    "a head that is missing": ("convert no_head out", r"no_head lacks 2 of .* tensors of BertClassifier, classifier\."),
+    "a shard that is missing": ("export no_shard out", r"model-2\.safetensors is missing"),
+    "no vocabulary: predict": ("predict no_vocab", r"no_vocab has no vocabulary; expected vocab\.txt"),
+    "no vocabulary: fill-mask": ("fill-mask no_vocab [MASK]", r"no_vocab has no vocabulary"),
+    "no vocabulary: finetune": ("finetune no_vocab out --train train.csv --dev dev.csv", r"no_vocab has no vocabulary"),
+    "no vocabulary: export": ("export no_vocab out", r"no_vocab has no vocabulary"),
+    "no vocabulary: inspect": ("inspect no_vocab cat --out out", r"no_vocab has no vocabulary"),
+    "another vocabulary": ("predict short_vocab", r"vocab\.txt has 15 pieces, the model's token table 16"),
+    "a vocabulary that was changed": ("predict changed_vocab", r"vocab\.txt does not match the SHA-256"),
+    "a tokenizer of other rules": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
+    "a task of tomorrow": ("predict other_task", r"has new_setting in its task, which this version does not know"),
+    "a setting of tomorrow": ("predict other_setting", r"has new_setting under 'bert_keras'"),
+    # heads
+    "predict: an encoder": ("predict encoder", r"encoder holds a BertEncoder, which answers nothing"),
+    "evaluate: an encoder": ("evaluate encoder dev.csv", r"encoder holds a BertEncoder, which answers nothing"),
+    "fill-mask: a classifier": (
+        "fill-mask good [MASK]",
+        r"a BertClassifier has a classification head; expected a mask",
+    ),
+    # texts
+    "fill-mask: no mask": ("fill-mask mlm cat", r"text 1 \('cat'\) has no \[MASK\]; expected one or more"),
+    "fill-mask: too many proposals": ("fill-mask mlm [MASK] --top-k 17", r"top_k is 17; expected 1 to 16"),
+    "fill-mask: nothing to read": ("fill-mask mlm -", r"standard input has no text"),
+    "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text, or two"),
+    "predict: a file that is missing": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),
+    "inspect: no text": ("inspect good --out out", r"there are 0 texts"),
+    "inspect: a layer": ("inspect good cat --out out --layer 1", r"there is no layer 1; the model has layer 0 alone"),
+    "inspect: a head": ("inspect good cat --out out --head 2", r"there is no head 2; the model has heads 0 to 1"),
+    "inspect: no records": ("inspect good --training --out out", r"has no records of a training"),
+    # data files
+    "a column that is missing": ("predict good train.csv --text-column body", r"there is no column 'body'"),
+    "no column of texts": ("predict good odd.csv", r"no column is named as texts are"),
+    "an empty table": ("predict good empty.csv", r"empty\.csv is empty"),
+    "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9"),
+    "a first line that is bad": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
+    "a file of questions": ("predict good questions.json", r"is of a form that holds no texts"),
+    "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'"),
+    "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is none of the model's"),
+    "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column is named as labels are"),
+    "evaluate: a file of tags": ("evaluate good tags.conll", r"tags\.conll is a file for the task tag"),
+    "evaluate: an option of another task": ("evaluate good dev.csv --word-column 1", r"--word-column is for tag"),
+    "evaluate: two files in one place": ("evaluate good dev.csv --out x --plot x", r"--out and --plot are both x"),
+    "finetune: a label that dev alone has": (
+        "finetune good out --train train.csv --dev other.csv",
+        r"other\.csv, line 2: .*'bird'",
+    ),
+    "finetune: no label": ("finetune good out --train texts.csv --dev dev.csv", r"no column is named as labels are"),
+    "finetune: a row that is short": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
+    "finetune: a line of JSON": ("finetune good out --train bad.jsonl --dev dev.csv", r"bad\.jsonl, line 1"),
+    "finetune: tags": (
+        "finetune good out --task tag --train bad.conll --dev tags.conll",
+        r"bad\.conll, line 2",
+    ),
+    "finetune: questions": (
+        "finetune good out --task answer --train questions.json --dev questions.json",
+        r"questions\.json",
+    ),
+    "finetune: a learning rate": (
+        "finetune good out --train train.csv --dev dev.csv --learning-rate 0",
+        r"'0' is not a number above 0",
+    ),
+    "finetune: an option of another task": (
+        "finetune good out --train train.csv --dev dev.csv --max-answer-length 3",
+        r"--max-answer-length is for answer",
+    ),
+    "finetune: workers and a bad file": (
+        "finetune good out --train texts.csv --dev dev.csv --workers 2",
+        r"no column is named as labels are",
+    ),
+    # places to write
+    "predict: OUT exists": ("predict good train.csv --out dev.csv", r"dev\.csv exists: name another file"),
+    "evaluate: OUT exists": ("evaluate good dev.csv --out train.csv", r"train\.csv exists"),
+    "finetune: OUT exists": (
+        "finetune good encoder --train train.csv --dev dev.csv",
+        r"encoder exists and is not empty",
+    ),
+    "export: OUT exists": ("export good encoder", r"encoder exists and is not empty"),
+    "convert: OUT exists": ("convert good encoder", r"encoder exists and is not empty"),
+    "inspect: OUT exists": ("inspect good cat --out encoder", r"encoder exists and is not empty"),
+    "plan: OUT exists": ("plan tiny --pictures encoder", r"encoder exists and is not empty"),
+    "pretrain: OUT exists": ("pretrain no_config encoder", r"encoder exists and is not empty"),
+    "make-records: OUT exists": ("make-records good/vocab.txt encoder", r"encoder exists and is not empty"),
+    "learn-vocab: OUT exists": ("learn-vocab train.csv", r"train\.csv exists"),
+    "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
+    # what else commands take
+    "verify: no artifact": ("verify encoder good", r"encoder holds no artifact"),
+    "plan: rows that are too long": ("plan tiny --length 600", r"rows of 600 pieces were asked for"),
+    "plan: a recipe": ("plan bad.toml", r"bad\.toml"),
+    "plan: a recipe that is missing": ("plan no.toml", r"no\.toml"),
+    "pretrain: no records": ("pretrain no_config out", r"no_config"),
+    "pretrain: records that are damaged": ("pretrain bad_records out", r"bad_records.manifest\.json"),
+    "make-records: no vocabulary": ("make-records no.txt out", r"no\.txt does not exist"),
+    "make-records: a vocabulary that is none": ("make-records train.csv out", r"train\.csv"),
+    "make-records: a setting": ("make-records good/vocab.txt out --max-sequence-length 2", r"max_sequence_length|2"),
+    "make-records: no text": ("make-records good/vocab.txt out --text no.txt", r"no\.txt"),
+    "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt"),
+    "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"--size 5 leaves no room"),
+    "an option that is unknown": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
+    "a command that is unknown": ("foretell good", r"invalid choice: 'foretell'"),
+}
+
+
+def main(folder: str) -> None:
+    """Writes the folders and files into `folder`, runs each case there, and prints what came of it."""
+    os.chdir(folder)
+    write_inputs()
+    seen = {}
+    for name, (command, _) in CASES.items():
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = run(command.split())
+        loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
+        seen[name] = {"status": status, "out": out.getvalue(), "err": err.getvalue(), "loaded": loaded}
+    print(json.dumps(seen))
+
+
+def run(command: list[str]) -> int:
+    """Runs a command as the shell does, standard input being empty."""
+    from bert_keras.cli.main import main
+
+    sys.stdin = io.StringIO("")
+    try:
+        return main(command)
+    except SystemExit as stopped:  # of argparse
+        return stopped.code
+
+
+def write_inputs() -> None:
+    """Writes a good folder of each kind, and a spoilt copy of it for each fault."""
+    write_model("good", "BertForSequenceClassification", {"classifier.weight": (2, 6), "classifier.bias": (2,)})
+    write_model("mlm", "BertForMaskedLM", MASKED_LM)
+    write_model("encoder", "BertModel", {})
+    for name, spoil in FAULTS.items():
+        shutil.copytree("good", name)
+        spoil(pathlib.Path(name))
+    for name, content in FILES.items():
+        pathlib.Path(name).write_bytes(content.encode("latin-1"))
+    pathlib.Path("bad_records").mkdir()
+    pathlib.Path("bad_records/manifest.json").write_text("{")
+    pathlib.Path("artifact").mkdir()
+    pathlib.Path("artifact/model.onnx").write_bytes(b"")
+
+
+def write_model(name: str, architecture: str, head: dict) -> None:
+    """Writes a model folder whose weights are all 0."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    prefix = "" if architecture == "BertModel" else "bert."
+    shapes = {prefix + key: shape for key, shape in ENCODER.items()} | head
+    folder = pathlib.Path(name)
+    folder.mkdir()
+    labels = {"id2label": {"0": "cat", "1": "dog"}} if "classifier.bias" in head else {}
+    (folder / "config.json").write_text(
+        json.dumps({**SIZES, **labels, "architectures": [architecture], "model_type": "bert"})
+    )
+    save_file({key: np.zeros(shape, "float32") for key, shape in shapes.items()}, folder / "model.safetensors")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+
+
+def dense(name: str, inputs: int, outputs: int) -> dict:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def norm(name: str) -> dict:
+    return {f"{name}.weight": (6,), f"{name}.bias": (6,)}
+
+
+LAYER = "encoder.layer.0."
+ENCODER = {
+    "embeddings.word_embeddings.weight": (len(WORDS), 6),
+    "embeddings.position_embeddings.weight": (19, 6),
+    "embeddings.token_type_embeddings.weight": (2, 6),
+    **norm("embeddings.LayerNorm"),
+    **dense(f"{LAYER}attention.self.query", 6, 6),
+    **dense(f"{LAYER}attention.self.key", 6, 6),
+    **dense(f"{LAYER}attention.self.value", 6, 6),
+    **dense(f"{LAYER}attention.output.dense", 6, 6),
+    **norm(f"{LAYER}attention.output.LayerNorm"),
+    **dense(f"{LAYER}intermediate.dense", 6, 10),
+    **dense(f"{LAYER}output.dense", 10, 6),
+    **norm(f"{LAYER}output.LayerNorm"),
+    **dense("pooler.dense", 6, 6),
+}
+MASKED_LM = {
+    **dense("cls.predictions.transform.dense", 6, 6),
+    **norm("cls.predictions.transform.LayerNorm"),
+    "cls.predictions.bias": (len(WORDS),),
+}
+
+
+def edit_config(folder: pathlib.Path, **changes) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | changes))
+
+
+def edit_tensors(folder: pathlib.Path, change) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors")
+
+
+def cut(path: pathlib.Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def shard(folder: pathlib.Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    shards = {"weight_map": {"classifier.bias": "model-1.safetensors", "classifier.weight": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
+
+
+def without(*endings: str):
+    return lambda tensors: {name: value for name, value in tensors.items() if not name.endswith(endings)}
+
+
+def change_vocabulary(folder: pathlib.Path) -> None:
+    from bert_keras.files import write_checksums
+
+    write_checksums(folder, ["vocab.txt"])
+    path = folder / "vocab.txt"
+    path.write_text(path.read_text().replace("mat", "hat"))
+
+
+BIAS = "encoder.layer.0.output.dense.bias"
+OURS = {"format": 1, "model": "BertClassifier", "position_type": "learned", "settings": {}}
+FAULTS = {
+    "no_config": lambda folder: (folder / "config.json").unlink(),
+    "cut_config": lambda folder: cut(folder / "config.json", 20),
+    "list_config": lambda folder: (folder / "config.json").write_text("[]"),
+    "bare_config": lambda folder: (folder / "config.json").write_text("{}"),
+    "roberta": lambda folder: edit_config(folder, model_type="roberta"),
+    "choice": lambda folder: edit_config(folder, architectures=["BertForMultipleChoice"]),
+    "no_weights": lambda folder: (folder / "model.safetensors").unlink(),
+    "cut": lambda folder: cut(folder / "model.safetensors", -9),
+    "no_header": lambda folder: (folder / "model.safetensors").write_bytes(b"no weights at all"),
+    "cut_header": lambda folder: cut(folder / "model.safetensors", 90),
+    "pickled": lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+    "no_tensor": lambda folder: edit_tensors(folder, without(BIAS)),
+    "other_shape": lambda folder: edit_tensors(
+        folder, lambda tensors: {**tensors, f"bert.{BIAS}": tensors["classifier.weight"].reshape(-1)[:7]}
+    ),
+    "no_head": lambda folder: edit_tensors(folder, without("classifier.weight", "classifier.bias")),
+    "no_shard": shard,
+    "no_vocab": lambda folder: (folder / "vocab.txt").unlink(),
+    "short_vocab": lambda folder: (folder / "vocab.txt").write_text("\n".join(WORDS[:-1]) + "\n"),
+    "changed_vocab": change_vocabulary,
+    "other_rules": lambda folder: (folder / "tokenizer_config.json").write_text('{"word_tokenizer_type": "mecab"}'),
+    "other_task": lambda folder: edit_config(
+        folder, bert_keras={**OURS, "task": {"name": "classify", "new_setting": 1}}
+    ),
+    "other_setting": lambda folder: edit_config(folder, bert_keras={**OURS, "settings": {"new_setting": 1}}),
+}
+FILES = {
+    "train.csv": "text,label\nthe cat sat,cat\na dog ran,dog\n",
+    "dev.csv": "text,label\nthe cat,cat\n",
+    "other.csv": "text,label\nthe bird,bird\n",
+    "texts.csv": "text,number\nthe cat,1\n",
+    "odd.csv": "number,place\n1,2\n",
+    "short.csv": "text,label\nthe cat,cat\na dog\n",
+    "empty.csv": "",
+    "latin.txt": "caf\xe9\n",
+    "blank.txt": "\nthe cat\n",
+    "questions.json": "{}",
+    "texts.doc": "the cat\n",
+    "bad.jsonl": "{\n",
+    "tags.conll": "the O\ncat B-PET\n",
+    "bad.conll": "the O\ncat\n",
+    "bad.toml": "[model]\nnonsense = 1\n",
+}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

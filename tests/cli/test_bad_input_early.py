@@ -1,0 +1,39 @@
+"""Bad input is refused in one sentence before TensorFlow loads: in a fraction of a second instead of many."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.cli.main import VERBS
+
+from .bad_inputs import CASES
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """What came of each case: all of them run in one process, which never loads TensorFlow."""
+    command = [sys.executable, "-m", "tests.cli.bad_inputs", str(tmp_path_factory.mktemp("bad"))]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_one_sentence_and_status_2_before_tensorflow_loads(case, seen):
+    _, message = CASES[case]
+    result = seen[case]
+    assert result["loaded"] == [], "loaded before the input was checked"
+    assert (result["status"], result["out"]) == (2, ""), result["err"]
+    [line] = result["err"].splitlines()
+    assert line.startswith("bert-keras")
+    assert re.search(message, line), line
+
+
+def test_every_command_is_among_the_cases():
+    assert {command.split()[0] for command, _ in CASES.values()} >= set(VERBS)

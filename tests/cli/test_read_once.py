@@ -1,0 +1,97 @@
+"""A command reads each file of a checkpoint once: to hash the weights of base takes 0.4 s or more."""
+
+import collections
+import pathlib
+
+import pytest
+
+import bert_keras as bk
+from bert_keras import files
+from bert_keras.checkpoints import huggingface_folder, reading, weights_file
+from bert_keras.cli.main import main
+from bert_keras.pipelines import tokenizer_folder
+
+from .conftest import tiny_encoder
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often each file was hashed, opened as weights, and read as a vocabulary, by (what, path)."""
+    counts = collections.Counter()
+
+    def count(what, function, path_of=lambda path, *_: path):
+        def counted(*arguments, **options):
+            counts[what, pathlib.Path(path_of(*arguments)).resolve()] += 1
+            return function(*arguments, **options)
+
+        return counted
+
+    def count_vocabulary(module):
+        if hasattr(module, "read_vocabulary"):
+            monkeypatch.setattr(module, "read_vocabulary", count("read", module.read_vocabulary))
+
+    monkeypatch.setattr(files, "file_digest", count("hash", files.file_digest))
+    monkeypatch.setattr(weights_file.safetensors, "safe_open", count("open", weights_file.safetensors.safe_open))
+    monkeypatch.setattr(huggingface_folder, "read_config", count("config", huggingface_folder.read_config, _second))
+    for module in (tokenizer_folder, reading, bk.checkpoints.vocabulary_file):
+        count_vocabulary(module)
+    return counts
+
+
+def _second(_, source):
+    return source
+
+
+@pytest.fixture
+def folder(tokenizer, tmp_path):
+    """A function that writes a checkpoint of a model made of a tiny encoder."""
+
+    def write(make, **parts):
+        bk.save(make(tiny_encoder(tokenizer)), tokenizer, tmp_path / "model", **parts)
+        return tmp_path / "model"
+
+    return write
+
+
+def classifier(encoder):
+    return bk.BertClassifier(encoder, 2, labels=("cat", "dog"))
+
+
+COMMANDS = {
+    "predict": (classifier, ["predict", "{model}", "the cat sat"]),
+    "evaluate": (classifier, ["evaluate", "{model}", "{dev}"]),
+    "fill-mask": (bk.BertMaskedLM, ["fill-mask", "{model}", "the [MASK]"]),
+    "convert": (classifier, ["convert", "{model}", "{out}"]),
+    "finetune": (classifier, "finetune {model} {out} --train {train} --dev {dev} --epochs 1 --batch-size 8".split()),
+    "export": (classifier, ["export", "{model}", "{out}", "--to", "tflite", "--quantize", "float32"]),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_reads_and_hashes_each_file_of_a_checkpoint_once(command, folder, task_files, counts, tmp_path):
+    make, words = COMMANDS[command]
+    train, dev = task_files("classify")
+    model = folder(make)
+    counts.clear()
+    paths = {"model": model, "train": train, "dev": dev, "out": tmp_path / "out"}
+    assert main([word.format(**paths) for word in words]) == 0
+    weights, vocabulary = (model / name for name in ("model.safetensors", "vocab.txt"))
+    expected = {
+        ("hash", weights): 1,
+        ("open", weights): 1,
+        ("hash", vocabulary): 1,
+        ("read", vocabulary): 1,
+        ("config", model / "config.json"): 1,
+    }
+    assert {key: number for key, number in counts.items() if key in expected} == expected
+
+
+def test_a_damaged_byte_is_still_noticed_before_an_answer_is_given(folder, capsys):
+    model = folder(classifier)
+    content = bytearray((model / "model.safetensors").read_bytes())
+    content[-2] ^= 1
+    (model / "model.safetensors").write_bytes(content)
+    assert main(["predict", str(model), "the cat sat"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "model.safetensors does not match the SHA-256 recorded for it" in printed.err
