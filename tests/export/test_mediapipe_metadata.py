@@ -13,6 +13,7 @@ from bert_keras.export.mediapipe_metadata import ENTRY, Metadata, add_metadata, 
 from bert_keras.export.tflite_file import metadata_entry, read_file, signatures
 from bert_keras.export.to_tflite import write_multi_length_tflite, write_tflite
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.export.conftest import slow_but
 from tests.pipelines.tokenizer_texts import random_texts, rich_vocabulary
 
 LENGTH = 17
@@ -47,7 +48,7 @@ def written(tokenizer, make_model, tmp_path_factory):
 
     def copy(kind, path):
         if kind not in models:
-            models[kind] = make_model(kind, vocabulary_size=tokenizer.vocabulary_size, num_layers=2)
+            models[kind] = make_model(kind, vocabulary_size=tokenizer.vocabulary_size, num_layers=1)
             write_tflite(models[kind], folder / kind, length=LENGTH)
         shutil.copy(folder / kind, path)
         return models[kind]
@@ -92,7 +93,10 @@ def emulated(tokenizer):
 
 @pytest.mark.parametrize(
     ("kind", "function"),
-    [("classifier", functools.partial(scipy.special.softmax, axis=-1)), ("multi_label", scipy.special.expit)],
+    [
+        ("classifier", functools.partial(scipy.special.softmax, axis=-1)),
+        pytest.param("multi_label", scipy.special.expit, marks=pytest.mark.slow),
+    ],
     ids=["softmax", "sigmoid"],
 )
 def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written, tokenizer, emulated, phone, tmp_path):
@@ -104,7 +108,7 @@ def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written,
     assert len({*expected.argmax(-1)}) > 2  # they are not all of one class
 
 
-@pytest.mark.parametrize("kind", ["embedder", "cls_embedder"])
+@pytest.mark.parametrize("kind", slow_but(["embedder", "cls_embedder"], "embedder"))
 def test_mediapipes_embedder_answers_as_our_emulation(kind, written, tokenizer, emulated, phone, tmp_path):
     model = written(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, **ABOUT)
@@ -195,8 +199,8 @@ def test_the_graph_computes_what_it_did(written, tokenizer, make_batch, tmp_path
         ("classifier", {"labels": ["a", "b", "c", "b"]}, "the label 'b' is that of two classes"),
         ("embedder", {"labels": LABELS}, "gives sentence_embedding, which has no labels: leave them out"),
         ("token_classifier", {}, "gives logits for .*; MediaPipe runs models that give probabilities or sentence_emb"),
-        ("regression", {}, "gives scores for"),
-        ("encoder", {}, "gives last_hidden_state, pooler_output for"),
+        pytest.param("regression", {}, "gives scores for", marks=pytest.mark.slow),
+        pytest.param("encoder", {}, "gives last_hidden_state, pooler_output for", marks=pytest.mark.slow),
     ],
 )
 def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written, tokenizer, tmp_path):
