@@ -70,7 +70,7 @@ def largest_difference(got, wanted):
     return max(float(np.abs(got[name] - wanted[name]).max()) for name in wanted)
 
 
-@pytest.mark.parametrize("kind", slow_but(MODELS, "classifier", "multi_label", "regression", "masked_lm", "embedder"))
+@pytest.mark.parametrize("kind", slow_but(MODELS, "classifier", "masked_lm", "embedder"))
 def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, tmp_path):
     model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
@@ -78,6 +78,21 @@ def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, t
     assert facts.size_bytes == (tmp_path / "model.tflite").stat().st_size
     assert facts.weight_bytes <= facts.constant_bytes < facts.weight_bytes + 200  # shapes and masks; measured: 152
     assert "VAR_HANDLE" not in facts.operators
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "function"),
+    [
+        ("classifier", "probabilities", softmax),
+        ("multi_label", "probabilities", scipy.special.expit),
+        ("regression", "scores", np.array),
+    ],
+)
+def test_a_classifier_answers_by_one_output(kind, name, function, make_model):
+    logits = np.array([[0.5, -2.0, 3.0]], "float32")
+    given = to_tflite.device_answers(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    assert list(given) == [name]
+    np.testing.assert_allclose(given[name], function(logits), rtol=1e-6)
 
 
 @pytest.mark.parametrize("quantization", ROUNDED)
