@@ -12,24 +12,31 @@ class TextCharacters(NamedTuple):
         texts: `(B,)` strings.
         row_starts: `(B,)` int32, the first place of each text in `byte_starts`.
         byte_starts: int32, where each character begins in its text, in bytes; behind the last one, where it ends.
+        code_points: int32, like `byte_starts`; behind the last character of a text stands one of no text.
     """
 
     texts: tf.Tensor
     row_starts: tf.Tensor
     byte_starts: tf.Tensor
+    code_points: tf.Tensor
 
     @classmethod
     def of(cls, texts: tf.Tensor) -> "TextCharacters":
         """Looks at `(B,)` strings."""
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
-        _, starts = tf.strings.unicode_decode_with_offsets(tf.strings.join([texts, "\n"]), "UTF-8")
-        return cls(texts, tf.cast(starts.row_starts(), tf.int32), tf.cast(starts.flat_values, tf.int32))
+        code_points, starts = tf.strings.unicode_decode_with_offsets(tf.strings.join([texts, "\n"]), "UTF-8")
+        places = tf.cast(starts.row_starts(), tf.int32), tf.cast(starts.flat_values, tf.int32)
+        return cls(texts, *places, code_points.flat_values)
 
     def cut(self, examples: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the strings `text[start:end]`, like `starts` and `ends`, of the texts with the numbers `examples`."""
+        """Returns the strings `text[start:end]`, like `starts` and `ends`, of the texts with the numbers `examples`.
+
+        They are put together from characters. `tf.strings.substr` wants a copy of the whole text for each of its
+        parts: for the 28,572 words of a text of 100 kB that was 2.8 GB.
+        """
         rows = tf.gather(self.row_starts, examples)
-        begin, end = (tf.gather(self.byte_starts, rows + places) for places in (starts, ends))
-        return tf.strings.substr(tf.gather(self.texts, examples), begin, end - begin)
+        places = tf.ragged.range(rows + starts, rows + ends)
+        return tf.strings.unicode_encode(tf.gather(self.code_points, places), "UTF-8")
 
     def rest(self, examples: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
         """Returns the strings `text[start:]`."""

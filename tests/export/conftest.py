@@ -1,6 +1,7 @@
 """Small models of every kind, whose sizes are all different, and their tokenizer."""
 
 import dataclasses
+import functools
 import typing
 
 import keras
@@ -146,10 +147,17 @@ def slow_but(kinds, *quick):
     return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
+def _load_saved_model(path: str):
+    return (load_once if "made_once" in path else run_saved_model.load)(path)
+
+
+load_once = functools.cache(run_saved_model.load)  # of one that `saved` made, which does not change
+
+
 class InThisProcess:
     """`FreshProcess` without starting Python anew, for the ways to go wrong are many."""
 
-    loaders: typing.ClassVar = {"saved_model": run_saved_model.load, "tflite": run_tflite.load, "onnx": run_onnx.load}
+    loaders: typing.ClassVar = {"saved_model": _load_saved_model, "tflite": run_tflite.load, "onnx": run_onnx.load}
 
     def __init__(self, kind, artifact, requests, timed=()):
         self._answer, self._described = self.loaders[kind](str(artifact))

@@ -7,12 +7,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.export.mediapipe_metadata import ENTRY, Metadata, add_metadata, read_metadata
 from bert_keras.export.tflite_file import metadata_entry, read_file, signatures
-from bert_keras.export.to_tflite import write_multi_length_tflite, write_tflite
+from bert_keras.export.to_tflite import write_tflite
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.export.conftest import slow_but
 from tests.pipelines.tokenizer_texts import random_texts, rich_vocabulary
 
 LENGTH = 17
@@ -47,7 +49,7 @@ def written(tokenizer, make_model, tmp_path_factory):
 
     def copy(kind, path):
         if kind not in models:
-            models[kind] = make_model(kind, vocabulary_size=tokenizer.vocabulary_size, num_layers=2)
+            models[kind] = make_model(kind, vocabulary_size=tokenizer.vocabulary_size, num_layers=1)
             write_tflite(models[kind], folder / kind, length=LENGTH)
         shutil.copy(folder / kind, path)
         return models[kind]
@@ -92,7 +94,10 @@ def emulated(tokenizer):
 
 @pytest.mark.parametrize(
     ("kind", "function"),
-    [("classifier", functools.partial(scipy.special.softmax, axis=-1)), ("multi_label", scipy.special.expit)],
+    [
+        ("classifier", functools.partial(scipy.special.softmax, axis=-1)),
+        pytest.param("multi_label", scipy.special.expit, marks=pytest.mark.slow),
+    ],
     ids=["softmax", "sigmoid"],
 )
 def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written, tokenizer, emulated, phone, tmp_path):
@@ -104,7 +109,7 @@ def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written,
     assert len({*expected.argmax(-1)}) > 2  # they are not all of one class
 
 
-@pytest.mark.parametrize("kind", ["embedder", "cls_embedder"])
+@pytest.mark.parametrize("kind", slow_but(["embedder", "cls_embedder"], "embedder"))
 def test_mediapipes_embedder_answers_as_our_emulation(kind, written, tokenizer, emulated, phone, tmp_path):
     model = written(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, **ABOUT)
@@ -194,9 +199,9 @@ def test_the_graph_computes_what_it_did(written, tokenizer, make_batch, tmp_path
         ("classifier", {"labels": ["a", "b", "c", ""]}, "the label '' is not one line of text"),
         ("classifier", {"labels": ["a", "b", "c", "b"]}, "the label 'b' is that of two classes"),
         ("embedder", {"labels": LABELS}, "gives sentence_embedding, which has no labels: leave them out"),
-        ("token_classifier", {}, "gives logits for .*; MediaPipe runs models that give probabilities or sentence_emb"),
-        ("regression", {}, "gives scores for"),
-        ("encoder", {}, "gives last_hidden_state, pooler_output for"),
+        pytest.param("token_classifier", {}, "gives logits for .*; MediaPipe runs models", marks=pytest.mark.slow),
+        pytest.param("regression", {}, "gives scores for", marks=pytest.mark.slow),
+        pytest.param("encoder", {}, "gives last_hidden_state, pooler_output for", marks=pytest.mark.slow),
     ],
 )
 def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written, tokenizer, tmp_path):
@@ -225,11 +230,30 @@ def test_metadata_is_added_once(written, tokenizer, tmp_path):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
-def test_a_file_of_several_lengths_is_refused(make_model, tokenizer, tmp_path):
-    path = tmp_path / "model.tflite"
-    write_multi_length_tflite(make_model("classifier", num_layers=1), path, lengths=(5, 9))
-    with pytest.raises(bk.InputError, match="has 2 signatures; MediaPipe runs one: write one length a file"):
-        add_metadata(path, tokenizer, name="a", description="b")
+def write_small(path, output, lengths) -> None:
+    """Writes a file without a model: a signature for each length, and one output."""
+    functions = {}
+    for length in lengths:
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        specs = {name: tf.TensorSpec([1, length], tf.int32, name=name) for name in names}
+        add = tf.function(lambda **ids: {output: tf.cast(sum(ids.values()), tf.float32)})
+        functions[f"length_{length}"] = add.get_concrete_function(**specs)
+    tf.saved_model.save(tf.Module(), f"{path}.saved", signatures=functions)
+    converter = tf.lite.TFLiteConverter.from_saved_model(f"{path}.saved", signature_keys=list(functions))
+    path.write_bytes(converter.convert())
+
+
+@pytest.mark.parametrize(
+    ("output", "lengths", "message"),
+    [
+        ("probabilities", (5, 9), "has 2 signatures; MediaPipe runs one: write one length a file"),
+        ("logits", (5,), r"gives logits for .*; MediaPipe runs models that give probabilities or sentence_emb"),
+    ],
+)
+def test_files_of_several_lengths_or_other_outputs_are_refused(output, lengths, message, tokenizer, tmp_path):
+    write_small(tmp_path / "model.tflite", output, lengths)
+    with pytest.raises(bk.InputError, match=message):
+        add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
 def test_another_file_is_refused(tokenizer, tmp_path):

@@ -1,6 +1,8 @@
 """ONNX: the checkpoint's answers in onnxruntime, by name, of any batch and length; and folders that others open."""
 
 import collections
+import json
+import shutil
 import sys
 
 import keras
@@ -8,24 +10,29 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import transformers
+import tokenizers
 from onnx import helper, numpy_helper
 from onnxruntime import quantization
 
 import bert_keras as bk
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.errors import MissingExtraError, VerdictError
-from bert_keras.export import onnx_int8, to_onnx
+from bert_keras.export import onnx_folder, onnx_int8, to_onnx
 from bert_keras.export.ids_graph import BORDER_NAMES
 from bert_keras.export.onnx_folder import write_onnx_folder
 from bert_keras.export.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx_patterns import ANY, Graph
 from bert_keras.export.to_onnx import write_onnx
 from bert_keras.features import border_outputs
+from tests.conftest import MODELS
+from tests.export.conftest import slow_but
 
 TOLERANCE = 2e-5  # measured: 7.7e-6 where the embeddings are narrow, else 5.2e-6; of values up to 5.9
 SHAPES = {(13, 9, 4): 13, (1,): 1, (17, 2): 17}  # lengths of texts: of the batch
 ANY_SIZES = ["batch", "sequence"]
+SHORT = slow_but(MODELS, "classifier", "masked_lm", "token_classifier", "embedder")
+ENCODERS = [{"hidden_act": "gelu_tanh"}, {"embedding_dim": 18, "position_type": "sinusoidal"}]
+MORE_ENCODERS = [{"hidden_act": "relu"}, {"embedding_dim": 18}, {"position_type": "sinusoidal"}]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +43,7 @@ def exported(make_model, tmp_path_factory):
     def export(kind, **changes):
         key = "-".join([kind, *map(str, changes.values())])
         if key not in done:
-            done[key] = make_model(kind, **changes), folder / f"{key}.onnx"
+            done[key] = make_model(kind, num_layers=2, **changes), folder / f"{key}.onnx"
             write_onnx(*done[key])
         return done[key]
 
@@ -78,21 +85,22 @@ def check_same(model, path, make_batch, run):
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Keras, of a text of one piece
-def test_every_model_answers_in_onnxruntime_as_in_keras(model_kind, exported, make_batch, run):
-    check_same(*exported(model_kind), make_batch, run)
+@pytest.mark.parametrize("kind", SHORT)
+def test_every_model_answers_in_onnxruntime_as_in_keras(kind, exported, make_batch, run):
+    check_same(*exported(kind), make_batch, run)
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 @pytest.mark.parametrize(
-    "changes",
-    [{"hidden_act": "gelu_tanh"}, {"hidden_act": "relu"}, {"embedding_dim": 18}, {"position_type": "sinusoidal"}],
+    "changes", [*ENCODERS, *(pytest.param(changes, marks=pytest.mark.slow) for changes in MORE_ENCODERS)]
 )
 def test_every_shape_of_encoder_answers_in_onnxruntime_as_in_keras(changes, exported, make_batch, run):
     check_same(*exported("encoder", **changes), make_batch, run)
 
 
-def test_inputs_are_int64_and_axes_have_names(model_kind, exported):
-    session = session_of(exported(model_kind)[1])
+@pytest.mark.parametrize("kind", SHORT)
+def test_inputs_are_int64_and_axes_have_names(kind, exported):
+    session = session_of(exported(kind)[1])
     inputs = {one.name: (one.type, one.shape) for one in session.get_inputs()}
     assert inputs == dict.fromkeys(BORDER_NAMES.values(), ("tensor(int64)", ANY_SIZES))
     for output in session.get_outputs():
@@ -101,13 +109,16 @@ def test_inputs_are_int64_and_axes_have_names(model_kind, exported):
         assert axes == ANY_SIZES[: len(axes)]
 
 
-def test_outputs_stand_in_the_order_of_the_model(exported):
-    def outputs(kind):
-        return [output.name for output in session_of(exported(kind)[1]).get_outputs()]
-
-    assert outputs("encoder") == ["last_hidden_state", "pooler_output"]
-    assert outputs("question_answerer") == ["start_logits", "end_logits"]
-    assert outputs("embedder") == ["last_hidden_state", "sentence_embedding"]
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("question_answerer", ["start_logits", "end_logits"]),  # not in the order of the alphabet
+        ("embedder", ["last_hidden_state", "sentence_embedding"]),
+        pytest.param("encoder", ["last_hidden_state", "pooler_output"], marks=pytest.mark.slow),
+    ],
+)
+def test_outputs_stand_in_the_order_of_the_model(kind, names, exported):
+    assert [output.name for output in session_of(exported(kind)[1]).get_outputs()] == names
 
 
 def test_an_embedder_gives_the_vectors_of_pieces_too(exported, make_batch, run):
@@ -132,8 +143,9 @@ def test_weights_are_written_once_and_have_hugging_face_names(exported):
     ]
 
 
-def test_a_file_is_plain_onnx(model_kind, exported):
-    path = exported(model_kind)[1]
+@pytest.mark.parametrize("kind", SHORT)
+def test_a_file_is_plain_onnx(kind, exported):
+    path = exported(kind)[1]
     file = onnx.load(path)
     onnx.checker.check_model(file, full_check=True)
     assert [(opset.domain, opset.version) for opset in file.opset_import] == [("", to_onnx.OPSET)]
@@ -163,7 +175,7 @@ def test_an_operation_without_onnx_is_refused_and_nothing_is_written(make_model,
 
     monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # by erfc
     with pytest.raises(VerdictError, match=r"no ONNX for Erfc, so nothing was written"):
-        write_onnx(make_model("encoder"), tmp_path / "model.onnx")
+        write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +190,7 @@ def test_a_graph_that_lost_an_input_is_refused(make_model, tmp_path, monkeypatch
     rewritten = to_onnx.rewritten
     monkeypatch.setattr(to_onnx, "rewritten", forgetful)
     with pytest.raises(VerdictError, match=r"with the inputs \['attention_mask', 'input_ids'\]; expected"):
-        write_onnx(make_model("encoder"), tmp_path / "model.onnx")
+        write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("error", ["ImportError", "AttributeError"])
@@ -187,7 +199,7 @@ def test_a_missing_converter_is_told_with_its_install_line(error, make_model, tm
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tf2onnx", raising=False)
     with pytest.raises(MissingExtraError, match=r"'tf2onnx', which is not installed: run .*bert-keras\[onnx\]"):
-        write_onnx(make_model("encoder"), tmp_path / "model.onnx")
+        write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
 
 
 def test_a_missing_quantizer_is_told_with_its_install_line(tmp_path, monkeypatch):
@@ -209,7 +221,7 @@ def test_a_pattern_means_one_tensor_by_one_name_and_takes_sums_either_way():
     assert graph.find(("Sub", ("Mul", 0.5, "x"), "x"), "c") is None
 
 
-@pytest.mark.parametrize("kind", ["classifier", "masked_lm", "embedder"])
+@pytest.mark.parametrize("kind", slow_but(["classifier", "masked_lm", "embedder"], "masked_lm"))
 def test_8_bits_give_nearly_the_same(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
     write_int8_onnx(path, tmp_path / "model.onnx")
@@ -220,7 +232,7 @@ def test_8_bits_give_nearly_the_same(kind, exported, make_batch, tmp_path):
         assert error < 0.5  # measured: 0.15 of these random weights
 
 
-@pytest.mark.parametrize("kind", ["classifier", "masked_lm"])
+@pytest.mark.parametrize("kind", slow_but(["classifier", "masked_lm"], "masked_lm"))
 def test_8_bits_are_those_of_onnxruntimes_own_quantizer(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
     write_int8_onnx(path, tmp_path / "ours.onnx")
@@ -238,6 +250,21 @@ def test_8_bits_are_those_of_onnxruntimes_own_quantizer(kind, exported, make_bat
         np.testing.assert_array_equal(ours[name], values, err_msg=name)
 
 
+def test_with_8_bits_no_matrix_and_no_large_table_is_left_in_32(exported, tmp_path):
+    model, path = exported("masked_lm")
+    write_int8_onnx(path, tmp_path / "model.onnx")
+    arrays = {one.name: numpy_helper.to_array(one) for one in onnx.load(tmp_path / "model.onnx").graph.initializer}
+    floats = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32 and array.ndim > 1}
+    size = model.encoder.config.vocabulary_size
+    assert floats["embeddings.word_embeddings.weight_scales"] == (size, 1)
+    assert all(1 in shape for shape in floats.values()), floats  # the scales of rows
+    assert np.abs(arrays["embeddings.word_embeddings.weight_8_bits"]).max() == 127
+    kernels = [array for name, array in arrays.items() if name.endswith("_7_bits")]
+    assert len(kernels) == 6 * model.encoder.config.num_layers + 1
+    assert all(np.abs(kernel).max(axis=0).min() == 64 for kernel in kernels)  # a scale for each column
+
+
+@pytest.mark.slow
 def test_8_bits_are_a_quarter_of_the_size(tmp_path):
     config = bk.BertConfig.from_preset("mini", vocabulary_size=9000)
     write_onnx(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), tmp_path / "model.onnx")  # tied
@@ -246,7 +273,8 @@ def test_8_bits_are_a_quarter_of_the_size(tmp_path):
     assert share < 0.27  # measured: 0.2642; with real sizes 0.2559 (MiniLM-L6 with this head), 0.2525 (base)
 
 
-def test_a_folder_holds_what_others_open(tmp_path):
+def test_a_folder_holds_what_others_open(exported, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_folder, "write_onnx", lambda model, path: write_copy(exported("classifier")[1], path))
     words = "the cat sat on a mat .".split()
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words], max_sequence_length=11)
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=12, max_sequence_length=17)
@@ -261,11 +289,30 @@ def test_a_folder_holds_what_others_open(tmp_path):
         "sentence_bert_config.json",
         "1_Pooling/config.json",
     }
-    assert transformers.AutoConfig.from_pretrained(tmp_path / "classifier").id2label == {0: "nö", 1: "ja"}
-    ids = transformers.AutoTokenizer.from_pretrained(tmp_path / "classifier")(["the cat", "a mat ."], padding=True)
-    session = session_of(tmp_path / "classifier/onnx/model_quantized.onnx")
+    assert json.loads((tmp_path / "classifier/config.json").read_text("utf-8"))["id2label"] == {"0": "nö", "1": "ja"}
+    read = tokenizers.Tokenizer.from_file(str(tmp_path / "classifier/tokenizer.json"))
+    assert read.encode("the cat").ids == [2, *tokenizer.tokenize(["the cat"]).to_list()[0], 3]
+
+
+@pytest.mark.slow
+def test_transformers_opens_the_folder(tmp_path):
+    import transformers
+
+    words = "the cat sat on a mat .".split()
+    tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words], max_sequence_length=11)
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=12, max_sequence_length=17)
+    classifier = bk.BertClassifier(bk.BertEncoder(config), 2, labels=["nö", "ja"])
+    write_onnx_folder(classifier, tokenizer, tmp_path)
+    assert transformers.AutoConfig.from_pretrained(tmp_path).id2label == {0: "nö", 1: "ja"}
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path)(["the cat", "a mat ."], padding=True)
+    session = session_of(tmp_path / "onnx/model_quantized.onnx")
     [logits] = session.run(["logits"], {name: np.array(value, "int64") for name, value in ids.items()})
     assert logits.shape == (2, 2)
+
+
+def write_copy(source, path) -> None:
+    path.parent.mkdir(parents=True)
+    shutil.copy(source, path)
 
 
 def files(folder) -> set[str]:

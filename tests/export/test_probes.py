@@ -1,5 +1,6 @@
 """Probe inputs of the parity check: few and well chosen by default, many where they are asked for."""
 
+import contextlib
 import json
 import shutil
 
@@ -8,7 +9,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.export import artifacts, cases
+from bert_keras.export import artifacts, cases, tflite_artifact
 from bert_keras.export.artifacts import read_reference
 from bert_keras.export.exporting import ExportSettings
 from bert_keras.export.verify import verify
@@ -112,8 +113,13 @@ def test_verify_asks_for_the_large_set(checkpoint, tmp_path, monkeypatch, capsys
         assert given == {"thorough": thorough}
 
 
-def test_a_checkpoint_is_opened_once_where_files_are_scored(checkpoint, tmp_path, monkeypatch, in_this_process):
+def test_a_checkpoint_is_opened_once_where_files_are_scored(
+    checkpoint, tflite_file, tmp_path, monkeypatch, in_this_process
+):
     opened = []
+    write_copy = lambda source, path, quantization: shutil.copy(tflite_file("pair_classifier"), path)  # noqa: E731
+    monkeypatch.setattr(tflite_artifact, "tflite_source", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(tflite_artifact, "write_tflite_source", write_copy)
     monkeypatch.setattr(artifacts, "load", lambda folder: opened.append(folder) or bk.load(folder))
     rows = ["text\tsecond_text\tlabel", "the cat\ta mat\trot", "a dog\tits hat\tblau"]
     (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -15,6 +15,8 @@ from bert_keras.export import to_tflite
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite_file import read_file, signatures
 from bert_keras.export.to_tflite import QUANTIZATIONS, check_tflite, write_multi_length_tflite, write_tflite
+from tests.conftest import MODELS
+from tests.export.conftest import slow_but
 
 LENGTH = 13
 INPUTS = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
@@ -68,13 +70,29 @@ def largest_difference(got, wanted):
     return max(float(np.abs(got[name] - wanted[name]).max()) for name in wanted)
 
 
-def test_every_model_answers_by_name_as_in_keras(model_kind, make_model, make_batch, tmp_path):
-    model, batch = make_model(model_kind, num_layers=1), make_batch(length=LENGTH)
+@pytest.mark.parametrize("kind", slow_but(MODELS, "classifier", "masked_lm", "embedder"))
+def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, tmp_path):
+    model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
-    assert largest_difference(answers(tmp_path / "model.tflite", batch), expected(model_kind, model, batch)) < TOLERANCE
+    assert largest_difference(answers(tmp_path / "model.tflite", batch), expected(kind, model, batch)) < TOLERANCE
     assert facts.size_bytes == (tmp_path / "model.tflite").stat().st_size
     assert facts.weight_bytes <= facts.constant_bytes < facts.weight_bytes + 200  # shapes and masks; measured: 152
     assert "VAR_HANDLE" not in facts.operators
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "function"),
+    [
+        ("classifier", "probabilities", softmax),
+        ("multi_label", "probabilities", scipy.special.expit),
+        ("regression", "scores", np.array),
+    ],
+)
+def test_a_classifier_answers_by_one_output(kind, name, function, make_model):
+    logits = np.array([[0.5, -2.0, 3.0]], "float32")
+    given = to_tflite.device_answers(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    assert list(given) == [name]
+    np.testing.assert_allclose(given[name], function(logits), rtol=1e-6)
 
 
 @pytest.mark.parametrize("quantization", ROUNDED)
@@ -88,7 +106,7 @@ def test_rounded_weights_give_nearby_answers(quantization, make_model, make_batc
 
 
 def test_several_lengths_share_their_weights(make_model, make_batch, tmp_path):
-    model, lengths = make_model("pretrainer", num_layers=2), (5, 13, 8)
+    model, lengths = make_model("pretrainer", num_layers=2), (5, 13)
     facts = write_multi_length_tflite(model, tmp_path / "model.tflite", lengths=lengths)
     assert (
         facts.constant_bytes < 1.05 * facts.weight_bytes
