@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()
 
@@ -32,8 +34,16 @@ def cli(tmp_path):
 @pytest.fixture(scope="session")
 def quick_demo(tmp_path_factory):
     """A folder in which the quick demo ran, and what it printed."""
-    folder = tmp_path_factory.mktemp("quick")
-    return folder, run_cli("demo", "demo", "--quick", "--json", cwd=folder)
+
+    def make(folder):
+        folder.mkdir()
+        done = run_cli("demo", "demo", "--quick", "--json", cwd=folder)
+        (folder / "done.json").write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+
+    made = made_once(tmp_path_factory, "quick_demo", make)
+    folder = tmp_path_factory.mktemp("quick") / "copy"
+    shutil.copytree(made, folder)
+    return folder, Done(*json.loads((folder / "done.json").read_text()))
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +71,14 @@ def tiny_encoder(tokenizer):
         hidden_act="gelu_tanh",
     )
     return bk.BertEncoder(config)
+
+
+class Done(NamedTuple):
+    """What a process did."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 class Tuned(NamedTuple):

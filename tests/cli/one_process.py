@@ -1,8 +1,8 @@
 """Many commands in one process, which loads TensorFlow once: a server that runs them, and the client in its place.
 
-Started as `python -m tests.cli.one_process SOCKET` it serves. As `python tests/cli/one_process.py SOCKET WORDS` it sends
-a command of `bert-keras` with the caller's folder, standard input, output and error, and ends with its exit status;
-`-c CODE` sends Python code instead. Commands run one after the other, so two of them cannot be in one pipe.
+Started as `python -m tests.cli.one_process SOCKET` it serves. As `python tests/cli/one_process.py SOCKET WORDS` it
+sends a command of `bert-keras` with the caller's folder, standard input, output and error, and ends with its exit
+status; `-c CODE` sends Python code instead. Commands run one after the other, so two of them cannot be in one pipe.
 """
 
 import json

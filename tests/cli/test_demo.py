@@ -3,17 +3,29 @@
 import json
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 from bert_keras.cli.main import main
 
+from . import one_process
+
 REPOSITORY = pathlib.Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+CODES = [code for _, code in BLOCKS]
 QUICK = {"--steps 600": "--steps 3"}  # what the test runs for less long than the README says
+LONG = ("bert-keras pretrain", "--to saved_model tflite onnx", "bert-keras plan")  # 6 to 50 s of processor time each
+
+
+def is_long(code: str) -> bool:
+    """Whether a block has a command that takes long: the others run in the quick tests."""
+    return any(command in code for command in LONG)
 
 
 def test_the_quick_demo_walks_the_whole_road(quick_demo):
@@ -46,18 +58,42 @@ def test_the_demo_keeps_a_folder_that_is_there(tmp_path, monkeypatch, capsys):
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("index", range(len(BLOCKS)))
-def test_every_block_of_the_readme_runs(index, quick_demo):
+@pytest.fixture(scope="module")
+def run_block(quick_demo, tmp_path_factory):
+    """A function that runs a block of the README beside the demo, its commands in one process."""
     folder, _ = quick_demo
-    language, code = BLOCKS[index]
-    for long, short in QUICK.items():
-        code = code.replace(long, short)
-    if language == "bash":
-        command = ["bash", "-euc", code.replace("bert-keras ", f"{sys.executable} -m bert_keras.cli.main ")]
-    else:
-        command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    shutil.copytree(folder / "demo", folder / "my")  # what the first block makes, by the same names
+    place = tmp_path_factory.mktemp("server")
+    client = [sys.executable, one_process.__file__, str(place / "socket")]
+    with subprocess.Popen([sys.executable, "-m", "tests.cli.one_process", str(place / "socket")], cwd=REPOSITORY):
+        while not (place / "socket").exists():
+            time.sleep(0.05)
+
+        def run(language: str, code: str, folder: pathlib.Path = folder):
+            words = [*client, "-c", code]
+            if language == "bash":
+                words = ["bash", "-euc", f'bert-keras() {{ {shlex.join(client)} "$@"; }}\n{code}']
+            with open(place / "output", "w+") as output:  # a pipe would stay open in the server
+                status = subprocess.run(words, cwd=folder, stdout=output, stderr=output).returncode
+                output.seek(0)
+                assert status == 0, output.read()[-3000:]
+
+        yield run
+        subprocess.run([*client, "stop"])
+
+
+@pytest.mark.parametrize("index", [index for index, code in enumerate(CODES) if not is_long(code)])
+def test_every_short_block_of_the_readme_runs(index, run_block):
+    run_block(*BLOCKS[index])
+
+
+@pytest.mark.slow
+def test_every_block_of_the_readme_runs_in_their_order(run_block, quick_demo, tmp_path):
+    shutil.copytree(quick_demo[0] / "demo", tmp_path / "demo")
+    for language, code in BLOCKS:
+        for long, short in QUICK.items():
+            code = code.replace(long, short)
+        run_block(language, code, tmp_path)
 
 
 def test_the_readme_s_two_commands_are_targets_of_the_makefile():
