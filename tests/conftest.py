@@ -5,7 +5,9 @@ BERT has biases of 0 and layer norms of 1, so two of them could change places un
 rows end in padding at different places, and both segments occur.
 """
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +19,8 @@ import pytest
 
 import bert_keras as bk
 from tests import summary
+from tests.commands import Done, run_cli
+from tests.made_once import made_once
 
 # torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
 sys.modules["triton"] = None
@@ -81,6 +85,20 @@ def small_disk(tmp_path):
         pytest.skip("this machine does not allow to mount a tmpfs")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="session")
+def quick_demo(tmp_path_factory):
+    """A folder in which the quick demo ran, and what it printed."""
+
+    def make(folder):
+        folder.mkdir()
+        (folder / "done.json").write_text(json.dumps(run_cli("demo", "demo", "--quick", "--json", cwd=folder)))
+
+    made = made_once(tmp_path_factory, "quick_demo", make)
+    folder = tmp_path_factory.mktemp("quick") / "copy"
+    shutil.copytree(made, folder)
+    return folder, Done(*json.loads((folder / "done.json").read_text()))
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,23 @@
-"""Every command and every example of the README, executed in their order."""
+"""The commands and examples of the README: short ones run in the quick suite, all of them in their order in the whole one."""
 
+import functools
 import io
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from bert_keras.cli.main import main
+from bert_keras.cli.main import main, parser
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHORTER = {"--steps 600": "--steps 3"}  # what the test trains for less long than the README says
-
-
-def shortened(code: str) -> str:
-    for long, short in SHORTER.items():
-        code = code.replace(long, short)
-    return code
+LONG = ("bert-keras pretrain", "--to saved_model tflite onnx", "bert-keras plan")  # 15 to 45 s of processor time each
 
 
 def commands_of(block: str) -> list[tuple[str, list[str]]]:
@@ -36,15 +33,33 @@ def commands_of(block: str) -> list[tuple[str, list[str]]]:
     return commands
 
 
-@pytest.mark.parametrize("index", range(len(BLOCKS)))
-def test_every_block_runs(index, quick_demo, monkeypatch, capsys):
-    """In this process: 12 imports of TensorFlow would take longer than the commands."""
+def is_long(code: str) -> bool:
+    return any(command in code for command in LONG)
+
+
+@pytest.fixture(scope="module")
+def workplace(quick_demo):
+    """A folder with what `make demo` makes, and by the names of the first block, which makes the same."""
+    folder, _ = quick_demo
+    shutil.copytree(folder / "demo", folder / "my")
+    return folder
+
+
+def test_every_command_is_known():
+    for language, code in BLOCKS:
+        for _, arguments in commands_of(code) if language == "bash" else ():
+            assert parser().parse_args(arguments).verb == arguments[0]
+
+
+@pytest.mark.parametrize("index", [index for index, (_, code) in enumerate(BLOCKS) if not is_long(code)])
+def test_short_blocks_run(index, workplace, monkeypatch, capsys):
+    """In this process: each import of TensorFlow would take longer than the commands."""
     language, code = BLOCKS[index]
-    monkeypatch.chdir(quick_demo[0])
+    monkeypatch.chdir(workplace)
     if language == "python":
         exec(compile(code, f"block {index} of README.md", "exec"), {"__name__": "readme"})
         return
-    for standard_input, arguments in commands_of(shortened(code)):
+    for standard_input, arguments in commands_of(code):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(standard_input.encode())))
         assert main(arguments) == 0, capsys.readouterr().err[-3000:]
 
@@ -54,12 +69,13 @@ def test_every_block_runs_in_a_process_of_its_own(quick_demo, tmp_path):
     folder = tmp_path / "workplace"
     folder.mkdir()
     (folder / "demo").symlink_to(quick_demo[0] / "demo")
-    for language, code in BLOCKS:
+    for language, block in BLOCKS:
+        code = functools.reduce(lambda text, pair: text.replace(*pair), SHORTER.items(), block)
         command = {
             "bash": [
                 "bash",
                 "-euc",
-                shortened(code).replace("bert-keras ", f"{sys.executable} -m bert_keras.cli.main "),
+                code.replace("bert-keras ", f"{sys.executable} -m bert_keras.cli.main "),
             ],
             "python": [sys.executable, "-c", code],
         }[language]

@@ -58,13 +58,14 @@ def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, s
 def commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
     """Returns the verbs of the road with their arguments, as a user would type them."""
     steps, epochs = ("20", "1") if quick else ("600", "4")
+    compiled = ["--no-xla"] if quick else []  # compiling the step takes longer than 20 of them
     training = ["--epochs", epochs, "--learning-rate", "5e-4", "--max-sequence-length", "64"]
     paths = {name: str(out / name) for name in ("vocab.txt", "records", "pretrained", "classifier", "artifacts")}
     task = ["--train", str(out / "task/train.csv"), "--dev", str(out / "task/dev.csv")]
     return [
         ["learn-vocab", paths["vocab.txt"], "--size", "8000"],
         ["make-records", paths["vocab.txt"], paths["records"], "--max-sequence-length", "64"],
-        ["pretrain", paths["records"], paths["pretrained"], "--preset", "tiny", "--steps", steps],
+        ["pretrain", paths["records"], paths["pretrained"], "--preset", "tiny", "--steps", steps, *compiled],
         ["finetune", paths["pretrained"], paths["classifier"], *task, *training],
         ["export", paths["classifier"], paths["artifacts"], "--to", "saved_model"],
     ]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
+from bert_keras.cli.model_folder import read_any_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.training_options import (
@@ -74,6 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_out(arguments),
         lambda: settings_of(arguments),
     )
+    if settings.model.start_from is not None:
+        read_any_model(pathlib.Path(settings.model.start_from))
     if started_workers(arguments):
         return
     plans = settings.plan([manifest["splits"]["train"]["num_rows"] for manifest in manifests])

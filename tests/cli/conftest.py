@@ -5,35 +5,21 @@ import csv
 import io
 import json
 import pathlib
-import subprocess
-import sys
 from typing import NamedTuple
 
 import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from tests.commands import run_cli
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()
-
-
-def run_cli(*arguments, cwd):
-    """Runs `bert-keras` in a process of its own and returns what it did."""
-    command = [sys.executable, "-m", "bert_keras.cli.main", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
 
 
 @pytest.fixture
 def cli(tmp_path):
     """Runs `bert-keras` in a process of its own, in an empty folder if no other is given."""
     return lambda *arguments, cwd=tmp_path: run_cli(*arguments, cwd=cwd)
-
-
-@pytest.fixture(scope="session")
-def quick_demo(tmp_path_factory):
-    """A folder in which the quick demo ran, and what it printed."""
-    folder = tmp_path_factory.mktemp("quick")
-    return folder, run_cli("demo", "demo", "--quick", "--json", cwd=folder)
 
 
 @pytest.fixture(scope="session")

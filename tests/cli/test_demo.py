@@ -1,19 +1,8 @@
-"""The whole road, in its quick form, from the shell; and the README, run as it stands."""
+"""The demo in its quick form, from the shell."""
 
 import json
-import pathlib
-import re
-import subprocess
-import sys
-
-import pytest
 
 from bert_keras.cli.main import main
-
-REPOSITORY = pathlib.Path(__file__).parents[2]
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-QUICK = {"--steps 600": "--steps 3"}  # what the test runs for less long than the README says
 
 
 def test_the_quick_demo_walks_the_whole_road(quick_demo):
@@ -44,25 +33,3 @@ def test_the_demo_keeps_a_folder_that_is_there(tmp_path, monkeypatch, capsys):
     assert main(["demo", "demo", "--quick"]) == 2
     assert "demo exists and is not empty" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize("index", range(len(BLOCKS)))
-def test_every_block_of_the_readme_runs(index, quick_demo):
-    folder, _ = quick_demo
-    language, code = BLOCKS[index]
-    for long, short in QUICK.items():
-        code = code.replace(long, short)
-    if language == "bash":
-        command = ["bash", "-euc", code.replace("bert-keras ", f"{sys.executable} -m bert_keras.cli.main ")]
-    else:
-        command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-def test_the_readme_s_two_commands_are_targets_of_the_makefile():
-    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"^make (\w+)", README, re.MULTILINE)
-    assert targets[:2] == ["demo", "test"]
-    for target in targets:
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
