@@ -1,4 +1,4 @@
-"""The commands and examples of the README: short ones run in the quick suite, all of them in their order in the whole one."""
+"""The README: its short blocks run in the quick suite, all blocks in their order in the whole suite."""
 
 import functools
 import io
