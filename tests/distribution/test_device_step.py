@@ -5,12 +5,13 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.training import adamw
+from tests.cases import slow
 from tests.distribution.train_heads import HEADS, NUM_ROWS, data_of
 
 HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext", "Print", "PrintV2"}
 
 
-@pytest.fixture(params=["electra", "token_classifier"])
+@pytest.fixture(params=["electra", *slow("token_classifier")])
 def head(request):
     """Heads with every kind of loss, and one that draws."""
     return request.param
@@ -36,6 +37,7 @@ def test_the_step_holds_nothing_that_only_a_host_can_do(model_and_batch):
         assert tf.string.as_datatype_enum not in {value.type for value in node.attr.values()}, node.name
 
 
+@pytest.mark.slow
 def test_xla_compiles_the_whole_step(model_and_batch):
     model, batch = model_and_batch
     step = tf.function(model.train_step, jit_compile=True)
@@ -45,6 +47,7 @@ def test_xla_compiles_the_whole_step(model_and_batch):
     assert next(iter(batch[0].values())).shape[0] == NUM_ROWS
 
 
+@pytest.mark.parametrize("head", ["token_classifier", *slow("electra")])
 def test_single_batches_are_trained_on_and_scored_as_in_any_keras_model(head):
     batch = data_of(head, 1)
     model, twin = HEADS[head](), HEADS[head]()

@@ -18,6 +18,7 @@ def assert_same_training(ours: dict, theirs: dict, tolerance: float) -> None:
         assert ours["scores"][name] == pytest.approx(value, abs=tolerance), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", SOON)
 @pytest.mark.parametrize(
     "division", [("--parts", "4"), ("--devices", "2"), ("--checkpointing",), ("--skip-padding",)], ids=" ".join
@@ -30,6 +31,7 @@ def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
     assert len(set(losses)) == 20  # something was trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", SOON)
 def test_16_bits_train_as_32_do(head, train_heads):
     """Losses differed by 0.4 % at most; by 2.5 to 32 % where the loss was not scaled."""

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training import adamw
+from tests.cases import slow
+from tests.distribution.toy import train
 from tests.distribution.train_heads import CONFIG, HEADS, NUM_ROWS, Logs, data_of
 
 NUM_STEPS = 4
@@ -35,16 +37,33 @@ def assert_equal(ours, theirs, tolerance: float) -> None:
         np.testing.assert_allclose(our_weights, their_weights, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("head", ["pretrainer", "classifier"])
-def test_a_step_of_one_part_is_the_plain_step(head, monkeypatch):
+@pytest.fixture
+def keras_steps():
+    """The kinds of models that trace Keras's own training step, in order."""
+    traced = []
+    step = keras.Model.train_step
+
+    def train_step(self, data):
+        traced.append(type(self).__name__)
+        return step(self, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.Model, "train_step", train_step)
+        yield traced
+
+
+@pytest.mark.parametrize("head", ["pretrainer", *slow("classifier", "electra")])
+def test_one_device_takes_the_step_of_keras_traced_once_and_parts_take_the_same(head, keras_steps, monkeypatch):
     """With dropout. The classifier's examples are weighted."""
     plain = fitted(head, monkeypatch)
+    assert len(keras_steps) == 1  # `build_step` has made all variables before
     divided = fitted(head, monkeypatch, is_divided=True)
+    assert len(keras_steps) == 1
     assert_equal(divided, plain, 1e-6)  # measured: 1.2e-7
-    losses = [line["loss"] for line in plain[0]]
-    assert len(set(losses)) == NUM_STEPS
+    assert len({line["loss"] for line in plain[0]}) == NUM_STEPS
 
 
+@pytest.mark.slow
 def test_the_plain_step_is_that_of_keras(monkeypatch):
     """Without dropout, which is drawn as a function of the step."""
     config = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0})
@@ -61,34 +80,22 @@ def test_the_plain_step_is_that_of_keras(monkeypatch):
     assert_equal(ours, theirs, 0.0)
 
 
-@pytest.fixture
-def keras_steps(monkeypatch):
-    """The kinds of models that trace Keras's own training step, in order."""
-    traced = []
-    step = keras.Model.train_step
-
-    def train_step(self, data):
-        traced.append(type(self).__name__)
-        return step(self, data)
-
-    monkeypatch.setattr(keras.Model, "train_step", train_step)
-    return traced
-
-
-def fit_once(head: str, **options) -> None:
+def fit_once(head: str) -> None:
     """Train a new model on one batch."""
     model = HEADS[head]()
-    model.compile(adamw(1e-2, NUM_STEPS), jit_compile=False, **options)
+    model.compile(adamw(1e-2, NUM_STEPS), jit_compile=False)
     model.fit(tf.data.Dataset.from_tensor_slices(data_of(head, 1)).batch(NUM_ROWS), shuffle=False, verbose=0)
 
 
-def test_one_device_takes_the_step_of_keras_and_parts_do_not(keras_steps):
-    fit_once("classifier")
-    fit_once("classifier", accumulation_steps=2)
-    assert keras_steps == ["BertClassifier"]
+def test_parts_take_another_step_than_keras(keras_steps):
+    train(keras.optimizers.SGD)
+    assert keras_steps == ["Toy"]
+    train(keras.optimizers.SGD, accumulation_steps=2)
+    assert keras_steps == ["Toy"]
 
 
-def test_a_step_is_traced_once(keras_steps, monkeypatch):
+@pytest.mark.slow
+def test_keras_alone_traces_the_step_twice(keras_steps, monkeypatch):
     fit_once("pretrainer")
     assert len(keras_steps) == 1
     monkeypatch.setattr(bk.BertPretrainer, "make_train_function", keras.Model.make_train_function)

@@ -100,29 +100,43 @@ def main() -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(arguments.devices)])
     keras.config.set_dtype_policy(arguments.policy)
-    report = {}
-    for head in arguments.heads:
-        keras.utils.set_random_seed(5)
-        with strategy.scope() if strategy else contextlib.nullcontext():
-            model = HEADS[head]()
-            optimizer = adamw(1e-2, arguments.steps, clip_norm=0.5)  # so that clipping counts at every step
-            optimizer.jit_update = arguments.jit_update
-            model.compile(
-                optimizer,
-                jit_compile=arguments.jit,
-                accumulation_steps=arguments.parts,
-                gradient_checkpointing=arguments.checkpointing,
-                skip_padding=arguments.skip_padding,
-            )
-        data = tf.data.Dataset.from_tensor_slices(data_of(head, arguments.steps)).batch(NUM_ROWS, drop_remainder=True)
-        options = tf.data.Options()
-        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        data, logs = data.with_options(options), Logs()
-        model.fit(data, callbacks=[logs], shuffle=False, verbose=0)
-        scores = model.evaluate(data.take(3), verbose=0, return_dict=True)
-        weights = np.concatenate([weight.numpy().ravel() for weight in model.trainable_weights])
-        report[head] = {"steps": logs.lines, "scores": scores, "weights": weights[:: len(weights) // 200].tolist()}
-    print(json.dumps(report), flush=True)
+    options = {name: getattr(arguments, name) for name in ("steps", "jit", "jit_update", "parts")}
+    options |= {"checkpointing": arguments.checkpointing, "skip_padding": arguments.skip_padding}
+    print(json.dumps({head: trained(head, strategy, **options) for head in arguments.heads}), flush=True)
+
+
+def trained(
+    head: str,
+    strategy: tf.distribute.Strategy | None,
+    *,
+    steps: int = 20,
+    parts: int = 1,
+    checkpointing: bool = False,
+    skip_padding: bool = False,
+    jit: bool = False,
+    jit_update: bool = False,
+) -> dict:
+    """Train one head: the logs of each step, scores, and some weights."""
+    keras.utils.set_random_seed(5)
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        model = HEADS[head]()
+        optimizer = adamw(1e-2, steps, clip_norm=0.5)  # so that clipping counts at every step
+        optimizer.jit_update = jit_update
+        model.compile(
+            optimizer,
+            jit_compile=jit,
+            accumulation_steps=parts,
+            gradient_checkpointing=checkpointing,
+            skip_padding=skip_padding,
+        )
+    data = tf.data.Dataset.from_tensor_slices(data_of(head, steps)).batch(NUM_ROWS, drop_remainder=True)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    data, logs = data.with_options(options), Logs()
+    model.fit(data, callbacks=[logs], shuffle=False, verbose=0)
+    scores = model.evaluate(data.take(3), verbose=0, return_dict=True)
+    weights = np.concatenate([weight.numpy().ravel() for weight in model.trainable_weights])
+    return {"steps": logs.lines, "scores": scores, "weights": weights[:: len(weights) // 200].tolist()}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,22 @@ def encoder():
     return bk.BertEncoder(bk.BertConfig(**SIZES, initializer_range=RANGE))
 
 
-def test_a_new_head_is_drawn_as_transformers_draws_it(encoder):
+@pytest.fixture
+def new_kernels(encoder):
+    """The output layers of two heads of 150 classes."""
+    of_tokens = bk.BertTokenClassifier(bk.BertEncoder(encoder.config, pooler=False), 150)
+    return [np.array(layer.kernel) for layer in (bk.BertClassifier(encoder, 150).classifier, of_tokens.classifier)]
+
+
+def test_a_new_head_is_drawn_from_a_whole_normal(new_kernels):
+    """As in transformers: a truncated one would have 0.88 of the deviation, and nothing beyond two of them."""
+    theirs = np.random.default_rng(0).normal(0, RANGE, (256, 150))
+    for kernel in new_kernels:
+        assert_drawn_alike(kernel, theirs)
+
+
+@pytest.mark.slow  # imports torch
+def test_a_new_head_is_drawn_as_transformers_draws_it(new_kernels):
     import torch
     import transformers
 
@@ -24,16 +39,16 @@ def test_a_new_head_is_drawn_as_transformers_draws_it(encoder):
     config = transformers.BertConfig(hidden_size=256, num_attention_heads=2, num_labels=150, initializer_range=RANGE)
     config.num_hidden_layers = 0
     theirs = transformers.BertForSequenceClassification(config).classifier.weight.detach().numpy()
-    kernels = [
-        bk.BertClassifier(encoder, 150).classifier.kernel,
-        bk.BertTokenClassifier(bk.BertEncoder(encoder.config, pooler=False), 150).classifier.kernel,
-    ]
-    for kernel in map(np.array, kernels):
-        assert kernel.shape == theirs.T.shape
-        assert kernel.std() == pytest.approx(theirs.std(), rel=0.03)
-        for share in (0.5, 0.95, 0.999):
-            quantiles = [np.quantile(np.abs(weights), share) for weights in (kernel, theirs)]
-            assert quantiles[0] == pytest.approx(quantiles[1], rel=0.08)
+    for kernel in new_kernels:
+        assert_drawn_alike(kernel, theirs.T)
+
+
+def assert_drawn_alike(kernel: np.ndarray, theirs: np.ndarray) -> None:
+    assert kernel.shape == theirs.shape
+    assert kernel.std() == pytest.approx(theirs.std(), rel=0.03)
+    for share in (0.5, 0.95, 0.999):
+        quantiles = [np.quantile(np.abs(weights), share) for weights in (kernel, theirs)]
+        assert quantiles[0] == pytest.approx(quantiles[1], rel=0.08)
 
 
 def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):

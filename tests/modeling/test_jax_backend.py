@@ -60,11 +60,11 @@ def run_on_jax(make_model, make_batch, run, tmp_path_factory):
     return functools.cache(functools.partial(saved_and_run, make_model, make_batch, run, tmp_path_factory))
 
 
-def saved_and_run(make_model, make_batch, run, tmp_path_factory, *kinds: str) -> pathlib.Path:
+def saved_and_run(make_model, make_batch, run, tmp_path_factory, *kinds: str, **changes) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("jax")
     np.savez(folder / "batch.npz", **make_batch())
     for kind in kinds:
-        model = make_model(kind)
+        model = make_model(kind, **changes)
         model.save(folder / f"{kind}.keras")
         np.savez(folder / f"{kind}.tensorflow.npz", **run(model, make_batch()))
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
@@ -76,7 +76,7 @@ def saved_and_run(make_model, make_batch, run, tmp_path_factory, *kinds: str) ->
     return folder
 
 
-QUICK_KINDS = ("classifier", "electra")  # a process with JAX takes 10 s, and all kinds and their training 30 s
+QUICK_KINDS = ("classifier",)  # a process with JAX and one model takes 14 s of processor time, with all of them 37 s
 
 
 def assert_same_outputs(folder: pathlib.Path, kind: str) -> None:
@@ -92,7 +92,7 @@ def assert_it_learned(folder: pathlib.Path, kind: str) -> None:
 
 
 def test_jax_computes_what_tensorflow_computes_and_learns(run_on_jax):
-    folder = run_on_jax(*QUICK_KINDS)
+    folder = run_on_jax(*QUICK_KINDS, num_layers=1)
     for kind in QUICK_KINDS:
         assert_same_outputs(folder, kind)
     assert_it_learned(folder, "classifier")

@@ -108,6 +108,14 @@ def backup_of(step: int, backups: pathlib.Path, folder: pathlib.Path) -> BackupF
     return BackupFolder(folder)
 
 
+def test_a_fine_tuning_resumed_in_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, backups, tmp_path):
+    step = 12
+    assert step % STEPS_AN_EPOCH
+    assert one_device["best"] == 0  # so the best weights come out of the backup
+    kept = Keeping(backup_of(step, backups, tmp_path), resume=True)
+    assert_same_end(report_of("classify", tiny_encoder, keeping=kept), one_device, step)
+
+
 @pytest.mark.slow
 def test_a_fine_tuning_resumed_between_epochs_ends_with_the_same_bits(one_device, tiny_encoder, backups, tmp_path):
     uninterrupted, step = one_device, 2 * STEPS_AN_EPOCH
@@ -130,6 +138,7 @@ class StopAfter(keras.callbacks.Callback):
             signal.raise_signal(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, tmp_path):
     kept = BackupFolder(tmp_path / "backups")
     task, examples = TASKS["classify"]()

@@ -13,7 +13,7 @@ import pytest
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping
-from tests.cases import slow
+from bert_keras.training.resuming import Backups
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
 
@@ -62,7 +62,8 @@ def kill_and_resume(records, folder: pathlib.Path, trial: int) -> dict:
     return go_on_from(backups, records, every)
 
 
-@pytest.mark.parametrize("trial", [1, *slow(0, 2, 3, 4)])  # 1 is killed while a backup is written
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", range(5))
 def test_a_killed_training_ends_with_the_same_bits(trial, two_records, uninterrupted, tmp_path):
     assert_same_end(kill_and_resume(two_records, tmp_path, trial), uninterrupted)
 
@@ -155,6 +156,17 @@ def test_a_damaged_backup_is_named_and_the_one_before_is_used(damage, tmp_path):
     assert message in told
 
 
+def test_a_half_written_backup_is_no_backup_and_is_removed(tmp_path):
+    kept = BackupFolder(tmp_path / "backups")
+    kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
+    half = kept.path / ".step-000000006.half"
+    shutil.copytree(kept.path / "step-000000003", half)
+    assert (kept.steps(), kept.newest().step) == ([3], 3)
+    with Backups(kept, 3, dict, bool):
+        assert [path.name for path in kept.path.iterdir()] == ["step-000000003"]
+
+
+@pytest.mark.slow
 def test_a_training_goes_on_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted):
     *_, before, newest = sorted(kept.glob("step-*"))  # three where it was killed before it removed the oldest
     flip_a_bit(newest / "arrays.safetensors")
@@ -183,4 +195,10 @@ def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup holds the state of another model"):
         train_here(two_records, meant, model__hidden_dim=8)
+
+
+@pytest.mark.slow
+def test_another_run_goes_on_where_it_is_meant(kept, two_records):
+    backups = BackupFolder(kept)
+    meant = Keeping(backups, resume=True, allow_changes=True)
     assert train_here(two_records, meant, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]
