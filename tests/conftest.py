@@ -5,6 +5,8 @@ BERT has biases of 0 and layer norms of 1, so two of them could change places un
 rows end in padding at different places, and both segments occur.
 """
 
+import ctypes
+import gc
 import json
 import os
 import shutil
@@ -71,6 +73,16 @@ def pytest_configure(config):
     config.pluginmanager.register(summary, "costs")
     if config.getoption("summary") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(summary.Summary(), "summary")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed_memory():
+    """Give the memory of a module's models and traced functions back to the system when its tests are done."""
+    yield
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)  # the commands that train keep freed memory, in the whole process
 
 
 @pytest.fixture
