@@ -74,11 +74,13 @@ def embed(folder, max_sequence_length):
     return embed_texts
 
 
+@pytest.mark.slow
 def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sentences):
     assert len(sentences) == NUM_SENTENCES
     np.testing.assert_allclose(embed(sentences), theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
     bk.export(folder, tmp_path / "artifacts")
     request = ("serving_default", {"text": as_strings(sentences)})
@@ -96,6 +98,7 @@ def test_long_texts_are_cut_where_sentence_transformers_cuts(embed, theirs, max_
     np.testing.assert_allclose(embed([text]), theirs.encode([text]), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_our_folder_opens_in_sentence_transformers(folder, theirs, tmp_path):
     import sentence_transformers
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import pathlib
@@ -62,9 +63,9 @@ class Tuned(NamedTuple):
 @pytest.fixture(scope="session")
 def task_files(tmp_path_factory):
     """A function that writes small files of a task, and gives (train, dev)."""
-    folder = tmp_path_factory.mktemp("task_files")
+    own = tmp_path_factory.mktemp("task_files")
 
-    def write(task):
+    def write(task, folder=own):
         ending, content = FILES[task]
         paths = folder / f"{task}_train{ending}", folder / f"{task}_dev{ending}"
         for path, number in zip(paths, (0, 1), strict=True):
@@ -80,24 +81,27 @@ def tuned(tokenizer, perturb, task_files, tmp_path_factory):
 
     All weights of the checkpoint are drawn anew, so that the model answers one text unlike another.
     """
-    folder = tmp_path_factory.mktemp("tuned")
-    encoder = tiny_encoder(tokenizer)
-    perturb(encoder)
-    bk.save(encoder, tokenizer, folder / "lively")
-    done = {}
 
+    def make(task, folder):
+        encoder = tiny_encoder(tokenizer)
+        perturb(encoder)
+        bk.save(encoder, tokenizer, folder / "lively")
+        train, dev = task_files(task, folder)
+        command = ["finetune", folder / "lively", folder / "alone/out", "--task", task, "--train", train, "--dev", dev]
+        options = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "5e-3", "--json"]
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            status = main([*map(str, command), *options])
+        assert status == 0, stderr.getvalue()
+        printed = json.dumps([stdout.getvalue(), stderr.getvalue()])
+        (folder / "printed.json").write_text(printed.replace(str(folder), str(folder.parent / f"tuned_{task}")))
+
+    @functools.cache
     def tune(task):
-        if task not in done:
-            train, dev = task_files(task)
-            out = folder / task / "out"
-            command = ["finetune", folder / "lively", out, "--task", task, "--train", train, "--dev", dev]
-            options = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "5e-3", "--json"]
-            stdout, stderr = io.StringIO(), io.StringIO()
-            with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-                status = main([*map(str, command), *options])
-            assert status == 0, stderr.getvalue()
-            done[task] = Tuned(out, train, dev, stdout.getvalue(), stderr.getvalue())
-        return done[task]
+        folder = made_once(tmp_path_factory, f"tuned_{task}", functools.partial(make, task))
+        ending, _ = FILES[task]
+        files = (folder / f"{task}_{part}{ending}" for part in ("train", "dev"))
+        return Tuned(folder / "alone/out", *files, *json.loads((folder / "printed.json").read_text()))
 
     return tune
 

@@ -125,6 +125,7 @@ def test_the_length_of_its_rows_is_told_to_sentence_transformers(tuned):
     assert limits["max_seq_length"] == 19
 
 
+@pytest.mark.slow
 def test_transformers_opens_the_folder_and_answers_alike(tuned, capsys):
     import transformers
 

@@ -58,6 +58,7 @@ def test_all_options_reach_the_vocabulary():
     )
 
 
+@pytest.mark.slow
 def test_the_prose_of_python_is_the_same_file_twice_with_one_worker_and_two(cli, workplace):
     for name, workers in (("one.txt", "1"), ("two.txt", "2")):
         done = cli("learn-vocab", name, "--size", "2000", "--workers", workers, "--max-words", "5000")

@@ -180,12 +180,16 @@ def test_options_are_written_in_full(capsys):
     assert "unrecognized arguments: --worker 2" in capsys.readouterr().err
 
 
-def test_json_is_the_only_thing_on_standard_output(workplace, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("form", "file"),
+    [("huggingface", "README.md"), pytest.param("keras_hub", "metadata.json", marks=pytest.mark.slow)],
+)
+def test_json_is_the_only_thing_on_standard_output(form, file, workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
-    assert main(["convert", "checkpoint", "out", "--to", "keras_hub", "--json"]) == 0
+    assert main(["convert", "checkpoint", "out", "--to", form, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["model"] == "BertEncoder"
-    assert (workplace / "out/metadata.json").exists()
+    assert (workplace / "out" / file).exists()
 
 
 def test_an_output_folder_is_replaced_when_that_is_asked_for(workplace, monkeypatch):

@@ -171,6 +171,7 @@ def test_beam_is_not_loaded_unless_asked_for():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_what_stays_and_goes_on(workplace):
     """A real Ctrl-C, in the middle of twelve blocks of 8 MB."""
     sentences = "the cat sat on a mat .\n" * 400_000
@@ -189,6 +190,16 @@ def test_an_interrupted_run_says_what_stays_and_goes_on(workplace):
     assert re.search(r"\n  \d+ finished blocks in \.out\.partial: the same command goes on with them\n", printed)
     assert not os.path.exists("out")
     assert "Traceback" not in printed
+
+
+def test_what_is_interrupted_says_what_stays(workplace, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bert_keras.cli.make_records.ProgressBar.update", interrupt)
+    assert make("vocab.txt", "out", "--text", "text.txt", "--workers", "1") == 130
+    assert "\n  1 finished blocks in .out.partial: the same command goes on with them\n" in capsys.readouterr().err
+    assert not os.path.exists("out")
 
 
 def test_resuming_is_told_before_the_work_starts(workplace, capsys):

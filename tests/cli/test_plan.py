@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from bert_keras.accounting.subjects import HEADS
 from bert_keras.cli import plan
 from bert_keras.cli.main import main
@@ -39,6 +41,7 @@ def test_json_has_it_all(capsys):
     assert {part["part"] for part in planned["training_flops"]} >= {"QKV", "classifier", "elementwise"}
 
 
+@pytest.mark.slow
 def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
     assert main(f"plan tiny --head classification --length 16 --memory 4 --pictures {tmp_path / 'out'}".split()) == 0
     *_, memory, by_shape, seconds = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
@@ -53,6 +56,7 @@ def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
     assert "exists and is not empty" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
     file = tmp_path / "run.toml"
     file.write_text(

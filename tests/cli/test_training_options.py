@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from bert_keras.cli.main import parser
+from bert_keras.cli import workers
+from bert_keras.cli.main import main, parser
 from bert_keras.cli.pretrain import settings_of
 from bert_keras.pipelines.records import write_records
 
@@ -35,6 +36,7 @@ def log_of(out: pathlib.Path) -> list[dict]:
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(records, cli, tmp_path):
     arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 60, "--backup-every", 5))]
     command = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--workers", "2"]
@@ -63,6 +65,7 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
 
 
+@pytest.mark.slow
 def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_the_same_bits(records, cli, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/old").write_text("old")
@@ -84,6 +87,7 @@ def test_a_deterministic_pretraining_is_not_compiled(flags, compiled, records):
     assert settings_of(arguments)[0].speed.jit_compile == compiled
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk):
     out = small_disk / "out"
     # of 256 kB the state of this model takes 200, so that the model itself, of 60, has no room beside it
@@ -99,6 +103,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_di
     assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, tmp_path):
     done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--workers", 3)
     assert done.returncode == 2
@@ -107,8 +112,21 @@ def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, 
     assert not list(tmp_path.iterdir())
 
 
-def test_multi_worker_without_tf_config_is_told(records, cli, monkeypatch):
+def test_multi_worker_without_tf_config_is_told(records, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--strategy", "multi-worker")
-    assert done.returncode == 2
-    assert "TF_CONFIG is not set; expected" in done.stderr
+    command = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8", "--strategy", "multi-worker"]
+    assert main(command) == 2
+    assert "TF_CONFIG is not set; expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "place"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
+def test_workers_are_started_with_the_same_words_but_for_their_number(given, place, records, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(workers, "run_workers", lambda *arguments: started.append(arguments) or 75)
+    words = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]
+    command = [*words[:place], *given, *words[place:]] if place > 0 else [*words, *given]
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 75, "the status of the workers"
+    expected = [sys.executable, "-m", "bert_keras.cli.main", *words, "--strategy", "multi-worker"]
+    assert started == [(expected, 3)]
