@@ -24,6 +24,8 @@ from tests import summary
 from tests.commands import Done, run_cli
 from tests.made_once import made_once
 
+gc.freeze()  # what was imported stays: collections of a process of 2.5 GB need not look at it
+
 # torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
 sys.modules["triton"] = None
 

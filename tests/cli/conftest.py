@@ -13,6 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from tests.commands import run_cli
+from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()
 
