@@ -14,8 +14,9 @@ def slow_except(cases: Iterable, quick: Collection) -> list:
     cases = list(cases)
     if unknown := [case for case in quick if case not in cases]:
         raise ValueError(f"{unknown} are not among the cases {cases}: name cases that exist")
-    return [case if case in quick else pytest.param(*_values(case), marks=pytest.mark.slow) for case in cases]
+    return [case if case in quick else slow(case)[0] for case in cases]
 
 
-def _values(case) -> tuple:
-    return case if isinstance(case, tuple) else (case,)
+def slow(*cases: object) -> list:
+    """Return cases of a `parametrize` that the quick suite leaves out; a tuple is a case of several values."""
+    return [pytest.param(*case if isinstance(case, tuple) else (case,), marks=pytest.mark.slow) for case in cases]

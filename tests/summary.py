@@ -12,6 +12,7 @@ import resource
 import pytest
 
 NUM_SLOWEST = 30
+NUM_LARGEST = 10
 _PROPERTY = "cost"
 
 
@@ -34,7 +35,10 @@ def pytest_runtest_makereport(item, call):
     if call.when == "teardown":
         spent = _processor_seconds() - item.stash[_START]
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        report.user_properties = [*report.user_properties, (_PROPERTY, [spent, worker, _peak_gigabytes()])]
+        report.user_properties = [
+            *report.user_properties,
+            (_PROPERTY, [spent, worker, _peak_gigabytes(), _held_gigabytes()]),
+        ]
     return report
 
 
@@ -48,16 +52,20 @@ class Summary:
         self._seconds = collections.defaultdict(float)
         self._processor_seconds = collections.defaultdict(float)
         self._outcomes = collections.defaultdict(collections.Counter)
-        self._gigabytes = collections.defaultdict(float)
+        self._peak = collections.defaultdict(float)
+        self._held = collections.defaultdict(float)
+        self._growth = collections.defaultdict(float)
 
     def pytest_runtest_logreport(self, report):
         file = report.nodeid.split("::")[0]
         self._seconds[file] += report.duration
         if report.when == "call" or report.outcome != "passed":
             self._outcomes[file][report.outcome] += 1
-        for spent, worker, gigabytes in (value for name, value in report.user_properties if name == _PROPERTY):
+        for spent, worker, peak, held in (value for name, value in report.user_properties if name == _PROPERTY):
             self._processor_seconds[file] += spent
-            self._gigabytes[worker] = max(self._gigabytes[worker], gigabytes)
+            self._peak[worker] = max(self._peak[worker], peak)
+            self._growth[file] += held - self._held[worker]
+            self._held[worker] = held
 
     def pytest_terminal_summary(self, terminalreporter):
         write = terminalreporter.write_line
@@ -72,7 +80,10 @@ class Summary:
         terminalreporter.section(f"the {NUM_SLOWEST} slowest files")
         for file in sorted(self._seconds, key=self._seconds.get, reverse=True)[:NUM_SLOWEST]:
             write(f"{file:<60} {self._seconds[file]:7.1f} s, processor {self._processor_seconds[file]:7.1f} s")
-        for worker, gigabytes in sorted(self._gigabytes.items()):
+        terminalreporter.section(f"the {NUM_LARGEST} files after which most memory stayed")
+        for file in sorted(self._growth, key=self._growth.get, reverse=True)[:NUM_LARGEST]:
+            write(f"{file:<60} {self._growth[file]:+5.2f} GB")
+        for worker, gigabytes in sorted(self._peak.items()):
             write(f"most memory that test process {worker} held: {gigabytes:.1f} GB")
 
     def _write_row(self, write, name: str, files: list[str]) -> None:
@@ -86,6 +97,15 @@ def _processor_seconds() -> float:
     """Return the processor time of this process and of the processes it has waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def _held_gigabytes() -> float:
+    """Return the resident memory of this process; 0 where the system does not tell."""
+    try:
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * resource.getpagesize() / 1e9
 
 
 def _peak_gigabytes() -> float:

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.training import adamw
-from tests.cases import slow
 from tests.distribution.train_heads import HEADS, NUM_ROWS, data_of
+from tests.marks import slow
 
 HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext", "Print", "PrintV2"}
 

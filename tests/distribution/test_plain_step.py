@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training import adamw
-from tests.cases import slow
 from tests.distribution.toy import train
 from tests.distribution.train_heads import CONFIG, HEADS, NUM_ROWS, Logs, data_of
+from tests.marks import slow
 
 NUM_STEPS = 4
 

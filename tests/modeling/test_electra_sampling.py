@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.modeling.dropout import random_bits
 from bert_keras.modeling.electra import sample_ids
-from tests.cases import slow
+from tests.marks import slow
 
 NUM_DRAWS = 200_000
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from tests.cases import slow
 from tests.conftest import MODELS
+from tests.marks import slow
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 TOLERANCE = 1e-5  # one text alone against the same text padded, packed or in a graph; measured: 3.4e-6

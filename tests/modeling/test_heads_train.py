@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from tests.cases import slow
+from tests.marks import slow
 
 TOLERANCE = 5e-6  # of losses of 1 to 10, in float32 against float64; measured: 5e-7
 SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers": 1}

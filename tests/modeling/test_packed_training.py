@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
-from tests.cases import slow
+from tests.marks import slow
 
 LOSS_TOLERANCE = 4e-6  # of losses near 6; measured: 4.8e-7
 GRADIENT_TOLERANCE = 3e-6  # of the largest gradient of a weight; measured: 3.1e-7

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.cases import slow
+from tests.marks import slow
 
 TOLERANCE = 1e-5  # measured: 2.2e-6
 POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")

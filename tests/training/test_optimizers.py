@@ -15,7 +15,7 @@ import bert_keras as bk
 from bert_keras.training import Lamb, WarmupDecay, adamw, lamb, make_optimizer
 from bert_keras.training.optimizers import BertAdamW
 from bert_keras.training.tables import OptimizerSettings
-from tests.cases import slow
+from tests.marks import slow
 from tests.training import adamw_of_torch
 from tests.training.adamw_of_torch import DECAYED, NUM_STEPS, SHAPES, draw
 

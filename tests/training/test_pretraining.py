@@ -18,7 +18,7 @@ from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
 from bert_keras.training.recipes import Pretraining
 from bert_keras.training.schedules import TimedLearningRate
-from tests.cases import slow
+from tests.marks import slow
 
 
 def lines_of(trained):
