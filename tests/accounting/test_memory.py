@@ -166,6 +166,7 @@ def test_the_largest_batch_fits_and_one_row_more_does_not(memories):
     assert memory.at(SIZES, 1_000_000).largest_batch == 0
 
 
+@pytest.mark.slow
 def test_a_compiled_step_on_a_cpu_saves_nothing_by_16_bits():
     found = memories_of(model_with("masked_lm"), jit_compile=True)
     float32, thrifty, half, thrifty_half = (one.at(SIZES) for one in found.values())

@@ -82,7 +82,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("head", TWINS)
+@pytest.mark.parametrize("head", slow_except(TWINS, quick=[None, "pretraining"]))
 def test_as_many_parameters_as_transformers(head):
     planned = plan(bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=head != "masked_lm"), head=head)
     assert planned.num_parameters == sum(component.parameters for component in planned.parameters) == TWINS[head][1]
@@ -196,6 +196,7 @@ def test_electra_s_head_is_among_the_steps():
     assert names[-3:] == ["transform", "GELU", "replaced"]
 
 
+@pytest.mark.slow
 def test_electra_s_training_counts_both_encoders():
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
     alone = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False))

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from tests.conftest import MODELS
+from tests.marks import slow_except
 
 # values other than the defaults for every argument of every model; an argument without one fails the test
 ARGUMENTS = {
@@ -55,6 +57,10 @@ OTHER_CONFIG = {
     "initializer_range": 0.07,
 }
 
+FEW_KINDS = slow_except(
+    MODELS, quick=["pretrainer", "multi_label", "question_answerer", "embedder", "electra_with_generator"]
+)
+
 
 @pytest.fixture
 def full_batch(make_batch, model_kind):
@@ -63,6 +69,7 @@ def full_batch(make_batch, model_kind):
     return make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
 
 
+@pytest.mark.parametrize("model_kind", FEW_KINDS, indirect=True)
 def test_a_keras_file_gives_the_same_model(model_kind, make_model, full_batch, run, tmp_path):
     import keras
 
@@ -216,6 +223,7 @@ def test_a_trained_model_keeps_its_optimizer(make_model, make_batch, tmp_path):
     assert loaded.evaluate(make_batch(), labels, verbose=0) == model.evaluate(make_batch(), labels, verbose=0)
 
 
+@pytest.mark.parametrize("model_kind", FEW_KINDS, indirect=True)
 def test_the_encoder_alone_comes_out_of_any_folder(model_kind, make_model, make_batch, run, tmp_path):
     model = make_model(model_kind)
     bk.save(model, None, tmp_path / "folder")

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.pipelines.records import write_records
@@ -23,15 +22,6 @@ TINY = {
     "optimizer.learning_rate": 0.01,
     "speed.jit_compile": False,  # compiling takes longer than the steps
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def graphs_as_traced():
-    """TensorFlow improves no graphs: that is a quarter of the time of trainings of a few steps."""
-    before = tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": before})
 
 
 @pytest.fixture(scope="session")

@@ -74,8 +74,6 @@ def main() -> None:
     if arguments.devices:
         [cpu] = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
-    # as in the tests that train in their own process, to whose bits this one's are compared
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     strategy = make_strategy(arguments.strategy)
     kept = None if arguments.backups is None else BackupFolder(arguments.backups)
     keeping = Keeping(kept, arguments.every, arguments.resume)
