@@ -17,6 +17,7 @@ from bert_keras.checkpoints import (
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import check_bert_model
+from bert_keras.modeling.layers import without_initial_values
 from bert_keras.training.pretraining import build_model
 from bert_keras.training.recipes import Pretraining
 
@@ -42,9 +43,11 @@ def model_of(subject, run: Pretraining | None, head: str | None, num_classes: in
             raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
         begun = run.model.start_from
         size = _VOCABULARY_SIZE if begun is None else load(begun).encoder.config.vocabulary_size
-        return build_model(run, size)
+        with without_initial_values():
+            return build_model(run, size)
     pooler = head in (None, *_WITH_POOLER)
-    return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
+    with without_initial_values():  # counts need no values, and drawing those of base takes 4 s
+        return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
 
 
 def _without_head(subject, *, pooler: bool) -> keras.Model:

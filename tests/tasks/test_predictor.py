@@ -6,8 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import bert_keras as bk
 from bert_keras import modeling
@@ -72,6 +70,9 @@ def saved(save_task):
 @pytest.fixture(scope="module")
 def foreign(their_tokenizer, minilm, tmp_path_factory):
     """A function that writes a folder by transformers; its release 5 writes no vocab.txt, so one is laid there."""
+
+    import torch
+    import transformers
 
     def write(class_name: str, **changes):
         folder = tmp_path_factory.mktemp(class_name)

@@ -6,10 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import torch
 from scipy import stats
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import losses
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import StepMean
@@ -31,9 +28,16 @@ PAIRS = [
     TextExample(TEXTS[first], TEXTS[second], score) for first, second, score in ((0, 5, 4.5), (1, 3, 0), (4, 2, 1))
 ]
 LOSSES = {  # ours, sentence-transformers'
-    "regression": (CosineError, losses.CosineSimilarityLoss),
-    "contrastive": (InBatchContrast, losses.MultipleNegativesRankingLoss),
+    "regression": (CosineError, "CosineSimilarityLoss"),
+    "contrastive": (InBatchContrast, "MultipleNegativesRankingLoss"),
 }
+
+
+def their_loss(objective: str):
+    """Return sentence-transformers' loss, imported when a test needs it: torch takes 10 s and 1 GB."""
+    from sentence_transformers.sentence_transformer import losses
+
+    return getattr(losses, LOSSES[objective][1])(None)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,8 @@ def predictor(minilm):
 @pytest.fixture(scope="module")
 def theirs(minilm):
     """sentence-transformers on the same folder."""
+    from sentence_transformers import SentenceTransformer
+
     return SentenceTransformer(str(minilm), device="cpu")
 
 
@@ -109,15 +115,17 @@ def vectors_of_pairs(num_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 @pytest.mark.parametrize("num_pairs", [1, 2, 9])
 @pytest.mark.parametrize("objective", LOSSES)
 def test_loss_and_gradient_are_sentence_transformers(objective, num_pairs):
-    ours, wanted = LOSSES[objective]
+    import torch
+
+    ours, _ = LOSSES[objective]
     vectors, scores = vectors_of_pairs(num_pairs, seed=num_pairs)
     given = tf.Variable(vectors)
     with tf.GradientTape() as tape:
         loss = StepMean(ours(), "embedding")(np.repeat(scores, 2), given)
     pair = [torch.tensor(part, requires_grad=True) for part in (vectors[::2], vectors[1::2])]
-    their_loss = wanted(None).compute_loss_from_embeddings(pair, torch.tensor(scores))
-    their_loss.backward()
-    np.testing.assert_allclose(loss, their_loss.item(), rtol=0, atol=2e-6)  # of losses up to 15; measured: 4.8e-7
+    wanted = their_loss(objective).compute_loss_from_embeddings(pair, torch.tensor(scores))
+    wanted.backward()
+    np.testing.assert_allclose(loss, wanted.item(), rtol=0, atol=2e-6)  # of losses up to 15; measured: 4.8e-7
     gradient = np.stack([part.grad.numpy() for part in pair], axis=1).reshape(vectors.shape)
     np.testing.assert_allclose(tape.gradient(loss, given), gradient, rtol=0, atol=2e-6)  # measured: 2.4e-7
 
@@ -149,9 +157,11 @@ def test_a_task_trains_with_the_loss_of_its_objective(objective, build, tokenize
     labelled = task.with_labels(task.encode(tokenizer, PAIRS), PAIRS)
     [[*batch]] = labelled.batches(len(PAIRS))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
+    import torch
+
     vectors = torch.tensor(model(batch[0], training=False)["embedding"].numpy())
     scores = torch.tensor([example.label / 5 for example in PAIRS])
-    wanted = LOSSES[objective][1](None).compute_loss_from_embeddings([vectors[::2], vectors[1::2]], scores)
+    wanted = their_loss(objective).compute_loss_from_embeddings([vectors[::2], vectors[1::2]], scores)
     np.testing.assert_allclose(loss, wanted, rtol=0, atol=2e-6)  # measured: 3.6e-7
 
 

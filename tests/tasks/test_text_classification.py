@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from sklearn import metrics
 from sklearn.utils import class_weight
 
@@ -110,6 +109,8 @@ def test_a_text_in_windows_is_answered_by_the_mean_of_their_logits(pairs, single
         padding=True,
     )
     names = ("input_ids", "attention_mask", "token_type_ids")
+    import torch
+
     logits = their_model(folder, "BertForSequenceClassification")(**{name: cut[name] for name in names})["logits"]
     assert len(logits) > 4
     wanted = torch.tensor(logits).double().mean(dim=0).softmax(dim=0)
@@ -151,6 +152,8 @@ def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(b
     [[*batch]] = labelled.batches(len(examples))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
     logits = RowRunner(model, of_pieces=False)(labelled.rows)["logits"]
+    import torch
+
     of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
     wanted = of_torch(torch.tensor(logits), torch.tensor(labelled.labels).long())
     np.testing.assert_allclose(loss, wanted, rtol=7e-7)  # measured: 7.8e-8
