@@ -75,6 +75,7 @@ def test_shards_are_read_side_by_side(order):
     assert halves >= 2  # of ten pairs of five shards three are of two long ones
 
 
+@pytest.mark.slow
 def test_shards_change_places(order):
     first = {order(0, epoch, window=10, interleaved=1)[0][-1] // 100 for epoch in range(20)}
     assert first == {1, 2, 4}
