@@ -34,7 +34,7 @@ LOSSES = {  # ours, sentence-transformers'
 
 
 def their_loss(objective: str):
-    """Return sentence-transformers' loss, imported when a test needs it: torch takes 10 s and 1 GB."""
+    """Return sentence-transformers' loss, imported when a test needs it: it brings torch."""
     from sentence_transformers.sentence_transformer import losses
 
     return getattr(losses, LOSSES[objective][1])(None)
