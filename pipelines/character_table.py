@@ -9,6 +9,7 @@ which no library ever takes for a space or a mark; characters that are words of 
 tensorflow-text cuts out by fixed ranges. So no library's Unicode version has a say in the ids.
 """
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -33,6 +34,7 @@ ODD = DROPPED | SEVERAL | SIGMA | MAX_RANK << RANK_SHIFT  # what needs more than
 _CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 _PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 _UNKNOWN_LETTER, _UNKNOWN_WORD = _PRIVATE_USE[0][0], CHINESE[0][0]  # the stand-ins of what no piece holds
+_UNKNOWN = _UNKNOWN_LETTER | IN_WORD
 _BLOCK = 256  # code points, as `characters.py` looks them up
 
 
@@ -58,49 +60,69 @@ class CharacterTable:
     """
 
     def __init__(self, rules: TextRules, pieces: Sequence[str], special_tokens: Sequence[str]):
-        self._own_words = rules.own_words()
-        self._stand_ins = _stand_ins(pieces, self._own_words, len(special_tokens))
-        self.unknown = _UNKNOWN_LETTER | IN_WORD
+        own_words = rules.own_words()
+        self._stand_ins = _stand_ins(pieces, own_words, len(special_tokens))
+        self.unknown = _UNKNOWN
         self.special = [_UNKNOWN_WORD + 1 + index for index in range(len(special_tokens))]
-        self.final_sigma = self._unchanged(_FINAL_SIGMA)
-        codes, sequences = self._all_codes(rules)
-        rows: dict[bytes, int] = {}
-        blocks = [rows.setdefault(block.tobytes(), len(rows)) for block in codes.reshape(-1, _BLOCK)]
-        self.blocks = np.array(blocks, np.int32)
-        self.codes = np.frombuffer(b"".join(rows), np.int32).reshape(-1, _BLOCK)
-        self.sequence_starts = np.cumsum([0, *map(len, sequences)]).astype(np.int32)
-        self.sequence_codes = np.array([*itertools.chain.from_iterable(sequences)], np.int32)
+        self.final_sigma = _unchanged(_FINAL_SIGMA, own_words, self._stand_ins)
+        self.blocks, self.codes, self.sequence_starts, self.sequence_codes = _packed_codes(
+            rules, tuple(self._stand_ins.items())
+        )
 
     def rewritten_piece(self, piece: str) -> str:
         """Returns a piece of the vocabulary in the alphabet of the rewritten text."""
         return "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in piece)
 
-    def _all_codes(self, rules: TextRules) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-        """Returns the code of each code point, and the sequences that some of them become."""
-        unicode = unicode_table()
-        unchanged = np.where(self._own_words, _UNKNOWN_WORD, self.unknown).astype(np.int32)
-        for code in (*range(0x21, 0x7F), *self._stand_ins):
-            unchanged[code] = self._unchanged(code)
-        if rules.strip_accents:
-            unchanged[unicode.mark] = DROPPED
-            unchanged |= np.where(unicode.combining_class > 0, NOT_STARTER, 0) | _ranks() << RANK_SHIFT
-        codes = unchanged.copy()
-        sequences: list[tuple[int, ...]] = [(self.unknown,)]  # never asked for; an empty table cannot be looked up in
-        for code, becomes in rules.changes().items():
-            codes[code] = _combined([int(unchanged[part]) for part in becomes], sequences)
-        if rules.lowercase and not rules.is_mediapipe:
-            codes |= np.where(unicode.cased, CASED, 0) | np.where(unicode.case_ignorable, IGNORABLE, 0)
-            codes[_CAPITAL_SIGMA] |= SIGMA
-        codes[rules.dropped()] = DROPPED | NOT_STARTER | IGNORABLE
-        codes[rules.spaces()] = ord(" ")
-        return codes, sequences
 
-    def _unchanged(self, code: int) -> int:
-        """Returns the code of a character that stays what it is."""
-        own_word = bool(self._own_words[code])
-        unknown = _UNKNOWN_WORD if own_word else _UNKNOWN_LETTER
-        stand_in = code if 0x21 <= code < 0x7F else self._stand_ins.get(code, unknown)
-        return stand_in if own_word else stand_in | IN_WORD
+@functools.lru_cache(maxsize=4)  # it takes 0.15 s, and vocabularies of one alphabet share it
+def _packed_codes(rules: TextRules, stand_ins: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, ...]:
+    """Returns `blocks`, `codes`, `sequence_starts` and `sequence_codes` of a `CharacterTable`, which nobody may change.
+
+    Args:
+        rules: how text becomes words.
+        stand_ins: each character of the vocabulary but ASCII's, with the one that stands for it.
+    """
+    codes, sequences = _all_codes(rules, dict(stand_ins))
+    rows: dict[bytes, int] = {}
+    blocks = [rows.setdefault(block.tobytes(), len(rows)) for block in codes.reshape(-1, _BLOCK)]
+    packed = (
+        np.array(blocks, np.int32),
+        np.frombuffer(b"".join(rows), np.int32).reshape(-1, _BLOCK),
+        np.cumsum([0, *map(len, sequences)]).astype(np.int32),
+        np.array([*itertools.chain.from_iterable(sequences)], np.int32),
+    )
+    for array in packed:
+        array.flags.writeable = False
+    return packed
+
+
+def _all_codes(rules: TextRules, stand_ins: dict[int, int]) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    """Returns the code of each code point, and the sequences that some of them become."""
+    unicode, own_words = unicode_table(), rules.own_words()
+    unchanged = np.where(own_words, _UNKNOWN_WORD, _UNKNOWN).astype(np.int32)
+    for code in (*range(0x21, 0x7F), *stand_ins):
+        unchanged[code] = _unchanged(code, own_words, stand_ins)
+    if rules.strip_accents:
+        unchanged[unicode.mark] = DROPPED
+        unchanged |= np.where(unicode.combining_class > 0, NOT_STARTER, 0) | _ranks() << RANK_SHIFT
+    codes = unchanged.copy()
+    sequences: list[tuple[int, ...]] = [(_UNKNOWN,)]  # never asked for; an empty table cannot be looked up in
+    for code, becomes in rules.changes().items():
+        codes[code] = _combined([int(unchanged[part]) for part in becomes], sequences)
+    if rules.lowercase and not rules.is_mediapipe:
+        codes |= np.where(unicode.cased, CASED, 0) | np.where(unicode.case_ignorable, IGNORABLE, 0)
+        codes[_CAPITAL_SIGMA] |= SIGMA
+    codes[rules.dropped()] = DROPPED | NOT_STARTER | IGNORABLE
+    codes[rules.spaces()] = ord(" ")
+    return codes, sequences
+
+
+def _unchanged(code: int, own_words: np.ndarray, stand_ins: dict[int, int]) -> int:
+    """Returns the code of a character that stays what it is."""
+    own_word = bool(own_words[code])
+    unknown = _UNKNOWN_WORD if own_word else _UNKNOWN_LETTER
+    stand_in = code if 0x21 <= code < 0x7F else stand_ins.get(code, unknown)
+    return stand_in if own_word else stand_in | IN_WORD
 
 
 def _combined(parts: list[int], sequences: list[tuple[int, ...]]) -> int:

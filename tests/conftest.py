@@ -24,8 +24,6 @@ from tests import summary
 from tests.commands import Done, run_cli
 from tests.made_once import made_once
 
-gc.freeze()  # what was imported stays: collections of a process of 2.5 GB need not look at it
-
 # torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
 sys.modules["triton"] = None
 
@@ -77,14 +75,30 @@ def pytest_configure(config):
         config.pluginmanager.register(summary.Summary(), "summary")
 
 
+def pytest_collection_finish(session):
+    """Keep the garbage collector away from what was imported: a million objects, half a second each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def freed_memory():
-    """Give the memory of a module's models and traced functions back to the system when its tests are done."""
+    """Give the memory of a module's models and traced functions back to the system when its tests are done.
+
+    What is still there then stays, such as what session fixtures hold: the garbage collector need not look at it again.
+    """
     yield
     gc.collect()
+    gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:
         trim(0)  # the commands that train keep freed memory, in the whole process
+
+
+@pytest.fixture
+def drawn_as_names(monkeypatch):
+    """Files of pictures hold their ending: to draw one takes a second."""
+    monkeypatch.setattr("bert_keras.figures.drawn", lambda figure, ending: ending.encode())
 
 
 @pytest.fixture

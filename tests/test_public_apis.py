@@ -15,7 +15,12 @@ INTERNAL = re.compile(
     r"|(tensorflow|keras)\S*\.__internal__|onnxruntime\.(capi|quantization\.\w+)"
 )
 COMPAT = "bert_keras.compat"  # holds the internal names that are needed, each with its reason
-OURS = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@pytest.fixture(scope="module")
+def ours():
+    """The syntax tree of each of our modules."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
 def is_private(name: str) -> bool:
@@ -37,9 +42,6 @@ def own_names(tree: ast.AST) -> set[str]:
 
 def is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
-
-
-MADE = {name: own_names(tree) for name, tree in OURS.items()}
 
 
 def foreign_names(tree: ast.AST, inherited: frozenset[str] | set[str] = frozenset()) -> list[str]:
@@ -83,16 +85,16 @@ def internal_modules(tree: ast.AST) -> list[str]:
     return found
 
 
-def test_no_underscore_name_of_another_package_is_used():
-    wrong = {}
-    for name, tree in OURS.items():
-        inherited = set().union(*(MADE[module] for module in imports_of(MODULES[name]) if module in MADE))
+def test_no_underscore_name_of_another_package_is_used(ours):
+    wrong, made = {}, {name: own_names(tree) for name, tree in ours.items()}
+    for name, tree in ours.items():
+        inherited = set().union(*(made[module] for module in imports_of(MODULES[name]) if module in made))
         wrong[name] = [] if name == COMPAT else foreign_names(tree, inherited)
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
-def test_internal_modules_are_imported_by_compat_alone():
-    wrong = {name: internal_modules(tree) for name, tree in OURS.items() if name != COMPAT}
+def test_internal_modules_are_imported_by_compat_alone(ours):
+    wrong = {name: internal_modules(tree) for name, tree in ours.items() if name != COMPAT}
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
@@ -112,8 +114,8 @@ def overridden(one: type) -> list[str]:
     return [name for name in vars(one) if is_private(name) and any(name in vars(base) for base in foreign)]
 
 
-def test_no_private_method_of_another_package_is_overridden():
-    with_classes = [name for name, tree in OURS.items() if any(isinstance(node, ast.ClassDef) for node in tree.body)]
+def test_no_private_method_of_another_package_is_overridden(ours):
+    with_classes = [name for name, tree in ours.items() if any(isinstance(node, ast.ClassDef) for node in tree.body)]
     wrong = {f"{name}.{one.__name__}": overridden(one) for name in with_classes for one in classes_of(name)}
     assert len(wrong) > 100
     assert {name: found for name, found in wrong.items() if found} == {}

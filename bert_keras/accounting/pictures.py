@@ -16,6 +16,7 @@ from bert_keras.checkpoints import BertEncoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures
 from bert_keras.files import publish_folder
+from bert_keras.modeling.layers import without_initial_values
 
 _BESIDE = ("base", "large")
 # What a component counts to in the bars: the rest are heads
@@ -74,7 +75,8 @@ def parameters_section(parameters: Sequence[Component]) -> FigureSection:
 @functools.cache
 def _of_preset(name: str) -> list[Component]:
     config = BertConfig.from_preset(name)
-    one, two = (parameters_of(BertEncoder(dataclasses.replace(config, num_layers=number))) for number in (1, 2))
+    with without_initial_values():
+        one, two = (parameters_of(BertEncoder(dataclasses.replace(config, num_layers=number))) for number in (1, 2))
     counted = []
     for first, both in zip(one, two, strict=True):
         of_a_block, layers = both.parameters - first.parameters, both.num_layers - first.num_layers

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import tomli_w
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.records.manifest import TOKENIZER_FACTS
 from bert_keras.training.layers import (
     RECIPES,
     TABLES,
@@ -125,7 +126,7 @@ class Pretraining:
         return plan_phases(self.phases, self.records, self.batches, self.optimizer, self.budget, num_rows)
 
     def check_records(self, manifests: Sequence[Mapping[str, object]], folders: Sequence[str]) -> None:
-        """Raises `InputError` unless there is a records folder for each length, made as this run says."""
+        """Raises `InputError` unless there is a folder for each length, made as this run says, of one vocabulary."""
         lengths = self.records.max_sequence_lengths
         if len(folders) != len(lengths):
             commands = "\n  ".join(self.records.command(index) for index in range(len(lengths)))
@@ -136,6 +137,15 @@ class Pretraining:
             )
         for index, (manifest, folder) in enumerate(zip(manifests, folders, strict=True)):
             self.records.check_manifest(manifest, index, folder)
+            if differing := [
+                f"{name} {manifest[name]} there, {manifests[0][name]} in {folders[0]}"
+                for name in TOKENIZER_FACTS
+                if manifest[name] != manifests[0][name]
+            ]:
+                raise InputError(
+                    f"{folder} was made with another vocabulary ({'; '.join(differing)}); expected one for all phases: "
+                    f"make it again with the vocab.txt of {folders[0]}"
+                )
 
     def stretches(self, num_rows: Sequence[int] = ()) -> list[tuple[float, float]]:
         """Returns (peak learning rate, steps or seconds) of each stretch with one schedule; arguments as `plan`."""

@@ -1,5 +1,6 @@
 """One block of text to its shards: the whole of the work, and a pure function of block, settings and tokenizer."""
 
+import functools
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -32,7 +33,7 @@ class BlockWorker:
     """
 
     def __init__(self, settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str):
-        self._settings, self._tokenizer = settings, BertTokenizer(**tokenizer.arguments)
+        self._settings, self._tokenizer = settings, _tokenizer_of(tokenizer)
         self._split_sentences = split_running_text if sentences == "split" else None
 
     def shards(self, block: Block) -> dict[str, Shard]:
@@ -80,6 +81,11 @@ class BlockWorker:
         lengths = np.array([len(example.token_ids) for example in examples])
         rows = packed_rows(lengths, row_length=settings.max_sequence_length, max_examples=settings.max_examples_a_row)
         return [_joined([examples[index] for index in rows[place]]) for place in rng.permutation(len(rows)).tolist()]
+
+
+@functools.lru_cache(maxsize=1)  # making it and tracing its graph take half a second, also for records of one page
+def _tokenizer_of(facts: TokenizerFacts) -> BertTokenizer:
+    return BertTokenizer(**facts.arguments)
 
 
 def tfrecord_bytes(records: Iterator[bytes]) -> bytes:

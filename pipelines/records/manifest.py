@@ -16,7 +16,7 @@ FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 COUNTS = ("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens", "num_positive_labels")
 
-_TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
+TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
 
 
@@ -62,7 +62,7 @@ def read_manifest(folder: str | os.PathLike, *, tokenizer=None, checked_splits: 
             f"{path} has format {manifest.get('format')!r}, version {manifest.get('format_version')!r}; expected "
             f"{FORMAT!r}, version {FORMAT_VERSION}: write the records again with this version of bert-keras"
         )
-    expected = (*COUNTS, *_SETTINGS, *_TOKENIZER_FACTS, "splits", "sources", "shards")
+    expected = (*COUNTS, *_SETTINGS, *TOKENIZER_FACTS, "splits", "sources", "shards")
     if missing := [key for key in expected if key not in manifest]:
         raise InputError(f"{path} lacks {', '.join(missing)}: copy the folder again, or write the records again")
     if tokenizer is not None:

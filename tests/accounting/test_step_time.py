@@ -38,7 +38,7 @@ def flops_of(product: Product) -> int:
     ("head", "num_rows"),
     slow_except(
         [(head, num_rows) for head in HEADS for num_rows in (3, 400)],  # more than is measured at once
-        quick=[("answers", 3), ("pretraining", 400)],
+        quick=[("pretraining", 400)],
     ),
 )
 def test_its_products_are_those_of_the_training_count(head, num_rows):

@@ -24,7 +24,7 @@ def run(capsys, *arguments):
     return status, capsys.readouterr()
 
 
-def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys):
+def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
     assert status == 0
     assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 pieces, 6 heads" in printed.out
@@ -38,7 +38,7 @@ def test_texts_may_stand_behind_the_options(checkpoint, tmp_path, capsys):
     assert "second text  a dog" in printed.err
 
 
-def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys):
+def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_as_names):
     options = ["--layer", 1, "--head", 2, "--top-k", 3, "--json"]
     status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
     assert status == 0
@@ -49,7 +49,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys):
     assert len(result["guesses"][0]["proposals"]) == 3
 
 
-def test_training_shows_the_records_of_a_checkpoint(tuned, tmp_path, capsys):
+def test_training_shows_the_records_of_a_checkpoint(tuned, tmp_path, capsys, drawn_as_names):
     tuning = tuned("classify")
     status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
     assert status == 0

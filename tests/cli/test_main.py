@@ -11,6 +11,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import VERBS, main
+from tests.marks import slow
 
 FAULTS = {
     "a checkpoint that does not exist": (
@@ -182,7 +183,7 @@ def test_options_are_written_in_full(capsys):
 
 @pytest.mark.parametrize(
     ("form", "file"),
-    [("huggingface", "README.md"), pytest.param("keras_hub", "metadata.json", marks=pytest.mark.slow)],
+    [("huggingface", "README.md"), *slow(("keras_hub", "metadata.json"))],
 )
 def test_json_is_the_only_thing_on_standard_output(form, file, workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
@@ -224,6 +225,7 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, c
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_tensorflow_makes_when_it_is_imported_is_left_alone_by_the_garbage_collector():
     code = (
         "import gc\nfrom bert_keras.cli.quiet import load_tensorflow\nruns = []\n"
@@ -248,7 +250,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
     assert sorted(workplace.iterdir()) == before
 
 
-@pytest.mark.parametrize("verb", ["plan tiny --quick", "predict {tuned} {texts}"])
+@pytest.mark.parametrize("verb", ["predict {tuned} {texts}", *slow("plan tiny --quick")])
 def test_a_reader_that_has_enough_is_no_error(verb, tuned, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat\n" * 2000, encoding="utf-8")
     words = verb.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()

@@ -1,6 +1,7 @@
 """`bert-keras pretrain`: one run from the shell, and what it refuses."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -119,10 +120,15 @@ def test_what_is_no_records_folder_is_told_before_the_work(tmp_path, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
-def test_records_of_another_vocabulary_are_refused(records, tmp_path, capsys):
+def test_records_of_another_vocabulary_are_refused_before_the_work(records, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
     other = tmp_path / "other"
     write_records(other, STORIES, bk.BertTokenizer(pieces), max_sequence_length=32, held_out_rate=0.0)
     arguments = ["--set", "phases=[{records=0, share=0.5}, {records=1, share=0.5}]", "--no-xla", "--steps", "2"]
     assert main(["pretrain", str(records), str(other), str(tmp_path / "out"), *arguments]) == 2
-    assert "the records were made with another tokenizer" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert re.search(
+        r"other was made with another vocabulary \(vocabulary_size 7 there, 24 in .*; vocabulary_sha256", told
+    )
+    assert f"make it again with the vocab.txt of {records}" in told

@@ -16,25 +16,46 @@ import tensorflow as tf
 from bert_keras.distribution import clip_gradients
 from tests.distribution.conftest import REPOSITORY
 from tests.distribution.test_divided_step import assert_same_training
-from tests.distribution.toy import LIMITS, NUM_STEPS, SCALES, Toy, data, makers, train
+from tests.distribution.toy import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, data, makers, train
 
 TOLERANCE = 1e-6  # of weights of about 0.5; measured: 1.2e-7
 
 
 @pytest.fixture(scope="module")
 def report():
-    """What `toy.py` prints, in a process of its own with two devices."""
+    """What `toy.py` prints of some optimizers."""
+    return report_of(QUICK)
+
+
+@pytest.fixture(scope="module")
+def whole_report():
+    """What `toy.py` prints of all optimizers."""
+    return report_of(makers())
+
+
+def report_of(names):
+    """Runs `toy.py` in a process of its own with two devices."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "tests.distribution.toy"]
+    command = [sys.executable, "-m", "tests.distribution.toy", *names]
     environment = {**os.environ, "PYTHONPATH": path}
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=600)
     assert ended.returncode == 0, ended.stderr[-4000:]
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("optimizer", makers())
+@pytest.mark.parametrize("optimizer", QUICK)
 def test_clipping_and_summing_are_those_of_one_device(optimizer, report):
-    trained = dict(report["trained"][optimizer])
+    assert_same_as_one_device(report["trained"][optimizer])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", makers())
+def test_clipping_and_summing_are_those_of_one_device_for_every_optimizer(optimizer, whole_report):
+    assert_same_as_one_device(whole_report["trained"][optimizer])
+
+
+def assert_same_as_one_device(trained):
+    trained = dict(trained)
     one = trained.pop("one device")
     assert trained
     for division, other in trained.items():
@@ -44,8 +65,17 @@ def test_clipping_and_summing_are_those_of_one_device(optimizer, report):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE, err_msg=division)
 
 
-def test_the_limits_are_reached_and_the_scaled_loss_overflows(report):
+def test_a_limit_is_reached_and_the_scaled_loss_overflows(report):
     """Else the comparison would prove nothing."""
+    plain, limited, scaled = (report["trained"][name]["one device"] for name in ("sgd plain", "sgd norm", QUICK[-1]))
+    assert np.abs(np.array(plain["weights"][0]) - np.array(limited["weights"][0])).max() > 100 * TOLERANCE
+    assert scaled["steps"] == NUM_STEPS - 2
+
+
+@pytest.mark.slow
+def test_the_limits_are_reached_and_only_the_larger_scale_overflows(whole_report):
+    """Else the comparison would prove nothing."""
+    report = whole_report
     weights = {name: trained["one device"]["weights"] for name, trained in report["trained"].items()}
     kinds = [weights[f"sgd {limit}"] for limit in LIMITS]
     for ours, theirs in zip(kinds, [*kinds[1:], kinds[0]], strict=True):

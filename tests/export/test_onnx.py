@@ -30,7 +30,7 @@ from tests.export.conftest import slow_but
 TOLERANCE = 2e-5  # measured: 7.7e-6 where the embeddings are narrow, else 5.2e-6; of values up to 5.9
 SHAPES = {(13, 9, 4): 13, (1,): 1, (17, 2): 17}  # lengths of texts: of the batch
 ANY_SIZES = ["batch", "sequence"]
-SHORT = slow_but(MODELS, "classifier", "masked_lm", "token_classifier", "embedder")
+SHORT = slow_but(MODELS, "classifier", "masked_lm", "embedder")
 ENCODERS = [{"hidden_act": "gelu_tanh"}, {"embedding_dim": 18, "position_type": "sinusoidal"}]
 MORE_ENCODERS = [{"hidden_act": "relu"}, {"embedding_dim": 18}, {"position_type": "sinusoidal"}]
 

@@ -28,7 +28,7 @@ TOLERANCE = 2e-5  # measured: 3.6e-6
 ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # of one standard deviation; measured: 0.0009 and 0.021
 
 
-@pytest.mark.parametrize("kind", slow_but(SINGLE, "pair_classifier", "token_classifier", "multi_label", "embedder"))
+@pytest.mark.parametrize("kind", slow_but(SINGLE, "pair_classifier", "token_classifier"))
 def test_every_model_passes_its_verdict_in_litert(kind, references, tflite_file, in_this_process):
     verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).verdict()
     assert verdict["passed"], verdict
@@ -85,7 +85,7 @@ def test_a_wrong_file_is_refused(how, references, tflite_file, tmp_path, in_this
     assert not seen["passed"], seen
 
 
-@pytest.mark.parametrize("how", ["segments zeroed", "mask and segments swapped"])
+@pytest.mark.parametrize("how", slow_but(["segments zeroed", "mask and segments swapped"], "segments zeroed"))
 def test_a_wrong_file_of_8_bits_is_refused_too(how, references, tflite_file, tmp_path, in_this_process):
     path = tflite_file("pair_classifier", "dynamic_int8")  # which keeps 32 bits in a matrix as small as the segments'
     seen = verdict_on_broken(WRONG[how], references, path, tmp_path / "model.tflite")
@@ -168,7 +168,7 @@ def test_mediapipe_finds_its_metadata_in_what_it_can_run(exported):
 SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_answerer", "embedder")
 
 
-@pytest.mark.parametrize("kind", slow_but(SCORED, "multi_label", "token_classifier", "embedder"))
+@pytest.mark.parametrize("kind", slow_but(SCORED, "token_classifier", "embedder"))
 def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
     reference = references(kind)
     rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_pieces=reference.task.of_pieces)

@@ -29,12 +29,6 @@ def test_a_folder_has_the_page_the_numbers_and_each_picture_twice(see, tmp_path)
     assert "Memory by length" in page
 
 
-@pytest.fixture
-def drawn_as_names(monkeypatch):
-    """Files of pictures hold their ending: to draw one takes a second."""
-    monkeypatch.setattr("bert_keras.figures.drawn", lambda figure, ending: ending.encode())
-
-
 def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, drawn_as_names):
     section = FigureSection("mine", "Mine", "", new_figure())
     names = see("encoder", TEXT).save(tmp_path / "out", sections=[section])

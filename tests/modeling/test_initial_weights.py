@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.modeling.layers import without_initial_values
 
 RANGE = 0.05
 SIZES = {"vocabulary_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 256, "intermediate_dim": 128}
@@ -57,3 +58,16 @@ def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
     for matrix in matrices:
         assert np.abs(matrix).max() <= 2 * RANGE
         assert matrix.std() == pytest.approx(0.88 * RANGE, rel=0.08)
+
+
+def test_what_is_built_without_initial_values_shares_nothing_once_it_is_written(sizes):
+    with without_initial_values():
+        encoder = bk.BertEncoder(bk.BertConfig(**sizes))
+    first, second = (block.attention.query.kernel for block in encoder.blocks[:2])
+    first.assign_add(np.ones(first.shape))
+    assert (np.array(first) == 1).all()
+    assert (np.array(second) == 0).all()
+    second.assign_sub(3 * np.ones(first.shape))
+    assert (np.array(first) == 1).all()
+    assert (np.array(second) == -3).all()
+    assert not np.array(encoder.blocks[2].attention.query.kernel).any()

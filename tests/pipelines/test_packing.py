@@ -95,7 +95,7 @@ def test_pieces_and_special_tokens_stand_in_their_places(tiny_tokenizer):
     ("padding", "truncation"),
     slow_except(
         itertools.product(PADDINGS, TRUNCATIONS),
-        quick=[("longest", "longest_first"), ("buckets", "only_first"), ("multiple", "only_second")],
+        quick=[("buckets", "longest_first")],
     ),
 )
 def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding):
@@ -136,7 +136,7 @@ def hugging_face_row(twin, first, second, **options):
 
 
 @every_truncation
-@pytest.mark.parametrize("max_sequence_length", slow_except(range(5, 15), quick=[5, 8, 14]))
+@pytest.mark.parametrize("max_sequence_length", slow_except(range(5, 15), quick=[5, 8]))
 def test_pairs_of_every_length_are_cut_as_hugging_face_cuts_them(letters, truncation, max_sequence_length):
     ours, twin = letters
     options = {"max_sequence_length": max_sequence_length, "truncation": truncation}

@@ -16,7 +16,7 @@ from bert_keras.pipelines.masking import ELECTRA_REPLACE_RATES, MaskingPieces, m
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import Row, serialize_row, write_records
 from bert_keras.pipelines.seeds import example_seeds
-from tests.marks import slow_except
+from tests.marks import slow, slow_except
 
 LENGTH, MAX_EXAMPLES = 23, 3
 SHARDS = (("train", 11), ("train", 0), ("train", 19), ("train", 1), ("held_out", 7), ("train", 8), ("held_out", 2))
@@ -201,14 +201,14 @@ def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
     numbers = [number for number, (split, _) in enumerate(rows) if split == "held_out"]
     assert len(given) == 2 * len(numbers) == 18
     pieces = MaskingPieces.of(tiny_tokenizer)
-    for place, row in enumerate(given):
-        epoch, number = place // 9, numbers[place % 9]
-        features = {"token_ids": tf.constant([original(row)]), "padding_mask": tf.constant([row["padding_mask"]])}
+    for epoch, of_epoch in enumerate((given[:9], given[9:])):
+        token_ids = tf.constant([original(row) for row in of_epoch])
+        features = {"token_ids": token_ids, "padding_mask": tf.constant([row["padding_mask"] for row in of_epoch])}
         options = {"max_predictions": 4, **of_masks}
-        seeds = example_seeds(7, options.pop("epoch", epoch), [number])
+        seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
         features, labels = mask_tokens(features, pieces, seeds=seeds, **options)
         for name, value in {**features, **labels}.items():
-            assert tuple(value.numpy()[0].tolist()) == row[name], name
+            assert [tuple(row) for row in value.numpy().tolist()] == [row[name] for row in of_epoch], name
 
 
 def test_an_epoch_holds_every_row_once_whatever_the_order(batches):
@@ -220,7 +220,7 @@ def test_an_epoch_holds_every_row_once_whatever_the_order(batches):
     assert counted(plain) == counted(shuffled)
 
 
-@pytest.mark.parametrize("window", [7, 65_536])
+@pytest.mark.parametrize("window", [7, *slow(65_536)])
 def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batches, monkeypatch):
     monkeypatch.setattr(row_order, "_WINDOW", window)
     for masking in ("dynamic", "static"):
@@ -241,7 +241,7 @@ def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batc
             (False, False, 7, 2),
             (False, True, 65_536, 8),
         ],
-        quick=[(True, True, 7, 2), (False, False, 7, 2)],
+        quick=[(True, False, 4, 1)],
     ),
 )
 def test_a_run_can_begin_with_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
@@ -288,9 +288,7 @@ def test_without_epochs_the_records_repeat_without_end(folder, tiny_tokenizer, b
 
 @pytest.mark.parametrize(
     ("objective", "packed"),
-    slow_except(
-        itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("sop", False), ("none", True)]
-    ),
+    slow_except(itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("none", False)]),
 )
 def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokenizer, tmp_path):
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_keras.pipelines import row_order
 from bert_keras.pipelines.row_order import ShardedRows
+from tests.marks import slow
 
 COUNTS = (40, 40, 0, 40, 1)
 FIRST_NUMBERS = (100, 200, 300, 400, 500)  # as if shards of another split stood between
@@ -81,7 +82,7 @@ def test_shards_change_places(order):
     assert first == {1, 2, 4}
 
 
-@pytest.mark.parametrize(("window", "interleaved"), [(7, 2), (40, 1), (65_536, 8)])
+@pytest.mark.parametrize(("window", "interleaved"), [(7, 2), *slow((40, 1), (65_536, 8))])
 def test_a_start_in_the_middle_goes_on_with_the_same_rows(window, interleaved, order):
     settings = {"window": window, "interleaved": interleaved}
     whole = joined(order(5, 1, **settings))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_keras.pipelines.bulk import _CHUNK_BYTES
 from bert_keras.pipelines.tokenizer import _EAGER_BATCHES, BertTokenizer
-from tests.marks import slow_except
+from tests.marks import slow, slow_except
 
 from .google_reference import GoogleTokenizer
 from .tokenizer_checks import rich_pair, rich_tokenizer
@@ -180,16 +180,18 @@ def test_many_small_texts_fill_several_chunks():
     assert tokenizer.tokenize(texts * times).to_list() == expected[0] * times
 
 
-def test_three_million_empty_strings():
-    tokens = rich_tokenizer(lowercase=True).tokenize_with_offsets(tf.fill([3_000_000], ""))
-    assert tokens.starts.shape[0] == 3_000_000
+@pytest.mark.parametrize("number", [300_000, *slow(3_000_000)])
+def test_many_empty_strings(number):
+    tokens = rich_tokenizer(lowercase=True).tokenize_with_offsets(tf.fill([number], ""))
+    assert tokens.starts.shape[0] == number
     assert tokens.token_ids.flat_values.shape[0] == 0
 
 
-@pytest.mark.parametrize("unit", [pytest.param("the play, ", marks=pytest.mark.slow), "é中 각\u0301. "], ids=ascii)
-def test_ten_megabytes_in_one_string(unit):
+@pytest.mark.parametrize("megabytes", [1, *slow(10)])  # ten fill half a gigabyte of memory
+@pytest.mark.parametrize("unit", [*slow("the play, "), "é中 각\u0301. "], ids=ascii)
+def test_megabytes_in_one_string(unit, megabytes):
     tokenizer, google = rich_pair(lowercase=True)
-    times = 10_000_000 // len(unit.encode())
+    times = megabytes * 1_000_000 // len(unit.encode())
     tokens = tokenizer.tokenize_with_offsets(["a", unit * times])
     np.testing.assert_array_equal(tokens.token_ids[1].numpy(), np.tile(google.ids(unit), times))
     one = tokenizer.tokenize_with_offsets([unit])
@@ -199,10 +201,11 @@ def test_ten_megabytes_in_one_string(unit):
 
 
 @pytest.mark.parametrize("letter", slow_except(["x", "中", "\u0301", "\x00"], quick=["x"]), ids=ascii)
-def test_ten_megabytes_of_one_letter(letter):
+@pytest.mark.parametrize("megabytes", [1, *slow(10)])
+def test_megabytes_of_one_letter(letter, megabytes):
     """One endless word, a word a letter, or nothing at all."""
     tokenizer, google = rich_pair(lowercase=True)
-    times = 10_000_000 // len(letter.encode())
+    times = megabytes * 1_000_000 // len(letter.encode())
     ids = tokenizer.tokenize([letter * times])[0].numpy()
     expected = {"x": [tokenizer.unk_id], "中": np.tile(google.ids("中"), times)}.get(letter, [])
     np.testing.assert_array_equal(ids, expected)

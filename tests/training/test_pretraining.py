@@ -1,23 +1,19 @@
-"""A run does what it says: objectives, phases, budgets, evaluation, and a stop where the loss is lost."""
+"""A run does what it says: objectives, phases, parts of a step, evaluation, and going on from a checkpoint."""
 
-import functools
-import itertools
 import json
 import math
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
-from bert_keras.training.callbacks import FiniteLoss, StopAfter, TensorBoardScalars, TrainingLog
+from bert_keras.training.callbacks import TensorBoardScalars
 from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
 from bert_keras.training.recipes import Pretraining
-from bert_keras.training.schedules import TimedLearningRate
 from tests.marks import slow
 
 
@@ -121,55 +117,18 @@ def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(rec
         return pretraining_batches(*arguments, **settings)
 
     monkeypatch.setattr("bert_keras.training.pretraining.pretraining_batches", note)
-    trained = pretrain(tiny_run(manifest, evaluation__every_steps=4, budget__steps=10), [folder])
+    settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
+    trained = pretrain(tiny_run(manifest, **settings), [folder])
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
     assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
 
 
+@pytest.mark.slow  # the test above has several steps an execution too
 def test_several_steps_an_execution_are_all_counted(records, tiny_run):
     folder, manifest = records
     trained = pretrain(tiny_run(manifest, speed__steps_per_execution=3, budget__steps=9), [folder])
     assert lines_of(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
-
-
-def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
-    """A clock that goes on by a second whenever somebody looks at it, so that no step takes time."""
-    seconds = itertools.count()
-    clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
-    monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
-    *_, last, scored = lines_of(trained)
-    assert 10 < last["step"] < 200
-    assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
-    assert "held_out_loss" in scored
-
-
-@pytest.mark.slow
-def test_a_real_clock_ends_a_run(records, tiny_run):
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
-    *_, last, scored = lines_of(trained)
-    assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
-    assert last["learning_rate"] < 0.005
-    assert "held_out_loss" in scored
-
-
-@pytest.mark.parametrize("parts", [1, *slow(2)])
-def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, records, tiny_run):
-    folder, manifest = records
-
-    class Spoil(keras.callbacks.Callback):
-        """Makes a weight infinite after the third step."""
-
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 2:
-                self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
-
-    told = r"the loss became nan at step 4: no model was written; train again with a lower"
-    with pytest.raises(InputError, match=told):
-        pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 
 def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_tokenizer, tmp_path):
@@ -207,14 +166,20 @@ def test_the_records_choose_the_model_where_nothing_else_does(sentences, objecti
     assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", *slow("mixed_bfloat16")])
-def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run):
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run, story_tokenizer):
+    model = build_model(tiny_run(records[1], model__dtype_policy=policy), story_tokenizer.vocabulary_size)
+    assert model.encoder.blocks[0].intermediate.compute_dtype == policy.removeprefix("mixed_")
+    assert model.encoder.blocks[0].intermediate.kernel.dtype == "float32"
+    assert keras.config.dtype_policy().name == "float32"
+
+
+@pytest.mark.slow  # test_optimizers.py scales the loss of a quick training
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_trains(policy, records, tiny_run):
     folder, manifest = records
     trained = pretrain(tiny_run(manifest, model__dtype_policy=policy), [folder])
-    assert trained.model.encoder.blocks[0].intermediate.compute_dtype == policy.removeprefix("mixed_")
-    assert trained.model.encoder.blocks[0].intermediate.kernel.dtype == "float32"
     assert math.isfinite(trained.metrics["loss"])
-    assert keras.config.dtype_policy().name == "float32"
 
 
 @pytest.mark.slow  # test_optimizers.py makes LAMB by its name too
@@ -233,50 +198,3 @@ def test_tensorboard_reads_the_lines(trained, events):
     assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
     [loss] = events.Scalars("loss")
     assert (loss.step, loss.value) == (6, pytest.approx(trained.metrics["loss"]))
-
-
-class Numbers(keras.Model):
-    """A model whose loss is what it is given."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = self.add_weight(shape=(), initializer="zeros")
-
-    def call(self, x):
-        return x + 0.0 * self.weight
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return tf.reduce_mean(y_pred)
-
-
-def fit_numbers(values, callbacks, **compiled):
-    model = Numbers()
-    model.compile("sgd", **compiled)
-    data = tf.data.Dataset.from_tensor_slices(np.array(values, "float32")).batch(1)
-    model.fit(data, callbacks=callbacks, shuffle=False, verbose=0)
-
-
-def test_a_line_is_the_mean_of_its_own_steps():
-    log = TrainingLog(100.0)
-    fit_numbers([1.0] * 50 + [3.0] * 50 + [9.0] * 10, [log])
-    assert [(line["step"], line["loss"], line["tokens"]) for line in log.lines] == [
-        (50, 1.0, 5000),
-        (100, 3.0, 10000),
-        (110, 9.0, 11000),
-    ]
-    assert log.metrics()["loss"] == 9.0
-
-
-@pytest.mark.parametrize("steps_per_execution", [1, 4])
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_the_step_of_a_lost_loss_is_told(bad, steps_per_execution):
-    values = [1.0] * 16
-    values[7] = bad
-    with pytest.raises(InputError, match=rf"the loss became {bad} at step 8"):
-        fit_numbers(values, [FiniteLoss()], steps_per_execution=steps_per_execution)
-
-
-def test_a_fit_ends_within_an_epoch():
-    log, stop = TrainingLog(1.0), StopAfter(7)
-    fit_numbers([1.0] * 30, [stop, log])
-    assert log.lines[-1]["step"] == 7

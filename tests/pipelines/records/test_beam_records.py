@@ -1,10 +1,9 @@
 """Beam writes the very bytes of the local builder, goes on where it was stopped, and tells bad input as plainly."""
 
+import importlib.util
 import sys
 
 import pytest
-
-pytest.importorskip("apache_beam")
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, FileText, write_records
@@ -12,6 +11,7 @@ from bert_keras.pipelines.records.beam_records import beam_writer, write_records
 from bert_keras.pipelines.text_sources import find_sources
 
 pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="needs apache-beam"),
     pytest.mark.filterwarnings("ignore:apitools not found"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:apache_beam"),
 ]

@@ -1,0 +1,103 @@
+"""A run ends by the clock, where its loss is lost, or within an epoch; and its log tells each step once."""
+
+import functools
+import itertools
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.pretraining import pretrain
+from bert_keras.training.schedules import TimedLearningRate
+from tests.marks import slow
+
+
+def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
+    """A clock that goes on by a second whenever somebody looks at it, so that no step takes time."""
+    seconds = itertools.count()
+    clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
+    monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
+    *_, last, scored = map(json.loads, trained.log.splitlines())
+    assert 10 < last["step"] < 200
+    assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
+    assert "held_out_loss" in scored
+
+
+@pytest.mark.slow
+def test_a_real_clock_ends_a_run(records, tiny_run):
+    folder, manifest = records
+    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
+    *_, last, scored = map(json.loads, trained.log.splitlines())
+    assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
+    assert last["learning_rate"] < 0.005
+    assert "held_out_loss" in scored
+
+
+@pytest.mark.parametrize("parts", [1, *slow(2)])
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, records, tiny_run):
+    folder, manifest = records
+
+    class Spoil(keras.callbacks.Callback):
+        """Makes a weight infinite after the third step."""
+
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 2:
+                self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
+
+    told = r"the loss became nan at step 4: no model was written; train again with a lower"
+    with pytest.raises(InputError, match=told):
+        pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
+
+
+class Numbers(keras.Model):
+    """A model whose loss is what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, x):
+        return x + 0.0 * self.weight
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return tf.reduce_mean(y_pred)
+
+
+def fit_numbers(values, callbacks, **compiled):
+    model = Numbers()
+    model.compile("sgd", **compiled)
+    data = tf.data.Dataset.from_tensor_slices(np.array(values, "float32")).batch(1)
+    model.fit(data, callbacks=callbacks, shuffle=False, verbose=0)
+
+
+def test_a_line_is_the_mean_of_its_own_steps():
+    log = TrainingLog(100.0)
+    fit_numbers([1.0] * 50 + [3.0] * 50 + [9.0] * 10, [log])
+    assert [(line["step"], line["loss"], line["tokens"]) for line in log.lines] == [
+        (50, 1.0, 5000),
+        (100, 3.0, 10000),
+        (110, 9.0, 11000),
+    ]
+    assert log.metrics()["loss"] == 9.0
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_the_step_of_a_lost_loss_is_told(bad, steps_per_execution):
+    values = [1.0] * 16
+    values[7] = bad
+    with pytest.raises(InputError, match=rf"the loss became {bad} at step 8"):
+        fit_numbers(values, [FiniteLoss()], steps_per_execution=steps_per_execution)
+
+
+def test_a_fit_ends_within_an_epoch():
+    log, stop = TrainingLog(1.0), StopAfter(7)
+    fit_numbers([1.0] * 30, [stop, log])
+    assert log.lines[-1]["step"] == 7
