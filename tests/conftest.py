@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -115,17 +116,28 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.fixture(scope="session")
-def quick_demo(tmp_path_factory):
-    """A folder in which the quick demo ran, and what it printed."""
+@pytest.fixture(scope="session", autouse=True)
+def demo_that_began(request, tmp_path_factory):
+    """Begins the quick demo, half a minute of work in a process of its own, while other tests run."""
+    if any("quick_demo" in item.fixturenames for item in request.session.items):
+        threading.Thread(target=made_demo, args=(tmp_path_factory,), daemon=True).start()
+
+
+def made_demo(tmp_path_factory):
+    """Run the quick demo once for all test processes; its folder."""
 
     def make(folder):
         folder.mkdir()
         (folder / "done.json").write_text(json.dumps(run_cli("demo", "demo", "--quick", "--json", cwd=folder)))
 
-    made = made_once(tmp_path_factory, "quick_demo", make)
+    return made_once(tmp_path_factory, "quick_demo", make)
+
+
+@pytest.fixture(scope="session")
+def quick_demo(tmp_path_factory):
+    """A folder in which the quick demo ran, and what it printed."""
     folder = tmp_path_factory.mktemp("quick") / "copy"
-    shutil.copytree(made, folder)
+    shutil.copytree(made_demo(tmp_path_factory), folder)
     return folder, Done(*json.loads((folder / "done.json").read_text()))
 
 
