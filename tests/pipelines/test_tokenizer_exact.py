@@ -1,11 +1,13 @@
 """The tokenizer's ids are those of Google's `tokenization.py`, character by character and text by text."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
 
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
 from tests.shared_data import SHARED_DATA, shared
 
@@ -30,16 +32,25 @@ def in_settings(scalars):
     return [setting.format(scalar) for setting in SETTINGS.values() for scalar in scalars]
 
 
+def assert_nearly_all(num_judged, num_texts):
+    """Where Python has another Unicode version than our table, texts with characters that differ are not judged."""
+    if unicodedata.unidata_version == UNICODE_VERSION:
+        assert num_judged == num_texts
+    else:
+        assert 0.99 * num_texts < num_judged <= num_texts
+
+
 @CASINGS
 def test_20_000_characters_in_four_settings(lowercase):
     scalars = sampled_scalars(20_000, seed=1)
     pair = pair_of(sharp_vocabulary(scalars), lowercase=lowercase)
-    assert assert_ids_are_googles(*pair, in_settings(scalars)) == 80_000
+    assert_nearly_all(assert_ids_are_googles(*pair, in_settings(scalars)), 80_000)
 
 
 @PUBLISHED
 def test_2_500_characters_in_four_settings_with_published_vocabularies(name):
-    assert assert_ids_are_googles(*published_pair(name), in_settings(sampled_scalars(15_000, seed=2)[::6])) == 10_000
+    texts = in_settings(sampled_scalars(15_000, seed=2)[::6])
+    assert_nearly_all(assert_ids_are_googles(*published_pair(name), texts), 10_000)
 
 
 @pytest.mark.slow
@@ -51,13 +62,13 @@ def test_every_character_in_four_settings(lowercase):
         scalars = SCALARS[start : start + _SLICE]
         pair = pair_of(sharp_vocabulary(scalars), lowercase=lowercase)
         num_texts += assert_ids_are_googles(*pair, in_settings(scalars))
-    assert num_texts == 4 * 1_112_064
+    assert_nearly_all(num_texts, 4 * 1_112_064)
 
 
 @pytest.mark.slow
 @PUBLISHED
 def test_every_character_in_four_settings_with_published_vocabularies(name):
-    assert assert_ids_are_googles(*published_pair(name), in_settings(SCALARS)) == 4 * 1_112_064
+    assert_nearly_all(assert_ids_are_googles(*published_pair(name), in_settings(SCALARS)), 4 * 1_112_064)
 
 
 def test_every_chinese_character_can_be_a_piece():
