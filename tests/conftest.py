@@ -120,6 +120,7 @@ def small_disk(tmp_path):
 def demo_that_began(request, tmp_path_factory):
     """Begins the quick demo, half a minute of work in a process of its own, while other tests run."""
     if any("quick_demo" in item.fixturenames for item in request.session.items):
+        tmp_path_factory.getbasetemp()  # which two threads must not make at once
         threading.Thread(target=made_demo, args=(tmp_path_factory,), daemon=True).start()
 
 

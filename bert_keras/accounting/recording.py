@@ -53,11 +53,26 @@ def traced_operations(function: Callable, *specs, layers: Mapping[str, str] | No
         >>> [operation.flops for operation in operations if operation.is_product]
         [48]
     """
-    graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
+    graph = graph_of(function, *specs)
     names = [operation.name for operation in graph.get_operations()]
     border = next((place for place, name in enumerate(names) if name.startswith(_BORDER)), len(names))
     backward = set(names[border:])
     return [_operation(one, one.name in backward, layers or {}) for one in needed_operations(graph)]
+
+
+def graph_of(function: Callable, *specs) -> tf.Graph:
+    """Traces a function, and every function that it calls in its place: the graph holds all operations.
+
+    Args:
+        function: any that TensorFlow can trace.
+        *specs: as for `traced_operations`.
+    """
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)  # of those that are called, not of the one that is traced
+    try:
+        return tf.function(function, autograph=False).get_concrete_function(*specs).graph
+    finally:
+        tf.config.run_functions_eagerly(before)
 
 
 def gradients_of(tape: tf.GradientTape, loss: tf.Tensor, variables: list) -> list:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.accounting.recording import needed_operations
+from bert_keras.accounting.recording import graph_of, needed_operations
 from bert_keras.errors import InputError
 
 _NO_ARRAY = (tf.resource, tf.variant, tf.string)
@@ -90,7 +90,7 @@ class SizedGraph:
         self, function: Callable, specs_of: Callable[[Sizes], Sequence], longest: int, constants: Iterable[int]
     ):
         self.traced_on = _sizes_to_trace(longest, set(constants))
-        graph = tf.function(function, autograph=False).get_concrete_function(*specs_of(self.traced_on)).graph
+        graph = graph_of(function, *specs_of(self.traced_on))
         tensors = {}
 
         def sized(tensor: tf.Tensor) -> SizedTensor:

@@ -12,6 +12,7 @@ from bert_keras.distribution.step import Step, current_step, salted_step, within
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.distribution.divided_step import DividedStep
+    from bert_keras.distribution.own_graph import in_own_graph
     from bert_keras.distribution.philox import philox_bits
     from bert_keras.distribution.real_rows import RealRows
     from bert_keras.distribution.updates import compile_update, to_dense, update_copies
@@ -26,6 +27,10 @@ else:
     def compile_update(update):
         """Return `update`: the backend compiles the whole step."""
         return update
+
+    def in_own_graph(function):
+        """Return `function`: the backend keeps no graphs."""
+        return function
 
     def to_dense(gradient):
         """Return `gradient`, which is dense."""
@@ -44,6 +49,7 @@ __all__ = [
     "clip_gradients",
     "compile_update",
     "current_step",
+    "in_own_graph",
     "philox_bits",
     "salted_step",
     "to_dense",

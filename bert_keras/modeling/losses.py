@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from bert_keras.distribution import current_step
+from bert_keras.distribution import current_step, in_own_graph
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -71,8 +71,11 @@ def cross_entropy(logits, ids):
     Its gradient is written out, `softmax - one_hot`, so that a compiler makes it in one pass over the logits
     (640 x 30,522 of them are 78 MB, which no cache holds).
     """
-    ids = ops.cast(ids, "int32")
+    return _cross_entropy(ops.cast(logits, "float32"), ops.cast(ids, "int32"))
 
+
+@in_own_graph
+def _cross_entropy(logits, ids):
     @ops.custom_gradient
     def loss_of(logits):
         highest = ops.max(logits, axis=-1, keepdims=True)
@@ -86,7 +89,7 @@ def cross_entropy(logits, ids):
 
         return (ops.log(total) + highest)[..., 0] - label_logits(logits, ids), gradient
 
-    return loss_of(ops.cast(logits, "float32"))
+    return loss_of(logits)
 
 
 def is_top(ids, logits):

@@ -15,6 +15,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.accounting.lifetimes import Lifetimes
 from bert_keras.accounting.memory import TrainingMemory, machine_memory, memories_of
+from bert_keras.accounting.recording import graph_of
 from bert_keras.accounting.sized_graph import SizedGraph, Sizes
 from bert_keras.accounting.subjects import HEADS
 from bert_keras.accounting.workloads import Workload
@@ -50,7 +51,7 @@ def test_one_trace_tells_the_tensors_of_every_shape(head, gradient_checkpointing
     specs = Workload(model, SIZES.batch_size, SIZES.length, SIZES.num_slots).examples()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Gradients do not exist")  # of the pooler
-        whole = tf.function(model.train_step, autograph=False).get_concrete_function(specs).graph
+        whole = graph_of(model.train_step, specs)
     traced = {tensor.name: tensor for operation in whole.get_operations() for tensor in operation.outputs}
     seen = 0
     for operation in graph.operations:

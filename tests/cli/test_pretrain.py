@@ -2,15 +2,20 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
-import tomllib
 
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.pipelines.records import write_records
 from bert_keras.training.recipes import Pretraining
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split() * 2]
 SMALL = """

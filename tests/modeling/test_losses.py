@@ -1,5 +1,8 @@
 """The written-out cross-entropy is TensorFlow's, in value and gradient; the accuracy is Keras's."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -72,3 +75,17 @@ def test_they_survive_their_config(thing):
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(thing))
     assert type(again) is type(thing)
     assert again.name == thing.name
+
+
+def test_the_graph_of_a_training_step_is_not_kept_when_the_step_is_gone():
+    def gradient(logits, ids):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            loss = cross_entropy(logits, ids)
+        return tape.gradient(loss, logits)
+
+    step = tf.function(gradient).get_concrete_function(tf.TensorSpec((3, 7)), tf.TensorSpec((3,), tf.int32))
+    graph = weakref.ref(step.graph)
+    del step
+    gc.collect()
+    assert graph() is None
