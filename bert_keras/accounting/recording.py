@@ -61,14 +61,14 @@ def traced_operations(function: Callable, *specs, layers: Mapping[str, str] | No
 
 
 def graph_of(function: Callable, *specs) -> tf.Graph:
-    """Traces a function, and every function that it calls in its place: the graph holds all operations.
+    """Traces a function with all functions that it calls inlined, so that the graph holds every operation.
 
     Args:
         function: any that TensorFlow can trace.
         *specs: as for `traced_operations`.
     """
     before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)  # of those that are called, not of the one that is traced
+    tf.config.run_functions_eagerly(True)  # inlines the functions that are called; the outer one is traced all the same
     try:
         return tf.function(function, autograph=False).get_concrete_function(*specs).graph
     finally:

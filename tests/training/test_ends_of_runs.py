@@ -18,7 +18,7 @@ from tests.marks import slow
 
 
 def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
-    """A clock that goes on by a second whenever somebody looks at it, so that no step takes time."""
+    """The clock advances by one second each time it is read, so no step takes real time."""
     seconds = itertools.count()
     clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
     monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
