@@ -17,6 +17,7 @@ import threading
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import keras
 import numpy as np
 import pytest
 
@@ -89,6 +90,7 @@ def freed_memory():
     What is still there then stays, such as what session fixtures hold: the garbage collector need not look at it again.
     """
     yield
+    keras.utils.clear_session()  # TensorFlow's traced kernels too
     gc.collect()
     gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc

@@ -5,6 +5,7 @@ they change little when another program uses the machine, so they are what to co
 """
 
 import collections
+import operator
 import os
 import pathlib
 import resource
@@ -52,7 +53,7 @@ class Summary:
         self._seconds = collections.defaultdict(float)
         self._processor_seconds = collections.defaultdict(float)
         self._outcomes = collections.defaultdict(collections.Counter)
-        self._peak = collections.defaultdict(float)
+        self._peak = collections.defaultdict(lambda: (0.0, ""))
         self._held = collections.defaultdict(float)
         self._growth = collections.defaultdict(float)
 
@@ -63,7 +64,7 @@ class Summary:
             self._outcomes[file][report.outcome] += 1
         for spent, worker, peak, held in (value for name, value in report.user_properties if name == _PROPERTY):
             self._processor_seconds[file] += spent
-            self._peak[worker] = max(self._peak[worker], peak)
+            self._peak[worker] = max(self._peak[worker], (peak, file), key=operator.itemgetter(0))
             self._growth[file] += held - self._held[worker]
             self._held[worker] = held
 
@@ -83,8 +84,8 @@ class Summary:
         terminalreporter.section(f"the {NUM_LARGEST} files after which most memory stayed")
         for file in sorted(self._growth, key=self._growth.get, reverse=True)[:NUM_LARGEST]:
             write(f"{file:<60} {self._growth[file]:+5.2f} GB")
-        for worker, gigabytes in sorted(self._peak.items()):
-            write(f"most memory that test process {worker} held: {gigabytes:.1f} GB")
+        for worker, (gigabytes, file) in sorted(self._peak.items()):
+            write(f"most memory that test process {worker} held: {gigabytes:.1f} GB, first in {file}")
 
     def _write_row(self, write, name: str, files: list[str]) -> None:
         outcomes = sum((self._outcomes[file] for file in files), collections.Counter())

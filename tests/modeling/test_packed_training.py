@@ -101,7 +101,7 @@ def test_loss_and_gradients_are_those_of_the_examples_alone(kind, jit_compile, b
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=GRADIENT_TOLERANCE * scale, err_msg=weight.path)
 
 
-@pytest.mark.slow  # tests/training/test_pretraining.py trains packed rows too
+@pytest.mark.slow  # tests/training/test_objectives.py trains packed rows too
 def test_packed_rows_train_in_fit(both_layouts, make_model):
     (x, y), _ = both_layouts
     model = make_model("pretrainer", hidden_dropout_rate=0.0, attention_dropout_rate=0.0)

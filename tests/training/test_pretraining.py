@@ -1,9 +1,7 @@
-"""A run does what it says: objectives, phases, parts of a step, evaluation, and going on from a checkpoint."""
+"""A run does what it says: seeds, parts of a step, evaluation, the log, and going on from a checkpoint."""
 
 import json
-import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -11,9 +9,7 @@ import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
-from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
-from bert_keras.training.recipes import Pretraining
 from tests.marks import slow
 
 
@@ -47,54 +43,12 @@ def test_a_run_learns_and_is_scored_on_what_was_held_out(jit_compile, records, t
     assert trained.metrics["loss"] == last["loss"]
 
 
-@pytest.mark.parametrize(
-    ("objective", "sentence_objective", "packed", "model"),
-    [
-        ("electra", "nsp", True, bk.ElectraPretrainer),
-        *slow(
-            ("bert", "nsp", True, bk.BertPretrainer),
-            ("bert", "sop", False, bk.BertPretrainer),
-            ("mlm", "none", False, bk.BertMaskedLM),
-            ("mlm", "nsp", True, bk.BertMaskedLM),
-            ("electra", "none", False, bk.ElectraPretrainer),
-        ),
-    ],
-)
-def test_every_objective_trains(objective, sentence_objective, packed, model, make_records_folder, tiny_run):
-    folder, manifest = make_records_folder(sentence_objective=sentence_objective, packed=packed)
-    trained = pretrain(tiny_run(manifest, model__objective=objective), [folder])
-    assert type(trained.model) is model
-    assert all(math.isfinite(value) for value in trained.metrics.values())
-    assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
-
-
 def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, records, tiny_run):
     folder, manifest = records
     models = [trained.model, *(pretrain(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
     weights = [np.concatenate([weight.numpy().ravel() for weight in model.weights]) for model in models]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert (weights[0] != weights[2]).any()
-
-
-def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny_run):
-    short, long = make_records_folder(), make_records_folder(max_sequence_length=40)
-    run = tiny_run(
-        short[1],
-        long[1],
-        budget__steps=10,
-        phases=[{"records": 0, "share": 0.7}, {"records": 1, "share": 0.3, "batch_size": 4, "rewarm": True}],
-    )
-    lengths = []
-
-    class Lengths(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            lengths.append(logs["tokens"])
-
-    trained = pretrain(run, [short[0], long[0]], callbacks=[Lengths()])
-    assert trained.model.encoder.config.max_sequence_length == 40
-    assert int(trained.model.optimizer.iterations) == 10 == len(lengths)
-    a_batch = [8 * short[1]["num_tokens"] / short[1]["num_rows"], 4 * long[1]["num_tokens"] / long[1]["num_rows"]]
-    np.testing.assert_allclose(np.diff(lengths), [a_batch[0]] * 6 + [a_batch[1]] * 3, rtol=0.1)
 
 
 @pytest.mark.parametrize("objective", ["bert", *slow("electra")])
@@ -145,49 +99,6 @@ def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_to
         build_model(other, story_tokenizer.vocabulary_size)
     with pytest.raises(InputError, match=r"make records with its own vocab\.txt"):
         build_model(run, 99)
-
-
-def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_folder, tiny_run):
-    folder, manifest = records
-    with pytest.raises(InputError, match=r"1 records folders were given, and the run has records of 2 lengths"):
-        pretrain(tiny_run(manifest, records__max_sequence_lengths=[24, 48]), [folder])
-    with pytest.raises(InputError, match=r"made with other settings \(packed False there, True in the run\)"):
-        pretrain(tiny_run(manifest, records__packed=True), [folder])
-    packed = make_records_folder(packed=True)
-    with pytest.raises(InputError, match="the records folders were made with different packed"):
-        settings_of_manifests([manifest, packed[1]])
-
-
-@pytest.mark.parametrize(("sentences", "objective"), [("nsp", "bert"), ("sop", "bert"), ("none", "mlm")])
-def test_the_records_choose_the_model_where_nothing_else_does(sentences, objective, records):
-    _, manifest = records
-    defaults = settings_of_manifests([{**manifest, "sentence_objective": sentences}])
-    assert Pretraining.resolve(defaults=defaults).model.objective == objective
-    assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run, story_tokenizer):
-    model = build_model(tiny_run(records[1], model__dtype_policy=policy), story_tokenizer.vocabulary_size)
-    assert model.encoder.blocks[0].intermediate.compute_dtype == policy.removeprefix("mixed_")
-    assert model.encoder.blocks[0].intermediate.kernel.dtype == "float32"
-    assert keras.config.dtype_policy().name == "float32"
-
-
-@pytest.mark.slow  # test_optimizers.py scales the loss of a quick training
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision_trains(policy, records, tiny_run):
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest, model__dtype_policy=policy), [folder])
-    assert math.isfinite(trained.metrics["loss"])
-
-
-@pytest.mark.slow  # test_optimizers.py makes LAMB by its name too
-def test_lamb_and_a_schedule_of_its_own_train(records, tiny_run):
-    folder, manifest = records
-    trained = pretrain(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])
-    assert type(trained.model.optimizer).__name__ == "Lamb"
-    assert math.isfinite(trained.metrics["loss"])
 
 
 def test_tensorboard_reads_the_lines(trained, events):
