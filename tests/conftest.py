@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from tests import summary
+from tests import one_process, summary
 from tests.commands import Done, run_cli
 from tests.made_once import made_once
 
@@ -73,6 +73,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.pluginmanager.register(summary, "costs")
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(one_process, "one_process")
     if config.getoption("summary") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(summary.Summary(), "summary")
 
