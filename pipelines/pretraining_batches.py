@@ -7,6 +7,7 @@ import os
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.epochs import Epochs
@@ -24,10 +25,8 @@ from bert_keras.pipelines.seeds import check_seed, example_seeds
 
 MASKINGS = ("dynamic", "static")
 
-_as_written = tf.autograph.experimental.do_not_convert  # AutoGraph has nothing to do here, and takes seconds for it
 
-
-@_as_written
+@as_written
 def pretraining_batches(
     folder: str | os.PathLike,
     tokenizer,

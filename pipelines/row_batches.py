@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.encoded_rows import IGNORED_LABEL, EncodedRows
@@ -19,6 +20,7 @@ _BATCHES_SORTED = 50
 _ROW_ORDER, _BATCH_ORDER = 7, 8  # draws of an example; masking and rows of records have 0 to 6
 
 
+@as_written
 def row_batches(
     rows: EncodedRows,
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None,

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.bulk import in_chunks
 from bert_keras.pipelines.character_table import CharacterTable
 from bert_keras.pipelines.rewriting import Rewriter, original_ranges
@@ -25,7 +26,6 @@ from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, re
 
 _MAX_PIECE_BYTES = 256  # tensorflow-text's; a stand-in takes three or four
 _EAGER_BATCHES, _EAGER_TEXTS = 8, 32  # batches of so many texts at most that run without a graph
-_as_written = tf.autograph.experimental.do_not_convert  # AutoGraph has nothing to do here, and takes seconds for it
 
 
 class Tokens(NamedTuple):
@@ -215,7 +215,7 @@ class BertTokenizer:
         """The ids of `SPECIAL_TOKENS`, in that order."""
         return tuple(self._ids[token] for token in SPECIAL_TOKENS)
 
-    @_as_written
+    @as_written
     def tokenize(self, texts, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
         """Returns the ids of the pieces of each text, without [CLS] and [SEP].
 
@@ -234,7 +234,7 @@ class BertTokenizer:
         """
         return self._for_each_text(self._token_ids, texts, keep_special_tokens)[0]
 
-    @_as_written
+    @as_written
     def tokenize_with_offsets(self, texts, *, unit: str = "characters", keep_special_tokens: bool = False) -> Tokens:
         """Returns the pieces of each text with the range of the text that each was made of.
 
@@ -294,7 +294,7 @@ class BertTokenizer:
         """Returns `function` as a graph, made once; op by op a text with an accent takes ten times as long."""
         key = (function.__name__, *options)
         if key not in self._graphs:
-            run = tf.autograph.experimental.do_not_convert(lambda texts: function(texts, *options))
+            run = as_written(lambda texts: function(texts, *options))
             self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
         return self._graphs[key]
 
@@ -308,7 +308,7 @@ class BertTokenizer:
         before_text = tf.gather(tf.gather(num_before, ids.row_starts()), ids.value_rowids())
         return ids.with_values(num_before[1:] - 1 - before_text)
 
-    @_as_written
+    @as_written
     def detokenize(self, ids) -> tf.Tensor:
         """Joins pieces to text: a space between words, special tokens and padding left out.
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.encoded_rows import EncodedRows
 from bert_keras.pipelines.row_batches import RowTable
 
@@ -24,7 +25,7 @@ class RowRunner:
     def __init__(self, model: keras.Model, *, of_pieces: bool):
         self._of_pieces = of_pieces
         signature = {name: tf.TensorSpec([None, None], tf.int32) for name in _AS_INPUTS}
-        self._run_eagerly = tf.autograph.experimental.do_not_convert(lambda features: model(features, training=False))
+        self._run_eagerly = as_written(lambda features: model(features, training=False))
         self._run = tf.function(self._run_eagerly, input_signature=[signature])
 
     def __call__(

@@ -1,7 +1,6 @@
 """What a fine-tuning is told, what it does with it, and what it refuses."""
 
 import dataclasses
-import functools
 import hashlib
 import types
 
@@ -74,8 +73,15 @@ def planned(tiny_encoder, monkeypatch):
         raise PlannedError(model, phases, {**settings, "scorer": scorer})
 
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", end)
-    # a tokenizer that is used again is not traced again
-    monkeypatch.setattr("bert_keras.training.finetuning.load_tokenizer", functools.cache(load_tokenizer))
+    tokenizers = {}
+
+    def load_once(checkpoint):
+        """A tokenizer that is used again is not traced again."""
+        if checkpoint.source not in tokenizers:
+            tokenizers[checkpoint.source] = load_tokenizer(checkpoint)
+        return tokenizers[checkpoint.source]
+
+    monkeypatch.setattr("bert_keras.training.finetuning.load_tokenizer", load_once)
 
     def plan(settings: FineTuning, checkpoint=tiny_encoder, task=None, train=None) -> PlannedError:
         of_texts, examples = TASKS["classify"]()
