@@ -7,7 +7,10 @@ WORKERS ?= 2
 PYTHONS ?= 3.10 3.11 3.12 3.13
 KERASES ?= 3.12 3.13 3.14 3.15
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --summary
+# each test process is as busy as a core: pools of threads would wait for one another
+ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
+PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --summary
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .PHONY: demo test test-all matrix keras-matrix lint clean
 
@@ -36,7 +39,7 @@ keras-matrix:
 keras-%:
 	$(PYTHON) -m venv .venv-keras-$*
 	.venv-keras-$*/bin/pip install --quiet --use-pep517 --editable '.[test]' 'keras==$*.*'
-	.venv-keras-$*/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --summary -m "not slow" \
+	$(ONE_THREAD) .venv-keras-$*/bin/python -m pytest $(PYTEST_OPTIONS) -m "not slow" \
 	    tests/modeling tests/distribution tests/training
 
 lint: $(VENV)/installed-for-tests
