@@ -19,8 +19,10 @@ class CountingMachine(MachineSpeed):
     def __init__(self, bytes_per_second: float = float("inf")):
         super().__init__()
         self._bytes_per_second = bytes_per_second
+        self.products = []
 
     def seconds_of(self, products) -> list[float]:
+        self.products = list(products)
         return [float(flops_of(product)) for product in products]
 
     @property
@@ -58,6 +60,15 @@ def test_each_product_is_measured_once():
     turned = Product("BatchMatMulV2", ((2, 3, 8, 4), (2, 3, 5, 4)), (False, True), "bfloat16")
     assert machine.seconds_of([turned])[0] > 0
     assert 1e8 < machine.moved_bytes_a_second < 1e13
+
+
+@pytest.mark.parametrize(("num_rows", "num_measured"), [(3, 3), (400, 4096 // 12)])
+def test_as_many_rows_are_measured_as_pieces_allow(num_rows, num_measured):
+    model = HEADS["classification"](bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), 3)
+    machine = CountingMachine()
+    StepTime(TrainingMemory(model), machine).product_seconds(Sizes(num_rows, 12, 1))
+    of_attention = [product.shapes[0] for product in machine.products if product.kind == "BatchMatMulV2"]
+    assert {num_rows for num_rows, *_ in of_attention} == {num_measured}
 
 
 def test_parts_of_a_step_share_the_optimizer():

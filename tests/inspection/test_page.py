@@ -163,6 +163,14 @@ def test_ranges_are_marked_in_the_text():
     assert marked("<b>", [Finding("x", 0.9, 0, 0, 3)]) == "<mark>&lt;b&gt;<sup>x</sup></mark>"
 
 
+def test_probabilities_alone_are_drawn_as_bars(see):
+    def num_bars(kind):
+        return [one.get("class") for one in Elements(see(kind, TEXT).to_html()).named("svg")].count("bar")
+
+    assert num_bars("classifier") == 4  # one a class
+    assert num_bars("regression") == 0  # its value can be anything
+
+
 def test_a_picture_from_elsewhere_has_its_section(see):
     figure = new_figure()
     figure.add_subplot().plot([1, 2])
