@@ -196,7 +196,7 @@ def apply_and_test(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow:
 
 def attempts(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> Iterator[list[str]]:
     """Yield pytest's arguments: the tests that execute the line, then their files and the mirrored folder."""
-    covering = tests.get((mutation["file"], mutation["line"]), [])
+    covering = mutation.get("tests") or tests.get((mutation["file"], mutation["line"]), [])
     package = pathlib.PurePosixPath(mutation["file"].removeprefix("bert_keras/")).parent
     mirrored = f"tests/{package}" if str(package) != "." else "tests/test_*.py"
     files = sorted({test.split("::")[0] for test in covering})
