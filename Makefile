@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTHONS ?= 3.10 3.11 3.12 3.13
 KERASES ?= 3.12 3.13 3.14 3.15
 BIN := $(VENV)/bin
-# each test process is as busy as a core: pools of threads would wait for one another
+# one test process per core, so one thread for each of them
 ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
 PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --summary
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)

@@ -9,7 +9,8 @@
 one operator, constant or condition in each, or leaves an argument out. `run` applies one mutation after the other to
 CHECKOUT, a spare clone with an environment of its own, and runs the tests that execute the line until one fails; if
 none does, the rest of the quick tests of their files and of the mirrored folder. With `--slow` it runs the slow tests
-of those folders, for mutations that a first run did not catch. CHECKOUT is left as it was.
+of those folders, for mutations that a first run did not catch. CHECKOUT is left as it was. A mutation can name the
+tests that execute its line itself, as `tests`, where no coverage is at hand.
 """
 
 import argparse
