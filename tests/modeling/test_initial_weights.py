@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.modeling.layers import without_initial_values
+from bert_keras.modeling.layers import TruncatedNormal, without_initial_values
 
 RANGE = 0.05
 SIZES = {"vocabulary_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 256, "intermediate_dim": 128}
@@ -58,6 +58,15 @@ def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
     for matrix in matrices:
         assert np.abs(matrix).max() <= 2 * RANGE
         assert matrix.std() == pytest.approx(0.88 * RANGE, rel=0.08)
+
+
+def test_zeros_of_one_shape_are_made_once():
+    draw = TruncatedNormal(stddev=RANGE, seed=1)
+    with without_initial_values():
+        first, again, other = draw((3, 5)), draw((3, 5)), draw((5, 3))
+    assert first is again
+    assert (other.shape, np.abs(first).max()) == ((5, 3), 0)
+    assert np.abs(draw((3, 5))).min() > 0
 
 
 def test_what_is_built_without_initial_values_shares_nothing_once_it_is_written(sizes):
