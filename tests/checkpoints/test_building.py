@@ -11,6 +11,8 @@ from bert_keras import files
 from bert_keras.checkpoints import building
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.reading import read_checkpoint
+from tests.conftest import MODELS
+from tests.marks import slow_except
 
 
 @pytest.fixture
@@ -27,6 +29,9 @@ def assert_table_says_the_shapes(model):
         assert shapes == {name: tuple(weight.shape) for name, weight in building.variables_of(part).items()}
 
 
+@pytest.mark.parametrize(
+    "model_kind", slow_except(MODELS, quick=["encoder", "pretrainer", "classifier", "question_answerer"]), indirect=True
+)
 def test_the_table_says_the_shape_of_every_weight(model_kind, make_model):
     assert_table_says_the_shapes(make_model(model_kind))
 

@@ -142,11 +142,6 @@ def onnx_file(references, tmp_path_factory):
     )
 
 
-def slow_but(kinds, *quick):
-    """Returns kinds as parameters of a test: those named run in the quick suite, the others in the slow one."""
-    return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
-
-
 def _load_saved_model(path: str):
     return (load_once if "made_once" in path else run_saved_model.load)(path)
 

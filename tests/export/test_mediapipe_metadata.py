@@ -14,7 +14,7 @@ from bert_keras.export.mediapipe_metadata import ENTRY, Metadata, add_metadata, 
 from bert_keras.export.tflite_file import metadata_entry, read_file, signatures
 from bert_keras.export.to_tflite import write_tflite
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
-from tests.export.conftest import slow_but
+from tests.marks import slow_except
 from tests.pipelines.tokenizer_texts import random_texts, rich_vocabulary
 
 LENGTH = 17
@@ -109,7 +109,7 @@ def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written,
     assert len({*expected.argmax(-1)}) > 2  # they are not all of one class
 
 
-@pytest.mark.parametrize("kind", slow_but(["embedder", "cls_embedder"], "embedder"))
+@pytest.mark.parametrize("kind", slow_except(["embedder", "cls_embedder"], quick=["embedder"]))
 def test_mediapipes_embedder_answers_as_our_emulation(kind, written, tokenizer, emulated, phone, tmp_path):
     model = written(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, **ABOUT)

@@ -25,12 +25,12 @@ from bert_keras.export.onnx_patterns import ANY, Graph
 from bert_keras.export.to_onnx import write_onnx
 from bert_keras.features import border_outputs
 from tests.conftest import MODELS
-from tests.export.conftest import slow_but
+from tests.marks import slow_except
 
 TOLERANCE = 2e-5  # measured: 7.7e-6 where the embeddings are narrow, else 5.2e-6; of values up to 5.9
 SHAPES = {(13, 9, 4): 13, (1,): 1, (17, 2): 17}  # lengths of texts: of the batch
 ANY_SIZES = ["batch", "sequence"]
-SHORT = slow_but(MODELS, "classifier", "masked_lm", "embedder")
+SHORT = slow_except(MODELS, quick=["classifier", "masked_lm", "embedder"])
 ENCODERS = [{"hidden_act": "gelu_tanh"}, {"embedding_dim": 18, "position_type": "sinusoidal"}]
 MORE_ENCODERS = [{"hidden_act": "relu"}, {"embedding_dim": 18}, {"position_type": "sinusoidal"}]
 
@@ -221,7 +221,7 @@ def test_a_pattern_means_one_tensor_by_one_name_and_takes_sums_either_way():
     assert graph.find(("Sub", ("Mul", 0.5, "x"), "x"), "c") is None
 
 
-@pytest.mark.parametrize("kind", slow_but(["classifier", "masked_lm", "embedder"], "masked_lm"))
+@pytest.mark.parametrize("kind", slow_except(["classifier", "masked_lm", "embedder"], quick=["masked_lm"]))
 def test_8_bits_give_nearly_the_same(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
     write_int8_onnx(path, tmp_path / "model.onnx")
@@ -232,7 +232,7 @@ def test_8_bits_give_nearly_the_same(kind, exported, make_batch, tmp_path):
         assert error < 0.5  # measured: 0.15 of these random weights
 
 
-@pytest.mark.parametrize("kind", slow_but(["classifier", "masked_lm"], "masked_lm"))
+@pytest.mark.parametrize("kind", slow_except(["classifier", "masked_lm"], quick=["masked_lm"]))
 def test_8_bits_are_those_of_onnxruntimes_own_quantizer(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
     write_int8_onnx(path, tmp_path / "ours.onnx")

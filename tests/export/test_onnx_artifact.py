@@ -16,14 +16,15 @@ from bert_keras.export.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx_int8 import write_int8_onnx
 from bert_keras.export.to_onnx import write_onnx
 from bert_keras.export.verify import verify
-from tests.export.conftest import KINDS, slow_but
+from tests.export.conftest import KINDS
 from tests.export.test_verdict import with_tanh_gelu
+from tests.marks import slow_except
 
 SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
 TOLERANCE = 2e-5  # measured: 8.3e-6 in logits over the vocabulary, 5.5e-6 in others
 
 
-@pytest.mark.parametrize("kind", slow_but(SINGLE, "pair_classifier", "embedder"))
+@pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "embedder"]))
 def test_every_model_passes_its_verdict_in_onnxruntime(kind, references, onnx_file, in_this_process):
     verdict = start_onnx_check(references(kind), onnx_file(kind)).verdict()
     assert verdict["passed"], verdict

@@ -11,8 +11,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import op_audit
 from bert_keras.export.op_audit import audit_saved_model
-from tests.export.conftest import slow_but
 from tests.export.make_serving_ops import op_facts, since_lines
+from tests.marks import slow_except
 
 RELEASES = [f"2.{minor}" for minor in range(13, 22)]
 KINDS = ("windowed_classifier", "masked_lm", "null_answerer")  # together 107 of the 109 ops of all 13 kinds
@@ -61,7 +61,7 @@ def trimmed(x):
     return {"y": tf_text.RoundRobinTrimmer(3).trim([words, words])[0].to_tensor()}
 
 
-@pytest.mark.parametrize("kind", slow_but([*KINDS, "token_classifier"], "masked_lm", "token_classifier"))
+@pytest.mark.parametrize("kind", slow_except([*KINDS, "token_classifier"], quick=["masked_lm", "token_classifier"]))
 def test_what_is_exported_runs_on_the_oldest_server(kind, saved):
     audit = audit_saved_model(saved(kind))
     assert audit["min_serving"] == op_audit.OLDEST_SERVING == "2.13"

@@ -16,7 +16,8 @@ from bert_keras.export.comparison import Comparison
 from bert_keras.export.expected_texts import expect_texts
 from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.tasks.predictor import Predictor
-from tests.export.conftest import KINDS, LENGTH, load_once, slow_but
+from tests.export.conftest import KINDS, LENGTH, load_once
+from tests.marks import slow_except
 
 TEXTS = ["the cat sat", "", "every dog ran off with its red hat .", "Ünknown 中 😀"]
 QUICK = ("pair_classifier", "token_classifier", "masked_lm")  # those that other tests save, too
@@ -60,7 +61,7 @@ def _answer(owner, function, texts):
     return {name: values.numpy() for name, values in outputs.items()}
 
 
-@pytest.mark.parametrize("kind", slow_but(KINDS, *QUICK))
+@pytest.mark.parametrize("kind", slow_except(KINDS, quick=QUICK))
 def test_every_model_answers_as_its_checkpoint(kind, references, saved, in_this_process):
     check(start_saved_model_check(references(kind), saved(kind)).verdict())
 
@@ -83,7 +84,7 @@ def check(verdict):
             assert side == "outputs" or (dtype, shape) == ("int32", [None, None])
 
 
-@pytest.mark.parametrize("kind", slow_but(NOT_SAVED, "windowed_classifier", "multi_label", "null_answerer", "embedder"))
+@pytest.mark.parametrize("kind", slow_except(NOT_SAVED, quick=["windowed_classifier", "null_answerer", "embedder"]))
 def test_every_task_answers_to_texts_as_its_checkpoint(kind, references, served):
     reference, comparison = references(kind), Comparison(TOLERANCE)
     texts = verdict._texts(reference, DEFAULT, saved_model.text_function(*_arguments(reference)).inputs)
@@ -135,7 +136,7 @@ def test_words_are_told_with_their_characters_and_padded(served):
     assert answer["label_ids"][1].tolist() == [-1] * 4
 
 
-@pytest.mark.parametrize("kind", slow_but(["question_answerer", "null_answerer"], "null_answerer"))
+@pytest.mark.parametrize("kind", slow_except(["question_answerer", "null_answerer"], quick=["null_answerer"]))
 def test_an_answer_is_cut_from_the_context_and_told_with_its_characters(kind, served):
     context = "żółw. The cat sat on a mat. Every dog ran off with its red hat. " * 3
     answer = served(kind, question=["who sat ?", "x"], context=[context, ""])
@@ -171,7 +172,10 @@ EDGES = {
 
 @pytest.mark.parametrize(
     "kind",
-    slow_but(["classifier", "windowed_classifier", "token_classifier", "embedder", "masked_lm"], *QUICK, "classifier"),
+    slow_except(
+        ["classifier", "windowed_classifier", "token_classifier", "embedder", "masked_lm"],
+        quick=["classifier", "token_classifier", "masked_lm"],
+    ),
 )
 def test_odd_strings_are_answered_and_leave_their_mates_alone(kind, served):
     mates = [b"the cat sat", b"a [MASK] dog ran"]
@@ -190,8 +194,8 @@ def test_odd_strings_are_answered_and_leave_their_mates_alone(kind, served):
         assert together["num_words"][2] == 6 * 4762
 
 
-@pytest.mark.parametrize("kind", slow_but(["question_answerer", "null_answerer"], "null_answerer"))
-@pytest.mark.parametrize("edge", slow_but(EDGES, "empty", "100 kB", "not UTF-8", "only spaces"))
+@pytest.mark.parametrize("kind", slow_except(["question_answerer", "null_answerer"], quick=["null_answerer"]))
+@pytest.mark.parametrize("edge", slow_except(EDGES, quick=["empty", "100 kB", "not UTF-8", "only spaces"]))
 def test_odd_questions_and_contexts_are_answered(edge, kind, served):
     mates = {"question": [b"who sat ?"], "context": [b"The cat sat on a mat."]}
     alone = served(kind, **mates)

@@ -16,7 +16,7 @@ from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite_file import read_file, signatures
 from bert_keras.export.to_tflite import QUANTIZATIONS, check_tflite, write_multi_length_tflite, write_tflite
 from tests.conftest import MODELS
-from tests.export.conftest import slow_but
+from tests.marks import slow_except
 
 LENGTH = 13
 INPUTS = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
@@ -70,7 +70,7 @@ def largest_difference(got, wanted):
     return max(float(np.abs(got[name] - wanted[name]).max()) for name in wanted)
 
 
-@pytest.mark.parametrize("kind", slow_but(MODELS, "classifier", "masked_lm"))
+@pytest.mark.parametrize("kind", slow_except(MODELS, quick=["classifier", "masked_lm"]))
 def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, tmp_path):
     model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)

@@ -20,15 +20,16 @@ from bert_keras.export.to_tflite import QUANTIZATIONS, SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextExample
-from tests.export.conftest import KINDS, LENGTH, InThisProcess, slow_but
+from tests.export.conftest import KINDS, LENGTH, InThisProcess
 from tests.export.test_verdict import GRAPHS, with_tanh_gelu
+from tests.marks import slow_except
 
 SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
 TOLERANCE = 2e-5  # measured: 3.6e-6
 ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # of one standard deviation; measured: 0.0009 and 0.021
 
 
-@pytest.mark.parametrize("kind", slow_but(SINGLE, "pair_classifier", "token_classifier"))
+@pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "token_classifier"]))
 def test_every_model_passes_its_verdict_in_litert(kind, references, tflite_file, in_this_process):
     verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).verdict()
     assert verdict["passed"], verdict
@@ -85,7 +86,9 @@ def test_a_wrong_file_is_refused(how, references, tflite_file, tmp_path, in_this
     assert not seen["passed"], seen
 
 
-@pytest.mark.parametrize("how", slow_but(["segments zeroed", "mask and segments swapped"], "segments zeroed"))
+@pytest.mark.parametrize(
+    "how", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
+)
 def test_a_wrong_file_of_8_bits_is_refused_too(how, references, tflite_file, tmp_path, in_this_process):
     path = tflite_file("pair_classifier", "dynamic_int8")  # which keeps 32 bits in a matrix as small as the segments'
     seen = verdict_on_broken(WRONG[how], references, path, tmp_path / "model.tflite")
@@ -168,7 +171,7 @@ def test_mediapipe_finds_its_metadata_in_what_it_can_run(exported):
 SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_answerer", "embedder")
 
 
-@pytest.mark.parametrize("kind", slow_but(SCORED, "token_classifier", "embedder"))
+@pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
 def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
     reference = references(kind)
     rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_pieces=reference.task.of_pieces)

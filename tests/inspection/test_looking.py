@@ -8,6 +8,8 @@ from bert_keras.errors import InputError
 from bert_keras.inspection.histograms import NUM_BINS, score_histograms
 from bert_keras.inspection.looking import look
 from bert_keras.inspection.rows import row_of
+from tests.conftest import MODELS
+from tests.marks import slow_except
 
 TEXT, SECOND = "The cats sat on a mat.", "every dog"
 
@@ -48,6 +50,11 @@ def test_scaled_scores_give_the_models_own_attention(make, tokenizer, texts):
         np.testing.assert_allclose(raw, seen.scaled_scores(layer) * np.sqrt(6), rtol=1e-6)  # H = 30 / 5
 
 
+@pytest.mark.parametrize(
+    "model_kind",
+    slow_except(MODELS, quick=["encoder_without_pooler", "pretrainer", "token_classifier", "electra_with_generator"]),
+    indirect=True,
+)
 def test_every_kind_of_model_can_be_looked_into(make, model_kind, tokenizer, run):
     model = make(model_kind)
     encoder = getattr(model, "encoder", model)

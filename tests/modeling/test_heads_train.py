@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from tests.marks import slow
+from tests.marks import slow, slow_except
 
 TOLERANCE = 5e-6  # of losses of 1 to 10, in float32 against float64; measured: 5e-7
 SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers": 1}
@@ -54,11 +54,8 @@ def draw_labels(kind: str, x: dict):
     }[kind]
 
 
-# two losses and random numbers, or one loss and a pooler; the losses and gradients of all heads are tested below
-QUICK_LEARNERS = ("electra_with_generator", "classifier")
-
-
-@pytest.mark.parametrize("kind", [*QUICK_LEARNERS, *slow(*(kind for kind in LEARNERS if kind not in QUICK_LEARNERS))])
+# the losses and gradients of all heads are tested below
+@pytest.mark.parametrize("kind", slow_except(LEARNERS, quick=["classifier"]))
 def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
     import keras
 

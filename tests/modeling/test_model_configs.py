@@ -7,6 +7,8 @@ import json
 import pytest
 
 import bert_keras as bk
+from tests.conftest import MODELS
+from tests.marks import slow_except
 
 # values other than the defaults for every argument of every model; an argument without one fails the test
 ARGUMENTS = {
@@ -99,6 +101,9 @@ def test_other_config_differs_from_the_default_in_every_field():
     assert not [name for name, value in OTHER_CONFIG.items() if value == defaults[name]]
 
 
+@pytest.mark.parametrize(
+    "model_kind", slow_except(MODELS, quick=["encoder", "classifier", "electra_with_generator"]), indirect=True
+)
 def test_from_config_leaves_its_argument_alone(model_kind, make_model):
     model = make_model(model_kind)
     config = model.get_config()

@@ -18,6 +18,7 @@ from bert_keras.pipelines.masking import (
 from bert_keras.pipelines.seeds import example_seeds, random_bits, random_bits_at
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow_except
 
 VOCABULARY_SIZE = 89
 SPECIAL_IDS = (0, 1, 2, 3, 88)
@@ -188,6 +189,7 @@ def test_an_examples_masks_do_not_depend_on_its_batch_or_padding(unit):
     )
 
 
+@pytest.mark.parametrize("unit", slow_except(UNITS, quick=["whole_word"]), indirect=True)
 def test_eager_tf_function_and_tf_data_agree(unit):
     features, seeds = packed(9, 17), example_seeds(11, 0, tf.range(9))
 

@@ -190,7 +190,7 @@ def test_without_shuffling_rows_come_as_they_were_written(kind, split, records, 
         ({"masking": "static"}, {"epoch": 0}),
     ],
 )
-@pytest.mark.parametrize("kind", ["single nsp", "packed sop"])
+@pytest.mark.parametrize("kind", ["packed sop", *slow("single nsp")])
 def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
     kind, settings, of_masks, records, tiny_tokenizer
 ):

@@ -9,6 +9,7 @@ import pytest
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow, slow_except
 from tests.shared_data import SHARED_DATA, shared
 
 from .tokenizer_checks import assert_ids_are_googles, pair_of, published_pair, rich_pair
@@ -25,6 +26,7 @@ from .tokenizer_texts import (
 
 _SLICE = 1 << 16  # scalar values whose letters fit one vocabulary's alphabet of stand-ins
 CASINGS = pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
+UNCASED_FIRST = pytest.mark.parametrize("lowercase", [True, *slow(False)], ids=["uncased", "cased"])
 PUBLISHED = pytest.mark.parametrize("name", VOCABULARIES)
 
 
@@ -40,14 +42,14 @@ def assert_nearly_all(num_judged, num_texts):
         assert 0.99 * num_texts < num_judged <= num_texts
 
 
-@CASINGS
+@UNCASED_FIRST
 def test_20_000_characters_in_four_settings(lowercase):
     scalars = sampled_scalars(20_000, seed=1)
     pair = pair_of(sharp_vocabulary(scalars), lowercase=lowercase)
     assert_nearly_all(assert_ids_are_googles(*pair, in_settings(scalars)), 80_000)
 
 
-@PUBLISHED
+@pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_multilingual_cased"]))
 def test_2_500_characters_in_four_settings_with_published_vocabularies(name):
     texts = in_settings(sampled_scalars(15_000, seed=2)[::6])
     assert_nearly_all(assert_ids_are_googles(*published_pair(name), texts), 10_000)
@@ -84,14 +86,14 @@ def test_naughty_strings(name):
     assert assert_ids_are_googles(*published_pair(name), naughty_strings()) > 1500
 
 
-@CASINGS
+@UNCASED_FIRST
 def test_unicodes_own_normalization_cases(lowercase):
     texts = normalization_cases()
     pair = pair_of(sharp_vocabulary(texts), lowercase=lowercase)
     assert assert_ids_are_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 40_000
 
 
-@PUBLISHED
+@pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_uncased"]))
 def test_one_line_in_200_of_all_corpora(name):
     assert assert_ids_are_googles(*published_pair(name), corpus_lines()[::200]) > 2500
 

@@ -6,6 +6,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow
 from tests.shared_data import shared
 
 from .tokenizer_checks import assert_ids_are_googles, assert_offsets_are_true, published_pair, rich_pair
@@ -20,6 +21,7 @@ from .tokenizer_texts import (
 )
 
 CASINGS = pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
+UNCASED_FIRST = pytest.mark.parametrize("lowercase", [True, *slow(False)], ids=["uncased", "cased"])
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def test_a_unit_that_does_not_exist_is_refused(tokenizer):
         tokenizer.tokenize_with_offsets(["x"], unit="words")
 
 
-@CASINGS
+@UNCASED_FIRST
 def test_offsets_of_all_kinds_of_characters(lowercase):
     texts = [setting.format(scalar) for setting in SETTINGS.values() for scalar in sampled_scalars(15_000, seed=7)[::6]]
     assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), texts) > 12_000
@@ -103,7 +105,7 @@ def test_offsets_of_unicodes_own_normalization_cases(lowercase):
     assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), normalization_cases()[::20]) > 2000
 
 
-@pytest.mark.parametrize("name", ["bert_uncased", "bert_multilingual_cased"])
+@pytest.mark.parametrize("name", ["bert_uncased", *slow("bert_multilingual_cased")])
 def test_offsets_of_naughty_strings_and_corpora(name):
     texts = [*naughty_strings()[::4], *corpus_lines()[::2000]]
     assert assert_offsets_are_true(*published_pair(name), texts) > 5_000

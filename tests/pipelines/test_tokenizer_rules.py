@@ -7,6 +7,7 @@ import pytest
 
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow
 
 from .tokenizer_checks import assert_ids_are_googles, pair_of, rich_pair
 from .tokenizer_texts import SCALARS
@@ -114,7 +115,7 @@ def test_what_becomes_several_is_spelt_out():
 @pytest.mark.parametrize(
     "letter", ["a", "é", "ñ", "ж", "Σ", "各", "한", "ᅡ", "字", "\u1bf2", "\U00010400", "😂", "\U0001d15e", "İ"]
 )
-@pytest.mark.parametrize(("limit", "lowercase"), [(1, True), (100, True), (100, False), (200, True)])
+@pytest.mark.parametrize(("limit", "lowercase"), [(1, True), (100, False), *slow((100, True), (200, True))])
 def test_the_length_of_a_word_counts_in_folded_characters(letter, limit, lowercase):
     """Not in bytes, and not as it was written: accents are stripped first, and a Hangul syllable counts as its jamo."""
     ours, google = rich_pair(lowercase=lowercase, max_input_chars_per_word=limit)

@@ -9,6 +9,7 @@ import pytest
 from bert_keras.tasks.files import FileOptions, read_to_answer
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.marks import slow
 from tests.shared_data import shared
 
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
@@ -60,7 +61,7 @@ def test_words_and_entities_of_ud_ewt(scheme, save_task):
     assert sum(len(answer[kind]) for answer in answers) > 1000
 
 
-@pytest.mark.parametrize("version", ["1.1", "2.0"])
+@pytest.mark.parametrize("version", ["2.0", *slow("1.1")])
 def test_answers_of_squad(version, save_task):
     path, content = text_of(f"squad/squad_v{version}_dev_subset.json.gz")
     contexts = {
