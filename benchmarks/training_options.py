@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -71,6 +70,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     import keras
     import tensorflow as tf
 
+    from bert_keras.cli.report import peak_memory_bytes
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, pretrain
     from bert_keras.training.of_records import settings_of_manifests
@@ -90,8 +90,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     run = Pretraining.resolve(overrides=budget | overrides, defaults=defaults)
     pretrain(run, [arguments.records], callbacks=[clock])
     steps = [end - begin for begin, end in itertools.pairwise(ends)][_WARM_UP_STEPS:]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": statistics.median(steps), "bytes": peak}
+    return {"seconds": statistics.median(steps), "bytes": peak_memory_bytes()}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import resource
 
 import pytest
 
+from bert_keras.cli.report import peak_memory_bytes
+
 NUM_SLOWEST = 30
 NUM_LARGEST = 10
 _PROPERTY = "cost"
@@ -38,7 +40,7 @@ def pytest_runtest_makereport(item, call):
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
         report.user_properties = [
             *report.user_properties,
-            (_PROPERTY, [spent, worker, _peak_gigabytes(), _held_gigabytes()]),
+            (_PROPERTY, [spent, worker, (peak_memory_bytes() or 0) / 1e9, _held_gigabytes()]),
         ]
     return report
 
@@ -107,7 +109,3 @@ def _held_gigabytes() -> float:
     except OSError:
         return 0.0
     return pages * resource.getpagesize() / 1e9
-
-
-def _peak_gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9  # Linux counts in kilobytes

@@ -4,6 +4,7 @@ Settings and progress go to standard error; the result to standard output, as a 
 """
 
 import json
+import pathlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -50,12 +51,23 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     """Returns the most memory that this process held, or the largest of its ended workers; None on Windows."""
+    if not of_workers and (peak := _peak_by_proc()):
+        return peak
     try:
         import resource
     except ModuleNotFoundError:
         return None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN if of_workers else resource.RUSAGE_SELF)
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _peak_by_proc() -> int | None:
+    """Returns what Linux tells of this program; in `ru_maxrss` it counts the one that started it, too."""
+    try:
+        lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def memory_note(result: Mapping[str, object]) -> str:

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it refuses, and that a refusal leaves nothing behind."""
 
 import csv
+import gc
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import VERBS, main
+from bert_keras.cli.quiet import _without_garbage_collection
 from tests.marks import slow
 
 FAULTS = {
@@ -223,6 +225,19 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, c
         main(words.split())
     assert stopped.value.code == 2
     assert told in capsys.readouterr().err
+
+
+def test_the_garbage_collector_rests_while_tensorflow_is_imported_and_is_on_after_if_it_was_before():
+    with _without_garbage_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with _without_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

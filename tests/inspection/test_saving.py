@@ -50,7 +50,9 @@ def test_layer_and_head_choose_what_the_picture_of_attention_shows(
     seen = see("encoder", TEXT, layer=layer, head=head)
     maps = [axes for axes in attention_figure(seen).axes if axes.get_images() and axes.get_label() != "<colorbar>"]
     assert len(maps) == num_maps
-    shown = maps[0].get_images()[0].get_array()
+    [map_of_one] = maps[0].get_images()
+    assert map_of_one.get_clim()[0] == 0, "white is no attention at all"
+    shown = map_of_one.get_array()
     expected = seen.attention[layer or 0, head or 0]
     np.testing.assert_allclose(shown, expected if num_maps == 1 else expected**0.5, rtol=1e-6)
     assert name in seen.save(tmp_path / "out")
