@@ -207,7 +207,7 @@ def attempts(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool)
         return
     one_each = {test.split("[")[0]: test for test in reversed(covering)}  # one case of each test first
     if first := [*one_each.values(), *(test for test in covering if test not in one_each.values())][:NUM_FIRST_TESTS]:
-        yield first
+        yield ["-m", "not slow", *first]
     yield ["-m", "not slow", *dict.fromkeys([*files, *map(str, paths_of(checkout, mirrored))])]
 
 
