@@ -1,6 +1,7 @@
 """The same training on several devices and by several processes, and what a wrong set-up says."""
 
 import pytest
+import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batch_share import BatchShare
@@ -72,6 +73,15 @@ def test_a_wrong_tf_config_is_told(value, monkeypatch):
         monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(InputError, match=r"TF_CONFIG is .*; expected \{\"cluster\""):
         make_strategy("multi-worker")
+
+
+@pytest.mark.parametrize("kinds", [("GPU", "CPU"), ("CPU",)])
+def test_mirrored_takes_every_gpu_or_else_every_logical_cpu(kinds, monkeypatch):
+    """Of a machine that is not this one: a process has the devices with which TensorFlow began."""
+    machine = {kind: [tf.config.LogicalDevice(f"/device:{kind}:{number}", kind) for number in (0, 1)] for kind in kinds}
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: machine.get(kind, []))
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", list)
+    assert make_strategy("mirrored") == [f"/device:{kinds[0]}:0", f"/device:{kinds[0]}:1"]
 
 
 def test_an_unknown_strategy_and_a_missing_tpu_are_told():
