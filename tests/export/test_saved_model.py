@@ -252,3 +252,9 @@ def test_a_word_of_a_text_costs_no_copy_of_the_text():
     text = "café \x00x 😀".encode()
     got = function(tf.constant([b"ab", text + b"\xff"]), tf.constant([0, 1, 1]), tf.constant([1, 4, 10]))
     assert [part.decode() for part in got.numpy()] == ["a", "café", "café \x00x 😀\ufffd"[:10]]
+
+
+def test_the_rest_of_a_text_begins_at_a_character_of_its_own():
+    texts = TextCharacters.of(tf.constant(["ab", "café 😀x"]))
+    rest = texts.rest(tf.constant([1, 0, 1, 1]), tf.constant([4, 1, 6, 0]))
+    assert [part.decode() for part in rest.numpy()] == [" 😀x", "b", "x", "café 😀x"]

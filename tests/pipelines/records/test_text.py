@@ -84,6 +84,12 @@ def test_what_is_no_text_is_refused_by_file_and_line(read, content, message, sen
         read({"a.txt": content}, sentences=sentences)
 
 
+@pytest.mark.parametrize("line", [b'{"text": "One."', b'{"body": "One."}'], ids=["no JSON", "no text"])
+def test_a_record_that_is_none_is_refused_by_file_and_line(read, line):
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2"):
+        read({"a.jsonl": b'{"text": "One."}\n' + line + b"\n"})
+
+
 def test_an_unknown_way_to_find_sentences_is_refused():
     with pytest.raises(InputError, match="sentences is 'words'; expected one of lines, split"):
         FileText([], sentences="words")
