@@ -51,7 +51,7 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     """Returns the most memory that this process held, or the largest of its ended workers; None on Windows."""
-    if not of_workers and (peak := _peak_by_proc()):
+    if not of_workers and (peak := _peak_on_linux()):
         return peak
     try:
         import resource
@@ -61,8 +61,8 @@ def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _peak_by_proc() -> int | None:
-    """Returns what Linux tells of this program; in `ru_maxrss` it counts the one that started it, too."""
+def _peak_on_linux() -> int | None:
+    """Returns the peak that Linux reports for this program; `ru_maxrss` includes the one that started it."""
     try:
         lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:

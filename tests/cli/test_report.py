@@ -9,16 +9,13 @@ from bert_keras.cli.report import peak_memory_bytes
 
 
 def test_the_peak_is_that_of_this_program_and_not_of_the_one_that_started_it():
-    held = bytearray(300_000_000)
-    held[::4096] = bytes([1]) * len(held[::4096])
     code = "from bert_keras.cli.report import peak_memory_bytes; print(peak_memory_bytes())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert peak_memory_bytes() > 300_000_000
-    assert 1_000_000 < int(done.stdout) < 200_000_000
+    assert 1_000_000 < int(done.stdout) < peak_memory_bytes() / 2  # the tests have imported TensorFlow, it has not
 
 
 def test_without_a_proc_file_system_the_peak_is_that_of_the_resource_module(monkeypatch):
-    monkeypatch.setattr("bert_keras.cli.report._peak_by_proc", lambda: None)
+    monkeypatch.setattr("bert_keras.cli.report._peak_on_linux", lambda: None)
     resource = pytest.importorskip("resource", reason="Windows has no resource module")
     unit = 1 if sys.platform == "darwin" else 1024
     assert peak_memory_bytes() == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
