@@ -87,12 +87,17 @@ class StopAfter(keras.callbacks.Callback):
             signal.raise_signal(signal.SIGTERM)
 
 
+def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
+    """Trains until it is told to stop, with a backup each 4 steps and one of the last step."""
+    with pytest.raises(InterruptedTrainingError, match=rf"the training was told to stop at step {num_steps}.*--resume"):
+        train_here(records, Keeping(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
+
+
 @pytest.fixture(scope="module")
 def backups_of_a_stopped_one(two_records, tmp_path_factory):
-    """Backups of a training that took one each 4 steps and was told to stop after step 9: of the steps 8 and 9."""
+    """Backups of the steps 8 and 9; the first phase has 15."""
     folder = tmp_path_factory.mktemp("stopped") / "backups"
-    with pytest.raises(InterruptedTrainingError, match=r"the training was told to stop at step 9.*--resume"):
-        train_here(two_records, Keeping(BackupFolder(folder), every_steps=4), callbacks=[StopAfter(9)])
+    stop_after(9, two_records, folder)
     return folder
 
 
@@ -107,6 +112,13 @@ def test_a_training_that_was_told_to_stop_ends_with_the_same_bits(kept, two_reco
     again = go_on_from(kept, two_records)
     assert again["num_resumed"] == 9
     assert_same_end(again, uninterrupted)
+
+
+def test_a_training_that_was_told_to_stop_late_in_its_second_phase_ends_with_the_same_bits(
+    two_records, uninterrupted, tmp_path
+):
+    stop_after(23, two_records, tmp_path / "backups")  # of 25: losses are logged every 7 steps, and of the last 4
+    assert_same_end(go_on_from(tmp_path / "backups", two_records), uninterrupted)
 
 
 @pytest.mark.slow
