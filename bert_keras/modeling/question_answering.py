@@ -53,4 +53,9 @@ class BertQuestionAnswerer(HeadModel):
         return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
 
     def label_weights(self, x, y, sample_weight):
-        return dict.fromkeys(("start_logits", "end_logits"), row_weights(y["start_positions"], sample_weight))
+        if not isinstance(sample_weight, dict):  # `fit` on arrays makes it one, by label
+            sample_weight = dict.fromkeys(("start_positions", "end_positions"), sample_weight)
+        return {
+            f"{end}_logits": row_weights(y[f"{end}_positions"], sample_weight[f"{end}_positions"])
+            for end in ("start", "end")
+        }

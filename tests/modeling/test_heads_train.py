@@ -189,6 +189,20 @@ def test_a_batch_without_a_counted_slot_has_a_loss_of_0(task, make_model):
     assert model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"] == 0.0
 
 
+@pytest.mark.parametrize("kind", ["classifier", "multi_label", "regression", "token_classifier", "question_answerer"])
+def test_a_row_of_weight_0_does_not_change_the_loss(kind, task, make_model):
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    model.compile(optimizer="adam", run_eagerly=True)
+
+    def loss(rows: slice, weights: list[float]) -> float:
+        chosen = {name: values[rows] for name, values in x.items()}
+        labels = {name: values[rows] for name, values in y.items()} if isinstance(y, dict) else y[rows]
+        return model.evaluate(chosen, labels, sample_weight=np.float32(weights), verbose=0, return_dict=True)["loss"]
+
+    assert math.isclose(loss(slice(3), [2.0, 2.0, 0.0]), loss(slice(2), [1.0, 1.0]), abs_tol=TOLERANCE)
+
+
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
 def test_regression_takes_a_row_or_a_column(shape, task, make_model, run):
     model = make_model("regression", **SMALL)
