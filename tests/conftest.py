@@ -95,9 +95,16 @@ def freed_memory():
     keras.utils.clear_session()  # TensorFlow's traced kernels too
     gc.collect()
     gc.freeze()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
-    if trim is not None:
-        trim(0)  # the commands that train keep freed memory, in the whole process
+    _give_freed_memory_back()
+
+
+def _give_freed_memory_back() -> None:
+    """Undo what the commands that train set in the whole process, see `bert_keras.training.memory`; glibc only."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt") and hasattr(library, "malloc_trim"):
+        library.mallopt(-4, 65536)  # M_MMAP_MAX, as it was
+        library.mallopt(-1, 128 * 1024)  # M_TRIM_THRESHOLD, as it was
+        library.malloc_trim(0)
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ def add_option(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """Remember the processor time at which a test starts."""
-    item.stash[_START] = _processor_seconds()
+    """Remember the processor time and the memory at which a test starts."""
+    item.stash[_START] = _processor_seconds(), _held_gigabytes()
     return (yield)
 
 
@@ -36,16 +36,15 @@ def pytest_runtest_makereport(item, call):
     """Attach the processor time and the memory of the process to the report of a test's teardown."""
     report = yield
     if call.when == "teardown":
-        spent = _processor_seconds() - item.stash[_START]
+        seconds, gigabytes = item.stash[_START]
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        report.user_properties = [
-            *report.user_properties,
-            (_PROPERTY, [spent, worker, (peak_memory_bytes() or 0) / 1e9, _held_gigabytes()]),
-        ]
+        peak = (peak_memory_bytes() or 0) / 1e9
+        costs = [_processor_seconds() - seconds, worker, peak, _held_gigabytes() - gigabytes]
+        report.user_properties = [*report.user_properties, (_PROPERTY, costs)]
     return report
 
 
-_START = pytest.StashKey[float]()
+_START = pytest.StashKey[tuple[float, float]]()
 
 
 class Summary:
@@ -56,7 +55,6 @@ class Summary:
         self._processor_seconds = collections.defaultdict(float)
         self._outcomes = collections.defaultdict(collections.Counter)
         self._peak = collections.defaultdict(lambda: (0.0, ""))
-        self._held = collections.defaultdict(float)
         self._growth = collections.defaultdict(float)
 
     def pytest_runtest_logreport(self, report):
@@ -64,11 +62,10 @@ class Summary:
         self._seconds[file] += report.duration
         if report.when == "call" or report.outcome != "passed":
             self._outcomes[file][report.outcome] += 1
-        for spent, worker, peak, held in (value for name, value in report.user_properties if name == _PROPERTY):
+        for spent, worker, peak, growth in (value for name, value in report.user_properties if name == _PROPERTY):
             self._processor_seconds[file] += spent
             self._peak[worker] = max(self._peak[worker], (peak, file), key=operator.itemgetter(0))
-            self._growth[file] += held - self._held[worker]
-            self._held[worker] = held
+            self._growth[file] += growth
 
     def pytest_terminal_summary(self, terminalreporter):
         write = terminalreporter.write_line

@@ -37,8 +37,8 @@ TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for leng
 SETTINGS = FineTuning(
     num_epochs=5, patience=2, batch_size=8, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.9, warmup_rate=0.2
 )
-# At 1e-2 the loss of vectors jumps up again, and 25 steps make rounding grow to 3e-6 of Pearson's correlation. In float64
-# two devices of two parts are within 1e-15 of one device, and float32 on one device is 4e-6 away from both.
+# At 1e-2 the loss of vectors jumps up again, and rounding grows to 3e-6 of Pearson's correlation in 25 steps.
+# In float64 two devices of two parts are within 1e-15 of one device; float32 on one device is 4e-6 away from both.
 SETTINGS_OF = {"embed": dataclasses.replace(SETTINGS, learning_rate=2e-3)}
 
 
