@@ -36,20 +36,6 @@ class Slot:
     second: keras.Variable
     decays: bool
 
-    def move_moments(self, gradient, beta_1: float, beta_2: float) -> tuple:
-        """Update both moments by a gradient and return their new values."""
-        first, second = ops.convert_to_tensor(self.first), ops.convert_to_tensor(self.second)
-        first = first + (gradient - first) * (1 - beta_1)
-        second = second + (ops.square(gradient) - second) * (1 - beta_2)
-        self.first.assign(first)
-        self.second.assign(second)
-        return first, second
-
-    def assign(self, value) -> None:
-        """Give the variable a new value, within its constraint."""
-        constraint = self.variable.constraint
-        self.variable.assign(value if constraint is None else constraint(value))
-
 
 class _Slots:
     """The slots of an optimizer. Not a list, of which Keras would track the trainable variables as the optimizer's."""
@@ -179,6 +165,18 @@ class BertOptimizer(keras.optimizers.Optimizer):
             step: number of this step, counted from 1, a scalar tensor.
         """
         raise NotImplementedError
+
+    def move_moments(self, slot: Slot, gradient) -> tuple:
+        """Update both moments of a variable by its gradient and return their new values."""
+        self.assign_add(slot.first, (gradient - slot.first) * (1 - self.beta_1))
+        self.assign_add(slot.second, (ops.square(gradient) - slot.second) * (1 - self.beta_2))
+        return ops.convert_to_tensor(slot.first), ops.convert_to_tensor(slot.second)
+
+    def subtract(self, slot: Slot, change) -> None:
+        """Subtract a change from a variable, in place, and keep the variable within its constraint."""
+        self.assign_sub(slot.variable, change)
+        if slot.variable.constraint is not None:
+            slot.variable.assign(slot.variable.constraint(slot.variable))
 
     def get_config(self):
         names = ("beta_1", "beta_2", "epsilon", "jit_update")

@@ -57,11 +57,10 @@ class BertAdamW(BertOptimizer):
             rate = rate * self.rate_factors[slot.place]
         corrections = [1 - ops.power(ops.cast(beta, rate.dtype), step) for beta in (self.beta_1, self.beta_2)]
         corrected_rate = rate * ops.sqrt(corrections[1]) / corrections[0]
-        first, second = slot.move_moments(gradient, self.beta_1, self.beta_2)
-        value = ops.convert_to_tensor(slot.variable)
+        first, second = self.move_moments(slot, gradient)
         if slot.decays:
-            value = value - value * self.weight_decay * rate
-        slot.assign(value - first * corrected_rate / (ops.sqrt(second) + self.epsilon))
+            self.assign_sub(slot.variable, slot.variable * self.weight_decay * rate)
+        self.subtract(slot, first * corrected_rate / (ops.sqrt(second) + self.epsilon))
 
     def get_config(self):
         factors = None if self.rate_factors is None else list(self.rate_factors)  # Keras made a list of its own of it
@@ -99,15 +98,15 @@ class Lamb(BertOptimizer):
         )
 
     def update(self, slot, gradient, rate, step):
-        first, second = slot.move_moments(gradient, self.beta_1, self.beta_2)
+        first, second = self.move_moments(slot, gradient)
         corrected_first = first / (1.0 - self.beta_1**step)
         corrected_second = second / (1.0 - self.beta_2**step)
         update = corrected_first / (ops.sqrt(corrected_second) + self.epsilon)
-        value = ops.convert_to_tensor(slot.variable)
         if slot.decays:
+            value = ops.convert_to_tensor(slot.variable)
             update = update + self.weight_decay * value
             update = _trust_ratio(value, update) * update
-        slot.assign(value - rate * update)
+        self.subtract(slot, rate * update)
 
 
 def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) -> BertAdamW:
