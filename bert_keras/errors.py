@@ -24,6 +24,19 @@ class MissingExtraError(InputError):
         )
 
 
+class UnpublishedError(InputError):
+    """A folder is complete and could not be moved to its place.
+
+    Args:
+        out: the place.
+        reason: why not.
+        kept: where the folder is.
+    """
+
+    def __init__(self, out: str | os.PathLike, reason: str, kept: str | os.PathLike):
+        super().__init__(f"{out} cannot be written ({reason}); everything that belongs there is in {kept}: move it")
+
+
 class InterruptedTrainingError(RuntimeError):
     """A training was told to stop, and its state is kept: exit status 75, `EX_TEMPFAIL`, "try again".
 

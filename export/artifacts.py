@@ -22,7 +22,9 @@ from bert_keras.export.saved_model_artifact import export_saved_model
 from bert_keras.export.targets import PARITY, check_export_target
 from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.export.warmup import check_model_name
-from bert_keras.files import publish_file, read_json, write_json
+from bert_keras.files import read_json, write_json
+from bert_keras.publishing import publish_file
+from bert_keras.staging import only_one_run
 from bert_keras.tasks.stored import task_of, tasks_of_models
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -69,7 +71,7 @@ def export_checkpoint(
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
     out, settings = pathlib.Path(out), _settings(checkpoint, settings)
-    check_export_target(out, formats, overwrite=overwrite)
+    check_export_target(out, formats, overwrite=overwrite, inputs=[str(checkpoint)])
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
     stages = Stages(progress, 1 + sum(1 + num_checks(settings) for _, num_checks in writers))
     stages.begin("loading the checkpoint")
@@ -79,12 +81,13 @@ def export_checkpoint(
     if "tflite" in formats:
         check_tflite_settings(reference, settings)
     checks = Checks(stages, functools.partial(_check_passed, checkpoint))
-    with _without_empty_folders(out), contextlib.ExitStack() as published, contextlib.closing(checks):
-        export = Export(reference, out, settings, stages, checks, published, overwrite)
-        for write, _ in writers:
-            write(export)
-        checks.finish()
-    add_verdicts(out / PARITY, str(checkpoint), checks.verdicts)
+    with _without_empty_folders(out), only_one_run(out):
+        with contextlib.ExitStack() as published, contextlib.closing(checks):
+            export = Export(reference, out, settings, stages, checks, published, overwrite)
+            for write, _ in writers:
+                write(export)
+            checks.finish()
+        add_verdicts(out / PARITY, str(checkpoint), checks.verdicts)
     stages.begin("published")
     logger.info("wrote %s", out)
     return {"checkpoint": str(checkpoint), "artifacts": checks.verdicts}

@@ -18,9 +18,9 @@ from flatbuffers.table import Table
 
 from bert_keras.errors import InputError
 from bert_keras.export.tflite_file import metadata_entry, read_file, signatures, with_metadata_entry
-from bert_keras.files import publish_file
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import vocabulary_bytes
+from bert_keras.publishing import publish_file
 
 ENTRY = "TFLITE_METADATA"
 IDENTIFIER = b"M001"

@@ -9,8 +9,9 @@ from bert_keras.export.exporting import Export
 from bert_keras.export.onnx_folder import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.onnx_int8 import write_int8_onnx
 from bert_keras.export.reference import Reference
+from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.verdict import TOLERANCE, Check, start_ids_check
-from bert_keras.files import publish_folder
+from bert_keras.publishing import publish_folder
 
 NUM_CHECKS = 2
 # The mean difference of an output in its standard deviations, on random ids
@@ -25,7 +26,7 @@ def export_onnx(export: Export) -> None:
         VerdictError: an operation has no ONNX.
     """
     reference, probes = export.reference, export.settings.probes
-    folder = export.published.enter_context(publish_folder(export.out / "onnx", overwrite=export.overwrite))
+    folder = export.published.enter_context(publish_folder(export.out / "onnx", WRITTEN_BY, overwrite=export.overwrite))
     export.stages.begin("writing ONNX")
     settings = reference.task.settings() if reference.task else None
     write_onnx_folder(reference.model, reference.tokenizer, folder, int8=False, task=settings)

@@ -6,7 +6,7 @@ import numpy as np
 
 from bert_keras.errors import MissingExtraError
 from bert_keras.export.onnx_patterns import Graph
-from bert_keras.files import publish_file
+from bert_keras.publishing import publish_file
 
 _FLOAT = 1  # onnx.TensorProto.FLOAT
 _LARGEST, _LARGEST_OF_7_BITS = 127, 64

@@ -2,24 +2,58 @@
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target
+from bert_keras.publishing import check_writable_folder, resolve
+from bert_keras.staging import only_one_run, remove_stale
 
 PARITY = "parity.json"
+WRITTEN_BY = "export"
+_FOLDERS = ("saved_model", "serving", "tflite", "onnx")
 
 
-def check_export_target(out: str | os.PathLike, formats: Sequence[str], *, overwrite: bool = False) -> None:
-    """Raises `InputError` unless artifacts can be put into a folder: it is none yet, empty, or one of artifacts.
+def check_export_target(
+    out: str | os.PathLike,
+    formats: Sequence[str],
+    *,
+    overwrite: bool = False,
+    inputs: Iterable[str | os.PathLike] = (),
+) -> None:
+    """Check that artifacts can be put into a folder, and remove the temporary folders of killed exports from it.
 
-    Those that have no version must not be there, or may be overwritten.
+    Args:
+        out: the folder; it may be missing.
+        formats: see `export_checkpoint`.
+        overwrite: whether artifacts that have no version may be replaced.
+        inputs: paths that the export reads.
+
+    Raises:
+        InputError: the folder holds something else than artifacts, artifacts that may not be replaced, or an input;
+            another export is at work on it; or it cannot be written.
     """
-    out = pathlib.Path(out)
-    if not (out / PARITY).is_file():
-        check_writable_target(out)
-    for name in set(formats) - {"saved_model"}:
-        check_writable_target(out / name, overwrite=overwrite)
+    folder, inputs = resolve(out), list(inputs)
+    if not folder.is_dir():
+        check_writable_folder(out, WRITTEN_BY, inputs=inputs)
+        return
+    if not (folder / PARITY).is_file():
+        names = sorted(path.name for path in folder.iterdir() if path.name not in _FOLDERS and path.name[0] != ".")
+        if names:
+            raise InputError(f"{out} holds {names[0]} and no artifacts of bert-keras: name another folder")
+    with only_one_run(folder):
+        remove_stale(folder)
+        remove_stale(folder / "saved_model")
+        targets = {name: overwrite for name in formats if name != "saved_model"}
+        if "saved_model" in formats:
+            targets |= {f"saved_model/{next_version(folder / 'saved_model')}": False, "serving": True}
+        for name, is_replaced in targets.items():
+            check_writable_folder(pathlib.Path(out) / name, WRITTEN_BY, overwrite=is_replaced, inputs=inputs)
+
+
+def next_version(folder: pathlib.Path) -> int:
+    """Return the number after the highest one that a folder of a SavedModel's versions has."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return 1 + max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:

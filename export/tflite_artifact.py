@@ -15,12 +15,13 @@ from bert_keras.export.exporting import Export, ExportSettings
 from bert_keras.export.ladder import checkpoint_score, climb, file_score
 from bert_keras.export.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
 from bert_keras.export.reference import Reference
+from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite_file import constant_types, read_file, signatures
 from bert_keras.export.tflite_rows import logits_of
 from bert_keras.export.to_tflite import SIGNATURE, TfliteSource, tflite_source, write_tflite_source
 from bert_keras.export.verdict import TOLERANCE, Check, start_ids_check, without_hidden
-from bert_keras.files import publish_folder
 from bert_keras.pipelines.vocabulary import vocabulary_bytes
+from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import softmax
 
 LENGTH = 128
@@ -41,7 +42,9 @@ def export_tflite(export: Export) -> None:
         VerdictError: a file lacks weights or needs foreign operators.
     """
     settings, reference = export.settings, export.reference
-    folder = export.published.enter_context(publish_folder(export.out / "tflite", overwrite=export.overwrite))
+    folder = export.published.enter_context(
+        publish_folder(export.out / "tflite", WRITTEN_BY, overwrite=export.overwrite)
+    )
     length = tflite_length(reference, settings.tflite_length)
     export.stages.begin("writing TFLite files")
     _write_names(reference, folder)

@@ -13,7 +13,7 @@ from bert_keras.export.ids_graph import BORDER_NAMES
 from bert_keras.export.onnx_file import write_onnx_file
 from bert_keras.export.onnx_rewriting import rewritten
 from bert_keras.features import border_outputs
-from bert_keras.files import publish_file
+from bert_keras.publishing import publish_file
 
 OPSET = 18  # the newest that tf2onnx 1.17 writes, with LayerNormalization (17); onnxruntime reads it since 1.14 (2023)
 AXES = ("batch", "sequence")

@@ -18,7 +18,7 @@ from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite_file import constant_bytes, operators, read_file
-from bert_keras.files import publish_file
+from bert_keras.publishing import publish_file
 
 LENGTHS = (32, 64, 128)
 SIGNATURE = "serving_default"

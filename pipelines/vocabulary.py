@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bert_keras.errors import InputError
-from bert_keras.files import publish_file
 from bert_keras.pipelines.text_lines import utf8_lines
 from bert_keras.pipelines.word_counts import MAX_WORDS, count_words
+from bert_keras.publishing import publish_file
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

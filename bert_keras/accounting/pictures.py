@@ -15,8 +15,8 @@ from bert_keras.accounting.planning import Plan
 from bert_keras.checkpoints import BertEncoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures
-from bert_keras.files import publish_folder
 from bert_keras.modeling.layers import without_initial_values
+from bert_keras.publishing import publish_folder
 
 _BESIDE = ("base", "large")
 # What a component counts to in the bars: the rest are heads
@@ -37,7 +37,7 @@ def save_pictures(planned: Plan, out: str | os.PathLike, *, overwrite: bool = Fa
     Args:
         planned: of a quick plan the memory is left out.
         out: the folder; it appears whole or not at all.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `plan` wrote.
 
     Returns:
         The names of the files.
@@ -54,7 +54,7 @@ def save_pictures(planned: Plan, out: str | os.PathLike, *, overwrite: bool = Fa
         rows = max(one.batch_size for one in planned.memory_by_shape if one.batch_size <= max(8, planned.batch_size))
         of_rows = [one for one in planned.memory_by_shape if one.batch_size == rows]
         sections.append(FigureSection("memory", "Memory", "", memory_figure(of_rows)))
-    with publish_folder(out, overwrite=overwrite) as folder:
+    with publish_folder(out, "plan", overwrite=overwrite) as folder:
         return save_figures(sections, folder)
 
 

@@ -20,8 +20,9 @@ from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target, publish_folder, read_json
+from bert_keras.files import read_json
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.publishing import check_writable_folder, publish_folder
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike,
     """
     import keras_hub
 
-    check_writable_target(out, overwrite=overwrite)
+    check_writable_folder(out, "convert", overwrite=overwrite)
     config = encoder_of(model).config
     _check_same_function(model, config)
     backbone = keras_hub.models.BertBackbone(
@@ -93,7 +94,7 @@ def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike,
         if name.keras_hub in theirs:
             variable = theirs[name.keras_hub]
             variable.assign(np.reshape(np.asarray(ours[name.ours]), variable.shape))
-    with publish_folder(out, overwrite=overwrite) as staging:
+    with publish_folder(out, "convert", overwrite=overwrite) as staging:
         preset.save_to_preset(str(staging))
         if tokenizer is not None and preset is backbone:
             _hub_tokenizer(tokenizer).save_to_preset(str(staging))

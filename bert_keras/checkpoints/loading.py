@@ -12,9 +12,9 @@ from bert_keras.checkpoints.keras_hub_preset import write_preset
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target
 from bert_keras.modeling.base import read_checkpoints_with
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.publishing import check_writable_folder
 
 FORMATS = ("huggingface", "keras_hub")
 
@@ -66,19 +66,19 @@ def convert(
         source: any folder that `load` reads.
         out: the folder to write.
         to: "huggingface" (also our own checkpoint folder) or "keras_hub".
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `convert` wrote.
 
     Raises:
         InputError: the source cannot be read, or the format cannot hold its function.
     """
     if to not in FORMATS:
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
-    check_writable_target(out, overwrite=overwrite)
+    check_writable_folder(out, "convert", overwrite=overwrite, inputs=[str(source)])
     source = source if _is_keras_file(source) else read_checkpoint(source)
     model, tokenizer = load(source), load_tokenizer(source)
     if to == "huggingface":
         task = source.task if isinstance(source, Checkpoint) else None
-        save(model, tokenizer, out, overwrite=overwrite, task=task)
+        save(model, tokenizer, out, overwrite=overwrite, task=task, written_by="convert")
     else:
         write_preset(model, tokenizer, out, overwrite=overwrite)
     return model

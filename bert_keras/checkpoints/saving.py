@@ -16,11 +16,13 @@ from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.weights_file import WEIGHTS
 from bert_keras.checkpoints.write_config import write_config
 from bert_keras.errors import InputError
-from bert_keras.files import publish_folder, write_checksums, write_json
+from bert_keras.files import write_checksums, write_json
 from bert_keras.modeling.layers import sinusoidal_positions
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.publishing import publish_folder
 
 _CHECKED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")
+_COMMANDS = ("pretrain", "finetune", "convert")
 
 
 def save(
@@ -32,6 +34,7 @@ def save(
     card: str | None = None,
     notes: Mapping[str, str | bytes] | None = None,
     task: Mapping[str, object] | None = None,
+    written_by: str = "save",
 ) -> None:
     """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
 
@@ -43,21 +46,23 @@ def save(
         model: a `BertEncoder` or any model with a head.
         tokenizer: the tokenizer that made its ids, or None to save the weights alone.
         out: the folder.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `written_by` wrote; `save` also replaces those of the commands.
         card: text of the model card `README.md`; default: a short one from the model.
         notes: texts or pictures to lay beside, by file name: how the model was trained, for example.
         task: what the model was fine-tuned for, see `bert_keras.tasks`; it stands in `config.json`.
+        written_by: the command that writes the folder; it is noted in `.bert_keras.json`.
 
     Raises:
         InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
     """
+    replaces = _COMMANDS if written_by == "save" else ()
     config = encoder_of(model).config
     if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
         raise InputError(
             f"the tokenizer has {tokenizer.vocabulary_size:,} pieces and the model {config.vocabulary_size:,}: "
             "save the model with the tokenizer that it was trained with"
         )
-    with publish_folder(out, overwrite=overwrite) as staging:
+    with publish_folder(out, written_by, overwrite=overwrite, replaces=replaces) as staging:
         _write_model(model, staging, task)
         if tokenizer is not None:
             tokenizer.save(staging)

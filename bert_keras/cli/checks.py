@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
+from bert_keras.publishing import check_holds_no_input
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text_sources import TextSource
@@ -86,9 +87,7 @@ def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] 
     from bert_keras.pipelines.text_sources import find_sources
 
     sources = find_sources(text)
-    for path in (source.path.resolve() for source in sources if source.path is not None):
-        if out.resolve() in (path, *path.parents):
-            raise InputError(f"{path} is text to be read, and would be replaced by {out}: write to another place")
+    check_holds_no_input(out, [source.path for source in sources if source.path is not None])
     return sources
 
 

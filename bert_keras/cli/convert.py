@@ -7,7 +7,7 @@ from bert_keras.cli.checks import add_overwrite, check_all
 from bert_keras.cli.model_folder import read_any_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
-from bert_keras.files import check_writable_target
+from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     source, _ = check_all(
         lambda: read_any_model(arguments.source),
-        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_writable_folder(
+            arguments.out, "convert", overwrite=arguments.overwrite, inputs=[arguments.source]
+        ),
     )
     print_settings("convert", {"in": arguments.source, "out": arguments.out, "to": arguments.to})
     load_tensorflow()

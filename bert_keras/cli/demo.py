@@ -8,7 +8,8 @@ import time
 
 from bert_keras.cli.checks import add_overwrite
 from bert_keras.cli.report import print_result
-from bert_keras.files import check_writable_target
+from bert_keras.errors import InputError
+from bert_keras.publishing import check_writable_folder
 
 _DEV_EVERY = 5  # each fifth passage is held out
 _NUM_QUESTIONS = 4
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_writable_target(arguments.out, overwrite=arguments.overwrite)
+    _check_out(arguments.out, overwrite=arguments.overwrite)
     started = time.monotonic()
     out = arguments.out
     dev = write_task(out, num_train=200 if arguments.quick else None)
@@ -39,6 +40,15 @@ def run(arguments: argparse.Namespace) -> None:
     minutes = (time.monotonic() - started) / 60
     result = {"out": str(out), "minutes": minutes, "answers": answers}
     print_result(f"wrote {out}: everything above, in {minutes:.1f} minutes", result, as_json=arguments.json)
+
+
+def _check_out(out: pathlib.Path, *, overwrite: bool) -> None:
+    """Raise `InputError` unless OUT is missing, empty, or of an earlier demo; each command checks what it replaces."""
+    is_full = out.is_dir() and any(out.iterdir())
+    if is_full and overwrite and not (out / "task/train.csv").is_file():
+        raise InputError(f"{out} is not the folder of an earlier demo, which has task/train.csv: name another folder")
+    if not is_full or not overwrite:
+        check_writable_folder(out, "demo")
 
 
 def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, str]]:
@@ -75,7 +85,7 @@ def ask(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]
     """Asks the exported SavedModel about texts, in a process that does not import this package."""
     from bert_keras.export.cases import as_strings
     from bert_keras.export.runtimes.fresh_process import ask as ask_artifact
-    from bert_keras.export.saved_model_artifact import next_version
+    from bert_keras.export.targets import next_version
 
     latest = artifacts / "saved_model" / str(next_version(artifacts / "saved_model") - 1)
     request = ("serving_default", {"text": as_strings([text for text, _ in questions])})

@@ -13,7 +13,7 @@ from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_file, publish_file
+from bert_keras.publishing import check_writable_file, publish_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +31,11 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.tasks.files import columns_to_learn, read_to_score
     from bert_keras.tasks.stored import task_of_checkpoint
 
+    inputs = [arguments.checkpoint, arguments.file]
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
         lambda: check_exists(arguments.file, "a file of labelled examples"),
-        *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite) for path in outs),
-        *(lambda path=path: task_options.check_not_replaced(path, arguments.file) for path in outs),
+        *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite, inputs=inputs) for path in outs),
         lambda: _check_apart(outs),
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")

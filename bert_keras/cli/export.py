@@ -80,7 +80,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
-        lambda: check_export_target(arguments.out, arguments.to, overwrite=arguments.overwrite),
+        lambda: check_export_target(
+            arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_inputs(arguments)
+        ),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
     )
     print_settings("export", _shown(arguments))
@@ -107,6 +109,10 @@ def run(arguments: argparse.Namespace) -> None:
     tables = [verdict_table(parity["artifacts"]), *score_lines(parity["artifacts"])]
     sentence = "\n".join([*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"])
     print_result(sentence, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+
+
+def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
+    return [arguments.checkpoint, *([arguments.eval] if arguments.eval else [])]
 
 
 def _shown(arguments: argparse.Namespace) -> dict[str, object]:

@@ -108,20 +108,21 @@ def run(arguments: argparse.Namespace) -> None:
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _files_shown(arguments, train, dev, str)
     backups = {"backups": training_options.backups_shown(arguments)}
     print_settings("finetune", names | what | how | backups)
-    with FitProgress(None) as progress:
-        tuned = finetune(
-            task,
-            checkpoint,
-            train,
-            dev,
-            settings,
-            callbacks=[progress],
-            strategy=strategy,
-            keeping=training_options.keeping_of(arguments, strategy),
-        )
-    if not is_chief(strategy):
-        return
-    _save(arguments, tuned, dev, _files_shown(arguments, train, dev, _file_name) | what | how)
+    with training_options.only_training_of(arguments.out, strategy):
+        with FitProgress(None) as progress:
+            tuned = finetune(
+                task,
+                checkpoint,
+                train,
+                dev,
+                settings,
+                callbacks=[progress],
+                strategy=strategy,
+                keeping=training_options.keeping_of(arguments, strategy),
+            )
+        if not is_chief(strategy):
+            return
+        _save(arguments, tuned, dev, _files_shown(arguments, train, dev, _file_name) | what | how)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     sentence = (
         f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(dev):,} "
@@ -136,8 +137,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     checkpoint, *_, settings = check_all(
         lambda: read_model(arguments.checkpoint),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
-        lambda: training_options.check_out(arguments),
-        lambda: task_options.check_not_replaced(arguments.out, *files),
+        lambda: training_options.check_out(arguments, arguments.checkpoint, *files),
         lambda: task_options.check_options_of_task(arguments, arguments.task),
         *(lambda path=path: task_options.check_ending(path, arguments.task, arguments.format) for path in files),
         lambda: settings_of(arguments),
@@ -255,8 +255,8 @@ def _save(arguments: argparse.Namespace, tuned, dev: list, shown: dict[str, obje
         **task_options.picture_notes(tuned.task, tuned.answers, dev),
     }
     parts = {"notes": notes, "card": model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown))}
-    parts |= {"task": tuned.task.settings(), "overwrite": arguments.overwrite}
-    training_options.publish(arguments, lambda: save(tuned.model, tuned.tokenizer, arguments.out, **parts))
+    parts |= {"task": tuned.task.settings(), "overwrite": arguments.overwrite, "written_by": "finetune"}
+    training_options.publish(arguments, lambda folder: save(tuned.model, tuned.tokenizer, folder, **parts))
 
 
 def _history(tuned, shown: dict[str, object]) -> str:

@@ -15,7 +15,7 @@ from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.figures import check_can_draw
-from bert_keras.files import check_writable_target
+from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     check_all(
         lambda: _check_model(arguments),
-        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_writable_folder(
+            arguments.out, "inspect", overwrite=arguments.overwrite, inputs=[arguments.model]
+        ),
         lambda: _check_texts(arguments),
         *([] if arguments.no_pictures else [check_can_draw]),
     )

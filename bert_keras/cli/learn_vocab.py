@@ -17,7 +17,8 @@ from bert_keras.cli.checks import (
 )
 from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_file, file_digest
+from bert_keras.files import file_digest
+from bert_keras.publishing import check_writable_file
 
 _MAX_WORKERS = 8  # one process reads for all of them: 0.75 s of work for each 2.4 s of counting
 

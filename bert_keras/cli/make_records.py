@@ -20,7 +20,7 @@ from bert_keras.cli.checks import (
 )
 from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target
+from bert_keras.publishing import check_writable_folder
 
 _MAX_WORKERS = 6  # one process reads for all of them
 
@@ -76,7 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
     settings, tokenizer, _, sources, run_beam = check_all(
         lambda: _settings(arguments),
         lambda: _tokenizer(arguments),
-        lambda: check_writable_target(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_writable_folder(
+            arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
+        ),
         lambda: _find_text(arguments),
         lambda: _beam(arguments),
     )

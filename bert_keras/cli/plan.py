@@ -14,7 +14,7 @@ from bert_keras.cli.model_folder import read_any_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.figures import check_can_draw
-from bert_keras.files import check_writable_target
+from bert_keras.publishing import check_writable_folder
 
 HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
 _GIGABYTE = 1e9
@@ -39,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    pictures = [lambda: check_writable_target(arguments.pictures, overwrite=arguments.overwrite), check_can_draw]
+    pictures = [
+        lambda: check_writable_folder(
+            arguments.pictures, "plan", overwrite=arguments.overwrite, inputs=[arguments.model]
+        ),
+        check_can_draw,
+    ]
     check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
     print_settings("plan", _shown(arguments))
     load_tensorflow()

@@ -27,7 +27,7 @@ from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_file, publish_file
+from bert_keras.publishing import check_writable_file, publish_file
 
 _DECIMALS = 6
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
@@ -71,8 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
-        *([lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite)] if arguments.out else []),
-        *([lambda: task_options.check_not_replaced(arguments.out, path)] if arguments.out and path else []),
+        *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_of_checkpoint(checkpoint, **lengths)
@@ -114,6 +113,11 @@ def _is_text(given: str) -> bool:
     """Whether it is a text: it has a space in it, and neither is nor looks like the name of a file."""
     ending = pathlib.PurePath(given.removesuffix(".gz")).suffix.lower()
     return bool(given.strip()) and len(given.split()) > 1 and ending not in _FILE_ENDINGS and not os.path.exists(given)
+
+
+def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None:
+    inputs = [arguments.checkpoint, *([path] if path else [])]
+    check_writable_file(arguments.out, overwrite=arguments.overwrite, inputs=inputs)
 
 
 def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:

@@ -21,6 +21,7 @@ from bert_keras.cli.training_options import (
     batch_arithmetic,
     check_out,
     keeping_of,
+    only_training_of,
     prepare_devices,
     publish,
     started_workers,
@@ -72,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a folder that make-records wrote") for path in arguments.records),
-        lambda: check_out(arguments),
+        lambda: check_out(arguments, *_inputs(arguments)),
         lambda: settings_of(arguments),
     )
     if settings.model.start_from is not None:
@@ -94,23 +95,30 @@ def run(arguments: argparse.Namespace) -> None:
     listeners = [TensorBoardScalars(arguments.tensorboard)] if watched else []
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
     num_steps = sum(plan.num_steps or 0 for plan in plans)
-    with FitProgress(num_steps, num_seconds=num_seconds) as progress:
-        trained = pretrain(
-            settings,
-            arguments.records,
-            callbacks=[progress],
-            listeners=listeners,
-            strategy=strategy,
-            keeping=keeping_of(arguments, strategy),
-        )
-    if not is_chief(strategy):
-        return
-    notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
-    card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
-    parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite}
-    publish(arguments, lambda: save(trained.model, trained.tokenizer, arguments.out, **parts))
+    with only_training_of(arguments.out, strategy):
+        with FitProgress(num_steps, num_seconds=num_seconds) as progress:
+            trained = pretrain(
+                settings,
+                arguments.records,
+                callbacks=[progress],
+                listeners=listeners,
+                strategy=strategy,
+                keeping=keeping_of(arguments, strategy),
+            )
+        if not is_chief(strategy):
+            return
+        notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
+        card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
+        parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite, "written_by": "pretrain"}
+        publish(arguments, lambda folder: save(trained.model, trained.tokenizer, folder, **parts))
     sentence = f"wrote {arguments.out}: {_summary(trained.metrics)}"
     print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
+
+
+def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
+    """Returns every path that the run reads."""
+    named = (arguments.config, vars(arguments)["model.start_from"])
+    return [*arguments.records, *(pathlib.Path(path) for path in named if path is not None)]
 
 
 def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]:

@@ -98,13 +98,6 @@ def check_ending(path: pathlib.Path, task: str, form: str | None) -> None:
         raise InputError(f"{path} is a file for the task {fits}, and the task is {task}: name another file or task")
 
 
-def check_not_replaced(out: pathlib.Path, *inputs: pathlib.Path) -> None:
-    """Raises `InputError` if a file that is read lies where `out` is written."""
-    for path in inputs:
-        if out.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InputError(f"{path} is to be read, and would be replaced by {out}: write to another place")
-
-
 def file_options(arguments: argparse.Namespace) -> FileOptions:
     """Returns how files are read."""
     from bert_keras.tasks.files import FileOptions

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 import sys
-from collections.abc import Callable
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import positive_integer, whole_number
-from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target
+from bert_keras.errors import InputError, UnpublishedError
+from bert_keras.publishing import check_writable_folder, companion
+from bert_keras.staging import only_one_run
 from bert_keras.training.tables import STRATEGIES
 
 if TYPE_CHECKING:
@@ -111,12 +115,12 @@ def backups_shown(arguments: argparse.Namespace) -> str:
     when = f"every {arguments.backup_every:,} steps" if arguments.backup_every else "when told to stop"
     steps = backups.steps()
     newest = f"the newest is of step {steps[-1]:,}" if steps else "there is none to go on from"
-    return f"{when}, in {arguments.out.parent / backups.path.name}" + (f"; {newest}" if arguments.resume else "")
+    return f"{when}, in {companion(arguments.out, 'training')}" + (f"; {newest}" if arguments.resume else "")
 
 
-def check_out(arguments: argparse.Namespace) -> None:
+def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
     """Raises `InputError` if OUT may not be written, or if it was being trained before and nothing says what to do."""
-    check_writable_target(arguments.out, overwrite=arguments.overwrite)
+    check_writable_folder(arguments.out, arguments.verb, overwrite=arguments.overwrite, inputs=inputs)
     steps = backups_of(arguments.out).steps()
     if steps and not arguments.resume and not arguments.overwrite:
         raise InputError(
@@ -129,26 +133,73 @@ def backups_of(out: pathlib.Path) -> BackupFolder:
     """Returns where the state of a training of `out` is kept."""
     from bert_keras.training.backups import BackupFolder
 
-    return BackupFolder(out.absolute().parent / f".{out.name}.training")
+    return BackupFolder(companion(out, "training").absolute())
 
 
-def publish(arguments: argparse.Namespace, write: Callable[[], None]) -> None:
-    """Writes OUT, and then drops the backups.
+@contextlib.contextmanager
+def only_training_of(out: pathlib.Path, strategy) -> Iterator[None]:
+    """Hold the lock of the backups of OUT, and remove their folder at the end if it is empty; workers do neither.
 
     Raises:
-        InputError: it cannot be written; the backups stay.
+        InputError: another training of OUT is running.
+    """
+    from bert_keras.training.strategies import is_chief
+
+    if not is_chief(strategy):
+        yield
+        return
+    folder = backups_of(out).path
+    try:
+        with only_one_run(folder):
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # it has backups, or is gone
+            folder.rmdir()
+
+
+def publish(arguments: argparse.Namespace, write: Callable[[pathlib.Path], None]) -> None:
+    """Write OUT, and then drop the backups.
+
+    Args:
+        arguments: of the command.
+        write: writes the model to the folder that it is given. If OUT cannot be written, it is called again for a
+            folder beside OUT and for one in the system's folder of temporary files.
+
+    Raises:
+        InputError: OUT cannot be written; the message says where the model is. The backups stay.
     """
     backups = backups_of(arguments.out)
     try:
-        write()
-    except OSError as error:
-        steps = backups.steps()
-        kept = f"the training up to step {steps[-1]:,} is kept in {backups.path}" if steps else "there is no backup"
-        raise InputError(
-            f"{arguments.out} cannot be written ({error.strerror or error}), and {kept}: make room, and run the same "
-            "command again with --resume"
-        ) from error
+        write(arguments.out)
+    except UnpublishedError:
+        raise
+    except (OSError, InputError) as error:
+        reason = f"{arguments.out} cannot be written ({getattr(error, 'strerror', None) or error})"
+        raise InputError(f"{reason}; {_kept_elsewhere(arguments.out, write) or _kept_backup(backups)}") from error
     backups.remove()
+
+
+def _kept_elsewhere(out: pathlib.Path, write: Callable[[pathlib.Path], None]) -> str | None:
+    """Write the model to the first folder that takes it; return where it is, in words, None if no folder does."""
+    for folder in (out.absolute().parent, pathlib.Path(tempfile.gettempdir())):
+        place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
+        try:
+            write(place)
+        except (OSError, InputError):
+            continue
+        return f"the trained model is in {place}: move it where you want it"
+    return None
+
+
+def _kept_backup(backups: BackupFolder) -> str:
+    """Return which backup there is, and what to do, in words."""
+    steps = backups.steps()
+    if not steps:
+        return "the training is lost, because there is no backup either: make room before you train again"
+    return (
+        f"the training up to step {steps[-1]:,} is in {backups.path}: make room, and run the same command again with "
+        "--resume"
+    )
 
 
 def prepare_devices(arguments: argparse.Namespace):

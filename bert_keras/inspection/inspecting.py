@@ -11,7 +11,7 @@ from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_can_draw, save_figures
-from bert_keras.files import publish_folder, write_json
+from bert_keras.files import write_json
 from bert_keras.inspection.answers import Answer, answer_of, predictor_of
 from bert_keras.inspection.choices import check_choice
 from bert_keras.inspection.curves import position_tables
@@ -23,6 +23,7 @@ from bert_keras.inspection.summaries import HeadSummary, head_summaries
 from bert_keras.inspection.vectors import Similarity, similarity
 from bert_keras.modeling.base import check_bert_model
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.publishing import publish_folder
 
 NUMBERS = "inspection.json"
 
@@ -106,7 +107,7 @@ class Inspection:
             pictures: whether to draw; without, matplotlib is not needed, and the page does not tell where the
                 parameters sit and what memory they take.
             sections: more pictures, which the page shows too.
-            overwrite: replace a folder that is not empty.
+            overwrite: replace a folder that `inspect` wrote.
 
         Returns:
             The names of the files.
@@ -116,7 +117,7 @@ class Inspection:
         """
         if pictures:
             check_can_draw()
-        with publish_folder(out, overwrite=overwrite) as folder:
+        with publish_folder(out, "inspect", overwrite=overwrite) as folder:
             sections = [*(self._sections_of_sizes() if pictures else ()), *sections]
             (folder / PAGE).write_text(self.to_html(sections), encoding="utf-8")
             write_json(folder / NUMBERS, self.to_dict())

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from bert_keras.figures import COLORS, FigureSection, as_address, check_can_draw, new_figure, plain, save_figures
-from bert_keras.files import publish_folder
 from bert_keras.inspection.html_page import PAGE, escaped, header, page_of, section
 from bert_keras.inspection.training_records import CONFUSION, Chart, TrainingRecords
+from bert_keras.publishing import publish_folder
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
 _CONFUSION = "Row = the true class, column = the predicted one; the colour is the share of the row."
@@ -23,7 +23,7 @@ def save_training(
         records: of a checkpoint.
         out: the folder; it appears whole or not at all.
         pictures: whether to draw; without, matplotlib is not needed.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `inspect` wrote.
 
     Returns:
         The names of the files.
@@ -33,7 +33,7 @@ def save_training(
     """
     if pictures:
         check_can_draw()
-    with publish_folder(out, overwrite=overwrite) as folder:
+    with publish_folder(out, "inspect", overwrite=overwrite) as folder:
         (folder / PAGE).write_text(training_page(records), encoding="utf-8")
         names = [PAGE]
         if records.confusion is not None:

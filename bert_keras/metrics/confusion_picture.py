@@ -7,7 +7,7 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.figures import check_can_draw, draw, new_figure
-from bert_keras.files import publish_file
+from bert_keras.publishing import publish_file
 
 _MOST_CLASSES_WITH_COUNTS = 20
 _MOST_NAMED_CLASSES = 150  # of more, every second, third, ... has its name at the axes

@@ -13,7 +13,8 @@ import safetensors.numpy
 
 from bert_keras.array_files import write_arrays
 from bert_keras.errors import InputError
-from bert_keras.files import CHECKSUMS, check_checksums, publish_folder, read_json, write_checksums, write_json
+from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checksums, write_json
+from bert_keras.publishing import publish_folder
 
 FORMAT_VERSION = 1
 _ARRAYS, _FACTS = "arrays.safetensors", "state.json"
@@ -64,7 +65,7 @@ class BackupFolder:
         Raises:
             OSError: it could not be written; those before it are still there.
         """
-        with publish_folder(self._folder(state.step), overwrite=True) as folder:
+        with publish_folder(self._folder(state.step), "a backup", overwrite=True) as folder:
             best = {_BEST + name: values for name, values in state.best_weights.items()}
             write_arrays(folder / _ARRAYS, {**state.arrays, **best})
             write_json(folder / _FACTS, {"format_version": FORMAT_VERSION, "step": state.step, **state.facts})
@@ -83,8 +84,10 @@ class BackupFolder:
         return None
 
     def remove(self) -> None:
-        """Removes all backups."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove all backups; the folder stays, because a running training holds its lock."""
+        for pattern in ("step-*", ".step-*"):
+            for path in self.path.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
 
     def remove_unfinished(self) -> None:
         """Removes what a killed process left half-written."""

@@ -21,6 +21,7 @@ from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.optimizers import adamw
 from bert_keras.training.precision import default_dtype_policy
+from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import agreement, spread
 from bert_keras.training.tuning_settings import FineTuning
 
@@ -125,7 +126,7 @@ def finetune(
         model,
         [Phase(batches, lambda: None, num_steps, evaluate_every=steps_an_epoch)],
         settings={**dataclasses.asdict(settings), "task": task.settings(), "model": model.encoder.config.to_dict()},
-        data=_data(train, dev, tokenizer),
+        data={**_data(train, dev, tokenizer), "the checkpoint": digest_weights(model.encoder)},
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,

@@ -20,6 +20,7 @@ from bert_keras.training.optimizers import make_optimizer
 from bert_keras.training.phases import PhasePlan
 from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.recipes import Pretraining
+from bert_keras.training.resuming import digest_weights
 from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.strategies import spread
 
@@ -107,11 +108,14 @@ def pretrain(
                 evaluate_every=run.evaluation.every_steps,
             )
         )
+    data = {f"records folder {number}": manifest for number, manifest in enumerate(manifests, 1)}
+    if run.model.start_from is not None:
+        data["the model that it starts from"] = digest_weights(model.encoder)
     log = fit_phases(
         model,
         phases,
         settings=run.to_dict(),
-        data={f"records folder {number}": manifest for number, manifest in enumerate(manifests, 1)},
+        data=data,
         strategy=strategy,
         keeping=keeping,
         callbacks=callbacks,

@@ -153,6 +153,15 @@ def restore_arrays(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None
         variable.assign(arrays[name])
 
 
+def digest_weights(layer: keras.Layer) -> str:
+    """Return the SHA-256 of the shapes and values of a layer's weights."""
+    digest = hashlib.sha256()
+    for weight in layer.weights:
+        digest.update(repr(tuple(weight.shape)).encode())
+        digest.update(np.ascontiguousarray(weight))
+    return digest.hexdigest()
+
+
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

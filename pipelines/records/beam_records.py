@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.errors import InputError, MissingExtraError
-from bert_keras.files import check_writable_target, read_json
+from bert_keras.files import read_json
 from bert_keras.pipelines.records import folder as local
 from bert_keras.pipelines.records import partial as partial_folder
 from bert_keras.pipelines.records.blocks import Block
@@ -20,6 +20,8 @@ from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.text import DocumentText, FileText
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.publishing import check_writable_folder
+from bert_keras.staging import only_one_run
 
 _TEXT_FACTS = "text.json"
 _ERROR = "error.json"
@@ -48,7 +50,7 @@ def write_records_with_beam(
         text: what to read, with paths that all workers share; standard input cannot be read.
         tokenizer: a `BertTokenizer` or its `TokenizerFacts`.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `make-records` wrote.
         **settings: see `RecordSettings`.
 
     Returns:
@@ -61,9 +63,9 @@ def write_records_with_beam(
     settings, tokenizer = RecordSettings(**settings), TokenizerFacts.of(tokenizer)
     if "standard input" in text.names:
         raise InputError("Beam's workers cannot read standard input: write the text to a file, and name that")
-    check_writable_target(out, overwrite=overwrite)
-    path = partial_folder.partial_path(pathlib.Path(out).absolute())
-    with local.told_plainly(out, path), partial_folder.only_one_run(path), local.removed_if_useless(path):
+    check_writable_folder(out, "make-records", overwrite=overwrite)
+    path = partial_folder.partial_path(out).absolute()
+    with local.told_plainly(out, path), only_one_run(path), local.removed_if_useless(path):
         job = _Job(path, settings, tokenizer, text)
         (path / _ERROR).unlink(missing_ok=True)
         _run(beam, job, list(options))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras import __version__
 from bert_keras.errors import InputError
-from bert_keras.files import check_writable_target, publish_folder, write_json
+from bert_keras.files import write_json
 from bert_keras.pipelines.records import partial as partial_folder
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.manifest import FORMAT_VERSION, MANIFEST, make_manifest
@@ -24,6 +24,8 @@ from bert_keras.pipelines.records.text import DocumentText, FileText
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
 from bert_keras.pipelines.records.workers import in_order
 from bert_keras.pipelines.standard_error import no_standard_error
+from bert_keras.publishing import check_writable_folder, publish_folder
+from bert_keras.staging import only_one_run
 
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
 
@@ -50,7 +52,7 @@ def write_records(
             `BertTokenizer.from_checkpoint(out)` reads it back, and recorded, to be asked for again on reading.
         num_workers: processes that make rows; they change the time only. With more than one, a script must hold its
             work under `if __name__ == "__main__":`, since each imports it.
-        overwrite: replace a folder that is not empty.
+        overwrite: replace a folder that `make-records` wrote.
         progress: called after each block with the bytes read of the sources, those in all (None: nobody knows), and the
             bytes of text in the blocks that are done.
         **settings: see `RecordSettings`; `max_sequence_length` is required.
@@ -73,9 +75,9 @@ def write_records(
     if not isinstance(text, FileText | DocumentText):
         text = DocumentText(text)
     tokenizer = TokenizerFacts.of(tokenizer)
-    check_writable_target(out, overwrite=overwrite)
+    check_writable_folder(out, "make-records", overwrite=overwrite)
     path = partial_folder.partial_path(out)
-    with told_plainly(out, path), partial_folder.only_one_run(path), removed_if_useless(path):
+    with told_plainly(out, path), only_one_run(path), removed_if_useless(path):
         partial = partial_folder.PartialFolder(path, fingerprint(settings, tokenizer, text))
         shards = list(_shards(partial, settings, tokenizer, text, num_workers, progress))
         manifest = make_manifest(settings, tokenizer, text.sentences, text.facts(), shards)
@@ -94,7 +96,7 @@ def publish(
     if not manifest["shards"]:
         shutil.rmtree(partial)
         raise InputError("the text has no words; expected sentences to make records of: name other files")
-    with publish_folder(out, overwrite=overwrite) as staging:
+    with publish_folder(out, "make-records", overwrite=overwrite) as staging:
         for shard in manifest["shards"]:
             _link(partial / shard["name"], staging / shard["name"])
         tokenizer.save(staging)

@@ -16,11 +16,7 @@ from collections.abc import Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json, write_json
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: two runs at once are not noticed there
-    fcntl = None
+from bert_keras.publishing import companion
 
 _LOG = logging.getLogger(__name__)
 _FINGERPRINT = "run.json"
@@ -28,8 +24,7 @@ _FINGERPRINT = "run.json"
 
 def partial_path(out: str | os.PathLike) -> pathlib.Path:
     """Returns where an unfinished run of `out` is kept."""
-    out = pathlib.Path(out)
-    return out.with_name(f".{out.name}.partial")
+    return companion(out, "partial")
 
 
 def num_finished_blocks(out: str | os.PathLike) -> int:
@@ -118,29 +113,6 @@ class PartialFolder:
             os.replace(staging, self.path / name)
         finally:
             staging.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def only_one_run(path: pathlib.Path) -> Iterator[None]:
-    """Makes the folder `path` if it is missing, and holds a lock on it, which goes with the process if that is killed.
-
-    Raises:
-        InputError: another process holds it.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
-        yield
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise InputError(
-            f"another process is at work on {path}: wait until it is done, or write to another folder"
-        ) from None
-    finally:
-        os.close(folder)
 
 
 def _block_name(index: int) -> str:

@@ -8,10 +8,10 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.files import publish_file
 from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
 from bert_keras.pipelines.task_files.table_rows import Row, quoted
 from bert_keras.pipelines.task_files.tables import TableReader, open_table, strict_rows
+from bert_keras.publishing import publish_file
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 SEPARATOR = "|"  # between several labels: a comma may stand within one, and needs quotes in a .csv

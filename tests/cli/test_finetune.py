@@ -173,7 +173,7 @@ def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(folder, "write_json", fail)
         assert main(command) == 2
-    assert "and the training up to step 5 is kept in" in capsys.readouterr().err
+    assert "the training up to step 5 is in" in capsys.readouterr().err
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == [".out.training"]
 
     assert main(command) == 2
@@ -288,7 +288,7 @@ FAULTS = {
     ),
     "an output that holds what is read": (
         "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
-        r"full/train\.csv is to be read, and would be replaced by full: write to another place",
+        r"full/train\.csv is read by this run and would be replaced by full: write to another place",
     ),
     "an output that is there": (
         "checkpoint full --train train.csv --dev dev.csv",

@@ -7,6 +7,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
+from bert_keras.staging import LISTING
 from tests.cli.conftest import tiny_encoder
 
 
@@ -43,7 +44,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_a
     status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
     assert status == 0
     result = json.loads(printed.out)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(result["files"])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [LISTING, *sorted(result["files"])]
     assert "attention_layer_1_head_2.svg" in result["files"]
     assert [(head["layer"], head["head"]) for head in result["heads"]] == [(x, y) for x in (0, 1) for y in (0, 1, 2)]
     assert len(result["guesses"][0]["proposals"]) == 3
@@ -96,9 +97,10 @@ def test_a_folder_that_is_there_is_kept(checkpoint, tmp_path, capsys):
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures")
     assert status == 2
     assert "exists and is not empty" in printed.err
-    status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures", "--overwrite")
-    assert status == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "inspection.json"]
+    status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures", "--overwrite")
+    assert status == 2
+    assert "holds mine.txt and no .bert_keras.json, so inspect did not write it" in printed.err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_path, capsys, monkeypatch):

@@ -13,6 +13,8 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import VERBS, main
 from bert_keras.cli.quiet import _without_garbage_collection
+from bert_keras.publishing import publish_folder
+from bert_keras.staging import LISTING
 from tests.marks import slow
 
 FAULTS = {
@@ -150,8 +152,8 @@ def test_a_broken_folder_is_status_2_in_the_shell_and_a_value_error_in_python(
     broken, message = BROKEN_FOLDERS[fault]
     shutil.copytree(checkpoint, tmp_path / "broken")
     broken(tmp_path / "broken")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/old").write_text("old")
+    with publish_folder(tmp_path / "out", "convert") as folder:
+        (folder / "old").write_text("old")
     monkeypatch.chdir(tmp_path)
     assert main(["convert", "broken", "out", "--overwrite"]) == 2
     last_line = capsys.readouterr().err.strip().split("\n")[-1]
@@ -159,7 +161,7 @@ def test_a_broken_folder_is_status_2_in_the_shell_and_a_value_error_in_python(
     assert re.search(message, last_line)
     with pytest.raises(ValueError, match=message):
         bk.load("broken")
-    assert [path.name for path in tmp_path.rglob("*") if "broken" not in path.parts] == ["out", "old"]
+    assert [path.name for path in tmp_path.rglob("*") if "broken" not in path.parts] == ["out", "old", LISTING]
 
 
 def test_harmless_keys_of_a_foreign_config_pass(tmp_path, checkpoint):
@@ -197,9 +199,10 @@ def test_json_is_the_only_thing_on_standard_output(form, file, workplace, monkey
 
 def test_an_output_folder_is_replaced_when_that_is_asked_for(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    assert main(["convert", "checkpoint", "full", "--overwrite"]) == 0
-    assert not (workplace / "full/old").exists()
-    assert (workplace / "full/model.safetensors").exists()
+    assert main(["convert", "checkpoint", "out"]) == 0
+    before = (workplace / "out/model.safetensors").stat().st_ino
+    assert main(["convert", "checkpoint", "out", "--overwrite"]) == 0
+    assert (workplace / "out/model.safetensors").stat().st_ino != before
 
 
 @pytest.mark.parametrize("verb", VERBS)

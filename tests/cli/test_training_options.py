@@ -14,6 +14,7 @@ from bert_keras.cli import workers
 from bert_keras.cli.main import main, parser
 from bert_keras.cli.pretrain import settings_of
 from bert_keras.pipelines.records import write_records
+from bert_keras.publishing import publish_folder
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split() * 2]
@@ -67,8 +68,8 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
 
 @pytest.mark.slow
 def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_the_same_bits(records, cli, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/old").write_text("old")
+    with publish_folder(tmp_path / "out", "pretrain") as folder:
+        (folder / "old").write_text("old")
     arguments = ["pretrain", records, "out", *TINY, "--steps", 5, "--deterministic"]
     assert cli(*arguments, "--resume").returncode == 2
     weights = []
@@ -88,14 +89,15 @@ def test_a_deterministic_pretraining_is_not_compiled(flags, compiled, records):
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk):
+def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk, monkeypatch):
     out = small_disk / "out"
     # of 256 kB the state of this model takes 200, so that the model itself, of 60, has no room beside it
     wider = ["--set", "model.hidden_dim=42"]
     arguments = ["pretrain", records, out, *TINY, *wider, "--steps", 4, "--backup-every", 3]
+    monkeypatch.setenv("TMPDIR", str(small_disk))
     done = cli(*arguments)
     assert done.returncode == 2, done.stderr[-3000:]
-    assert f"{out} cannot be written (No space left on device), and the training up to step 3 is kept in" in done.stderr
+    assert f"{out} cannot be written (No space left on device); the training up to step 3 is in" in done.stderr
     assert [path.name for path in small_disk.iterdir()] == [".out.training"]
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     again = cli(*arguments, "--resume")

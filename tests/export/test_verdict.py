@@ -394,7 +394,9 @@ def test_bad_requests_are_told(references, tokenizer, tmp_path):
     bk.save(encoder, tokenizer, tmp_path / "encoder")
     with pytest.raises(InputError, match=r"encoder holds a BertEncoder; pairs of texts are for a BertClassifier"):
         bk.export(tmp_path / "encoder", tmp_path / "out", pairs=True)
-    with pytest.raises(InputError, match=r"encoder exists and is not empty"):
+    with pytest.raises(
+        InputError, match=r"encoder holds README.md and no artifacts of bert-keras: name another folder"
+    ):
         bk.export(tmp_path / "encoder", tmp_path / "encoder")
     with pytest.raises(InputError, match=r"bare holds no artifact"):
         verify(tmp_path / "bare", tmp_path / "encoder")

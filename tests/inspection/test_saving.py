@@ -9,6 +9,7 @@ from matplotlib import image
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import FigureSection, drawn, new_figure
 from bert_keras.inspection.pictures import attention_figure
+from bert_keras.staging import LISTING
 
 TEXT = "The cats sat on a mat."
 PICTURES = ("attention", "heads", "scores", "similarity", "positions", "activations", "parameters", "memory")
@@ -18,7 +19,7 @@ def test_a_folder_has_the_page_the_numbers_and_each_picture_twice(see, tmp_path)
     names = see("classifier", TEXT).save(tmp_path / "out")
     expected = ["index.html", "inspection.json", *(f"{one}.{kind}" for one in PICTURES for kind in ("png", "svg"))]
     assert names == expected
-    assert sorted(path.name for path in tmp_path.glob("out/*")) == sorted(names)
+    assert sorted(path.name for path in tmp_path.glob("out/*")) == [LISTING, *sorted(names)]
     for name in PICTURES:
         height, width, _ = image.imread(tmp_path / "out" / f"{name}.png").shape
         assert min(height, width) > 200
@@ -92,5 +93,7 @@ def test_a_folder_that_is_there_is_kept_unless_it_may_be_replaced(see, tmp_path)
     with pytest.raises(InputError, match="exists and is not empty"):
         see("encoder", TEXT).save(tmp_path, pictures=False)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    see("encoder", TEXT).save(tmp_path, pictures=False, overwrite=True)
-    assert not (tmp_path / "mine.txt").exists()
+    see("encoder", TEXT).save(tmp_path / "out", pictures=False)
+    before = (tmp_path / "out/index.html").stat().st_ino
+    see("encoder", TEXT).save(tmp_path / "out", pictures=False, overwrite=True)
+    assert (tmp_path / "out/index.html").stat().st_ino != before

@@ -153,12 +153,12 @@ def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_devi
 
 @pytest.fixture
 def encoder_like(tiny_encoder, story_tokenizer, tmp_path):
-    """A function that writes the tiny encoder with another tokenizer, or another setting of its config."""
+    """A function that writes the tiny encoder with another tokenizer, other weights, or another setting."""
 
-    def make(tokenizer: BertTokenizer = story_tokenizer, **config) -> pathlib.Path:
+    def make(tokenizer: BertTokenizer = story_tokenizer, shift: float = 0.0, **config) -> pathlib.Path:
         encoder = bk.load(tiny_encoder)
         changed = bk.BertEncoder(dataclasses.replace(encoder.config, **config))
-        changed.set_weights(encoder.get_weights())
+        changed.set_weights([weight + shift for weight in encoder.get_weights()])
         bk.save(changed, tokenizer, tmp_path / "like", overwrite=True)
         return tmp_path / "like"
 
@@ -213,6 +213,7 @@ def test_another_checkpoint_is_refused_and_what_changed_is_named(
         (
             ({"tokenizer": swapped}, "the vocabulary changed"),
             ({"tokenizer": cased}, "the tokenizer's rules changed"),
+            ({"shift": 0.001}, "the checkpoint changed"),
             ({"hidden_dropout_rate": 0.2}, r"model\.hidden_dropout_rate was 0\.1 and is 0\.2"),
         )
     ):

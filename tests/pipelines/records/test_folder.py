@@ -14,6 +14,7 @@ from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.blocks import is_held_out
 from bert_keras.pipelines.text_sources import find_sources
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.staging import LISTING
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2}
 DOCUMENTS = [["The unaffable a.", "Playing b, c."], ["", "\t"], ["a b c d", "", "the the"], ["playings", "d, d.", "c"]]
@@ -216,7 +217,7 @@ def test_the_manifest_tells_settings_sources_and_shards(tiny_tokenizer, tmp_path
     assert {name: manifest[name] for name in vars(settings)} == vars(settings)
     assert manifest["sentences"] == "lines"
     assert (manifest["lowercase"], manifest["vocabulary_size"]) == (True, 18)
-    names = {"manifest.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", shard["name"]}
+    names = {LISTING, "manifest.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", shard["name"]}
     assert set(content_of(tmp_path / "out")) == names
     with pytest.raises(InputError, match="split is 'dev'; expected one of train, held_out"):
         shard_paths(tmp_path / "out", manifest, "dev")

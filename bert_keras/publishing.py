@@ -1,0 +1,252 @@
+"""Output folders and files that appear whole or not at all, and never replace what somebody else put there.
+
+`publish_folder` builds a folder under a temporary name on the same disk, lists its files in `.bert_keras.json`, syncs
+it, and moves it to its place in one step. The list is how a later run knows which files it may replace.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+from bert_keras.errors import InputError, UnpublishedError
+from bert_keras.files import read_json, write_json
+from bert_keras.staging import LISTING, PREFIX, clean_up, entries_of, fill, nearest_folder, new_staging, replace, some
+
+
+@contextlib.contextmanager
+def publish_folder(
+    out: str | os.PathLike,
+    written_by: str,
+    *,
+    overwrite: bool = False,
+    replaces: Sequence[str] = (),
+    inputs: Iterable[str | os.PathLike] = (),
+) -> Iterator[pathlib.Path]:
+    """Yield a temporary folder that becomes `out` when the block ends without an error.
+
+    A symbolic link stays, and the folder that it points to is written. An existing empty folder is filled, not
+    replaced, so that it may be a mount point or the current folder. What a killed run left is removed or completed.
+
+    Args:
+        out: the folder to publish. Its parents are made.
+        written_by: the command or function that writes it, for the list of files.
+        overwrite: replace a folder that an earlier run of `written_by` wrote; otherwise a folder with content is an
+            error, raised before any work.
+        replaces: other commands or functions whose folders may be replaced too.
+        inputs: paths that this run reads.
+
+    Raises:
+        InputError: see `check_writable_folder`.
+        UnpublishedError: the folder is complete and could not be moved to its place; the error says where it is.
+    """
+    folder = check_writable_folder(out, written_by, overwrite=overwrite, replaces=replaces, inputs=inputs)
+    is_new = not folder.exists()
+    is_filled = not is_new and not entries_of(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with new_staging(folder, inside=is_filled) as staging:
+        yield staging
+        _complete(staging, written_by)
+        try:
+            if is_filled:
+                fill(folder, staging)
+            elif is_new:
+                os.rename(staging, folder)
+            else:
+                _check_replaceable(out, folder, (written_by, *replaces))  # again: the work may have taken days
+                replace(folder, staging)
+        except (OSError, InputError) as error:
+            kept = folder.with_name(f"{folder.name}.unpublished.{uuid.uuid4().hex[:8]}")
+            with contextlib.suppress(OSError):
+                os.rename(staging, kept)
+            if not kept.exists():
+                raise
+            raise UnpublishedError(out, getattr(error, "strerror", None) or str(error), kept) from error
+        _sync(folder.parent)
+
+
+def check_writable_folder(
+    out: str | os.PathLike,
+    written_by: str,
+    *,
+    overwrite: bool = False,
+    replaces: Sequence[str] = (),
+    inputs: Iterable[str | os.PathLike] = (),
+) -> pathlib.Path:
+    """Check that `publish_folder` with these arguments can write a folder, and return its path without links.
+
+    A folder is made where the temporary one will be, and removed again, so a read-only disk is found before any work.
+
+    Raises:
+        InputError: `out` is a file, contains an input of this run, cannot be written, or has content: without
+            `overwrite` any, with it files that `written_by` did not write.
+    """
+    try:
+        folder = resolve(out)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{out} is a file; expected the name of a folder to write: name another one")
+        clean_up(folder)
+        entries = entries_of(folder)
+        if entries and not overwrite:
+            raise InputError(
+                f"{out} exists and is not empty; nothing was written: name another folder, or overwrite it"
+            )
+        check_holds_no_input(out, inputs)
+        if entries:
+            _check_replaceable(out, folder, (written_by, *replaces))
+        with new_staging(folder, inside=folder.is_dir() and not entries, at_nearest=True):
+            pass
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise InputError(f"{out} cannot be written ({reason}): name a folder elsewhere") from None
+    return folder
+
+
+def check_holds_no_input(out: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
+    """Raise `InputError` if a path that is read is `out` or lies in it."""
+    folder = resolve(out)
+    for path in inputs:
+        if pathlib.Path(path).resolve().is_relative_to(folder):
+            raise InputError(f"{path} is read by this run and would be replaced by {out}: write to another place")
+
+
+def check_writable_file(
+    out: str | os.PathLike, *, overwrite: bool = False, inputs: Iterable[str | os.PathLike] = ()
+) -> None:
+    """Raise `InputError` if `publish_file(out)` would fail or replace something that may not be replaced.
+
+    A folder that is missing is made later; here a nameless file in the nearest one that exists is the test.
+    """
+    out = pathlib.Path(out)
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists: name another file, or give --overwrite")
+    check_holds_no_input(out, inputs)
+    folder = nearest_folder(resolve(out).parent)
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({folder}: {error.strerror}): name a file elsewhere") from None
+
+
+@contextlib.contextmanager
+def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """Yield a temporary path that becomes the file `out` when the block ends without an error; a link stays."""
+    if pathlib.Path(out).is_dir():
+        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    file = resolve(out)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    staging = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        yield staging
+        _sync(staging)
+        os.replace(staging, file)
+        _sync(file.parent)
+    finally:
+        staging.unlink(missing_ok=True)
+
+
+def companion(out: str | os.PathLike, kind: str) -> pathlib.Path:
+    """Return the folder for the state of an unfinished run of `out`.
+
+    It is `.NAME.KIND` beside `out`, or, where `out` exists and nothing can be written beside it, in it.
+    """
+    out, folder = pathlib.Path(out), resolve(out)
+    if out.name and out.absolute() == folder:  # without links: the path as the user knows it
+        folder = out
+    if folder.is_dir() and not os.access(folder.parent, os.W_OK):
+        return folder / f"{PREFIX}{kind}"
+    return folder.with_name(f".{folder.name}.{kind}")
+
+
+def resolve(out: str | os.PathLike) -> pathlib.Path:
+    """Return an absolute path without symbolic links; its last parts need not exist.
+
+    Raises:
+        InputError: its links form a circle.
+    """
+    try:
+        path = pathlib.Path(out).resolve()
+    except RuntimeError:  # Python before 3.13
+        path = None
+    if path is None or path.is_symlink():
+        raise InputError(f"{out} is a symbolic link that leads back to itself: name another folder")
+    return path
+
+
+def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Sequence[str]) -> None:
+    """Raise `InputError` unless one of the writers wrote everything in a folder, and the folder can be moved away."""
+    try:
+        listing = read_json(folder / LISTING)
+        writer, files = str(listing["written_by"]), {str(name) for name in listing["files"]}
+    except (InputError, KeyError, TypeError):
+        writer, files = None, set()
+    remedy = "name another folder, or delete this one yourself"
+    if writer is None:
+        names = some(sorted(path.name for path in entries_of(folder)))
+        raise InputError(f"{out} holds {names} and no {LISTING}, so {writers[0]} did not write it: {remedy}")
+    if writer not in writers:
+        raise InputError(
+            f"{out} was written by {writer}, and {writers[0]} replaces only what it wrote itself: {remedy}"
+        )
+    if strangers := sorted(_strangers(folder, files)):
+        raise InputError(
+            f"{out} holds {some(strangers)}, which {writer} did not write and which would be lost: move it "
+            "elsewhere, or name another folder"
+        )
+    if _is_mount_point(folder) or pathlib.Path.cwd().is_relative_to(folder):
+        kind = "a mount point" if _is_mount_point(folder) else "the current folder, or holds it,"
+        raise InputError(f"{out} is {kind} and has content, so it cannot be replaced: empty it, or name another folder")
+
+
+def _strangers(folder: pathlib.Path, files: set[str]) -> Iterator[str]:
+    """Yield the paths in a folder that are neither listed nor a folder of listed files."""
+    folders = {parent.as_posix() for name in files for parent in pathlib.PurePosixPath(name).parents}
+    for root, directories, names in os.walk(folder):
+        here = pathlib.Path(root).relative_to(folder)
+        links = [name for name in directories if (pathlib.Path(root) / name).is_symlink()]
+        yield from ({(here / name).as_posix() for name in [*names, *links]} - files - {LISTING})
+        for name in list(directories):
+            path = (here / name).as_posix()
+            if path not in folders and name not in links:
+                yield f"{path}/"
+                directories.remove(name)
+
+
+def _complete(staging: pathlib.Path, written_by: str) -> None:
+    """List the files of a folder, give them the permissions of new files, and sync everything to disk."""
+    paths = sorted(path for path in staging.rglob("*") if not path.is_dir())
+    listing = {"written_by": written_by, "files": [path.relative_to(staging).as_posix() for path in paths]}
+    write_json(staging / LISTING, listing)
+    allowed = staging.stat().st_mode  # mkdir applied the umask
+    for path in paths:
+        path.chmod((0o777 if path.stat().st_mode & 0o100 else 0o666) & allowed)
+    for path in sorted(staging.rglob("*")):
+        _sync(path)
+    _sync(staging)
+
+
+def _is_mount_point(folder: pathlib.Path) -> bool:
+    """Whether a folder is a mount point, also of its own disk (`mount --bind`)."""
+    if os.path.ismount(folder):
+        return True
+    try:
+        mounts = pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:  # not Linux
+        return False
+    places = (line.split(" ")[4] for line in mounts.splitlines())
+    return str(folder) in (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), place) for place in places)
+
+
+def _sync(path: pathlib.Path) -> None:
+    if path.is_symlink():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,207 @@
+"""Commands never delete what they did not write, and what they computed is never lost."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.cli import training_options
+from bert_keras.cli.main import main
+from bert_keras.pipelines.records import write_records
+from bert_keras.staging import LISTING
+from tests.cli.conftest import tiny_encoder
+
+STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split()]
+TINY = [
+    *("--set", "model.num_layers=1", "--set", "model.num_heads=2", "--set", "model.hidden_dim=16"),
+    *("--set", "model.intermediate_dim=24", "--batch-size", "4", "--no-xla", "--steps", "2"),
+]
+
+
+@pytest.fixture
+def project(tokenizer, tmp_path, monkeypatch, capsys):
+    """A folder of a user, in which the test runs: models, records, texts, and a repository."""
+    folder = tmp_path / "p"
+    bk.save(tiny_encoder(tokenizer), tokenizer, folder / "models/ck")
+    write_records(folder / "rec", STORIES, tokenizer, max_sequence_length=16)
+    (folder / ".git").mkdir()
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("train.csv", "dev.csv"):
+        (folder / name).write_text("text,label\nthe cat,a\na dog,b\n")
+    tokenizer.save(folder)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def everything_in(folder):
+    return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+# command, what the refusal names; p is the folder of everything, p/models/ck a checkpoint, p/rec records
+REFUSED = {
+    "convert to the folder of the input": ("convert p/models/ck p", "p/models/ck is read by this run"),
+    "convert to the input": ("convert p/models/ck p/models/ck", "p/models/ck is read by this run"),
+    "convert to a folder of something else": ("convert p/models/ck p/rec", "p/rec was written by make-records"),
+    "pretrain to the folder of the records": ("pretrain p/rec p", "p/rec is read by this run"),
+    "pretrain to the records": ("pretrain p/rec p/rec", "p/rec is read by this run"),
+    "pretrain to the model to start from": (
+        "pretrain p/rec p/models/ck --start-from p/models/ck",
+        "p/models/ck is read by this run",
+    ),
+    "make-records to the folder of the vocabulary": (
+        "make-records p/vocab.txt p --max-sequence-length 16",
+        "p/vocab.txt is read by this run",
+    ),
+    "make-records to a checkpoint": (
+        "make-records p/vocab.txt p/models/ck --max-sequence-length 16",
+        "p/models/ck was written by save",
+    ),
+    "finetune to the checkpoint": (
+        "finetune p/models/ck p/models/ck --train p/train.csv --dev p/dev.csv",
+        "p/models/ck is read by this run",
+    ),
+    "finetune to the folder of the examples": (
+        "finetune p/models/ck p --train p/train.csv --dev p/dev.csv",
+        "p/models/ck is read by this run",
+    ),
+    "finetune to records": (
+        "finetune p/models/ck p/rec --train p/train.csv --dev p/dev.csv",
+        "p/rec was written by make-records",
+    ),
+    "inspect to the model": ("inspect p/models/ck cat --out p/models/ck --no-pictures", "p/models/ck is read by"),
+    "inspect to a repository": ("inspect p/models/ck cat --out p/.git --no-pictures", "p/.git holds HEAD and no"),
+    "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is read by this run"),
+    "plan to other folders": ("plan tiny --pictures p", r"p holds .git, dev.csv, models and 5 more and no"),
+    "export to the folder of everything": ("export p/models/ck p", "p holds dev.csv and no artifacts"),
+    "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck holds README.md and no artifacts"),
+    "demo to the folder of everything": ("demo p", "p is not the folder of an earlier demo"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_read_or_is_not_ours_is_never_replaced(case, project, capsys):
+    command, named = REFUSED[case]
+    before = everything_in(project)
+    assert main([*command.split(), "--overwrite"]) == 2
+    assert named in capsys.readouterr().err
+    assert everything_in(project) == before
+
+
+def test_an_empty_mount_point_takes_a_training(project, small_disk, capsys):
+    out = small_disk
+    assert main(["convert", "p/models/ck", str(out)]) == 0
+    assert (out / "model.safetensors").stat().st_mode & 0o777 == 0o666 & ~_umask()
+    assert main(["convert", "p/models/ck", str(out), "--overwrite"]) == 2
+    assert "is a mount point and has content, so it cannot be replaced" in capsys.readouterr().err
+    assert (out / "model.safetensors").exists()
+
+
+def test_a_read_only_disk_is_found_before_the_work(project, small_disk, capsys):
+    (small_disk / "out").mkdir()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for out in ("new", "out", "deep/new"):
+        assert main(["pretrain", "p/rec", str(small_disk / out), *TINY]) == 2
+        printed = capsys.readouterr().err
+        assert "cannot be written" in printed
+        assert "Read-only file system" in printed
+        assert "budget" not in printed  # no settings: the work has not begun
+
+
+def test_a_mount_point_in_a_read_only_folder_is_trained_into(project, small_disk):
+    (small_disk / "mount").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small_disk / "mount")], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+        assert main(["pretrain", "p/rec", str(small_disk / "mount"), *TINY, "--backup-every", "1"]) == 0
+        names = {path.name for path in (small_disk / "mount").iterdir()}
+        assert {"model.safetensors", LISTING} < names
+        assert not any(name.startswith(".bert_keras.") and name != LISTING for name in names)
+    finally:
+        subprocess.run(["umount", "-l", str(small_disk / "mount")], check=True)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_trained_model_that_cannot_be_published_is_kept_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
+    tempdir = "p" if is_kept else "p/dev.csv"
+    monkeypatch.setattr(training_options.tempfile, "gettempdir", lambda: tempdir)
+    out = small_disk / "out"
+    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model takes 60
+    assert main(["pretrain", "p/rec", str(out), *TINY, "--set", "model.hidden_dim=42", "--backup-every", "0"]) == 2
+    printed = capsys.readouterr().err.splitlines()[-1]
+    assert "out cannot be written (No space left on device); " in printed
+    if is_kept:
+        assert "the trained model is in p/out.unpublished." in printed
+        [folder] = project.glob("out.unpublished.*")
+        bk.load(folder)
+    else:
+        assert "the training is lost, because there is no backup either" in printed
+    assert [path.name for path in small_disk.iterdir()] == ["big"]
+
+
+def test_two_trainings_of_one_folder_are_refused_at_the_start(project, capsys):
+    command = ["pretrain", "p/rec", "out", *TINY]
+    with training_options.only_training_of(project.parent / "out", tf.distribute.get_strategy()):
+        assert main(command) == 2
+    assert "another process is at work on" in capsys.readouterr().err
+    assert not (project.parent / ".out.training").exists()
+    assert main(command) == 0
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.slow
+def test_two_exports_at_once_lose_nothing(project, cli):
+    command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out"]
+    processes = [
+        subprocess.Popen([*command, "--to", "saved_model"], stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    statuses = sorted(process.returncode for process in processes)
+    assert statuses == [0, 2], errors
+    assert any("another process is at work on" in error for error in errors)
+    assert (project.parent / "out/saved_model/1/saved_model.pb").exists()
+    assert not (project.parent / "out/saved_model/2").exists()
+
+
+@pytest.mark.slow
+def test_an_export_that_was_killed_does_not_block_its_folder(project, cli):
+    command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out", "--to", "saved_model"]
+    out = project.parent / "out"
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list(out.glob("saved_model/.1.*.tmp/*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("saved_model/.1.*.tmp"))
+    again = cli(*command[3:], cwd=project.parent)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert sorted(path.name for path in out.iterdir()) == ["parity.json", "saved_model", "serving"]
+    assert [path.name for path in (out / "saved_model").iterdir()] == ["1"]
+
+
+@pytest.mark.slow
+def test_another_checkpoint_does_not_go_on_with_a_training(project, cli, tokenizer):
+    shutil.rmtree(project / "models/other", ignore_errors=True)
+    bk.save(tiny_encoder(tokenizer), tokenizer, project / "models/other")  # other random weights
+    task = ["--train", "p/train.csv", "--dev", "p/dev.csv", "--batch-size", "2", "--epochs", "200"]
+    words = [sys.executable, "-m", "bert_keras.cli.main", "finetune", "p/models/ck", "out", *task]
+    process = subprocess.Popen([*words, "--backup-every", "1"], stderr=subprocess.PIPE, text=True)
+    backups = project.parent / ".out.training"
+    while process.poll() is None and not list(backups.glob("step-*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, printed = process.communicate(timeout=120)
+    assert process.returncode == 75, printed[-2000:]
+    refused = cli("finetune", "p/models/other", "out", *task, "--resume", cwd=project.parent)
+    assert refused.returncode == 2
+    assert "is of another run (the checkpoint changed)" in refused.stderr
