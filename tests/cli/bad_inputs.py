@@ -133,7 +133,7 @@ CASES = {
         "finetune good encoder --train train.csv --dev dev.csv",
         r"encoder exists and is not empty",
     ),
-    "export: OUT exists": ("export good encoder", r"encoder exists and is not empty"),
+    "export: OUT exists": ("export good encoder", r"encoder holds config\.json and no artifacts"),
     "convert: OUT exists": ("convert good encoder", r"encoder exists and is not empty"),
     "inspect: OUT exists": ("inspect good cat --out encoder", r"encoder exists and is not empty"),
     "plan: OUT exists": ("plan tiny --pictures encoder", r"encoder exists and is not empty"),
