@@ -9,7 +9,7 @@ KERASES ?= 3.12 3.13 3.14 3.15
 BIN := $(VENV)/bin
 # one test process per core, so one thread for each of them
 ONE_THREAD := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1
-PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --summary
+PYTEST_OPTIONS := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --summary
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .PHONY: demo test test-all matrix keras-matrix lint clean

@@ -34,7 +34,7 @@ class UnpublishedError(InputError):
     """
 
     def __init__(self, out: str | os.PathLike, reason: str, kept: str | os.PathLike):
-        super().__init__(f"{out} cannot be written ({reason}); everything that belongs there is in {kept}: move it")
+        super().__init__(f"{out} cannot be written ({reason}); the complete folder is {kept}: move it to its place")
 
 
 class InterruptedTrainingError(RuntimeError):

@@ -1,4 +1,4 @@
-"""Output folders and files that appear whole or not at all, and never replace what somebody else put there.
+"""Output folders and files that appear whole or not at all, and never replace files that bert-keras did not write.
 
 `publish_folder` builds a folder under a temporary name on the same disk, lists its files in `.bert_keras.json`, syncs
 it, and moves it to its place in one step. The list is how a later run knows which files it may replace.
@@ -59,10 +59,8 @@ def publish_folder(
                 _check_replaceable(out, folder, (written_by, *replaces))  # again: the work may have taken days
                 replace(folder, staging)
         except (OSError, InputError) as error:
-            kept = folder.with_name(f"{folder.name}.unpublished.{uuid.uuid4().hex[:8]}")
-            with contextlib.suppress(OSError):
-                os.rename(staging, kept)
-            if not kept.exists():
+            kept = _keep(staging, folder)
+            if kept is None:
                 raise
             raise UnpublishedError(out, getattr(error, "strerror", None) or str(error), kept) from error
         _sync(folder.parent)
@@ -109,7 +107,8 @@ def check_holds_no_input(out: str | os.PathLike, inputs: Iterable[str | os.PathL
     """Raise `InputError` if a path that is read is `out` or lies in it."""
     folder = resolve(out)
     for path in inputs:
-        if pathlib.Path(path).resolve().is_relative_to(folder):
+        path = pathlib.Path(path)
+        if path.exists() and path.resolve().is_relative_to(folder):  # a preset's name is no path
             raise InputError(f"{path} is read by this run and would be replaced by {out}: write to another place")
 
 
@@ -153,7 +152,7 @@ def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
 def companion(out: str | os.PathLike, kind: str) -> pathlib.Path:
     """Return the folder for the state of an unfinished run of `out`.
 
-    It is `.NAME.KIND` beside `out`, or, where `out` exists and nothing can be written beside it, in it.
+    It is `.NAME.KIND` next to `out`, or in `out` where that exists and its parent is read-only.
     """
     out, folder = pathlib.Path(out), resolve(out)
     if out.name and out.absolute() == folder:  # without links: the path as the user knows it
@@ -164,10 +163,10 @@ def companion(out: str | os.PathLike, kind: str) -> pathlib.Path:
 
 
 def resolve(out: str | os.PathLike) -> pathlib.Path:
-    """Return an absolute path without symbolic links; its last parts need not exist.
+    """Return the absolute path without symbolic links; it need not exist.
 
     Raises:
-        InputError: its links form a circle.
+        InputError: the links form a loop.
     """
     try:
         path = pathlib.Path(out).resolve()
@@ -198,8 +197,9 @@ def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Se
             f"{out} holds {some(strangers)}, which {writer} did not write and which would be lost: move it "
             "elsewhere, or name another folder"
         )
-    if _is_mount_point(folder) or pathlib.Path.cwd().is_relative_to(folder):
-        kind = "a mount point" if _is_mount_point(folder) else "the current folder, or holds it,"
+    is_mount_point = _is_mount_point(folder)
+    if is_mount_point or pathlib.Path.cwd().is_relative_to(folder):
+        kind = "a mount point" if is_mount_point else "the current folder, or contains it,"
         raise InputError(f"{out} is {kind} and has content, so it cannot be replaced: empty it, or name another folder")
 
 
@@ -215,6 +215,16 @@ def _strangers(folder: pathlib.Path, files: set[str]) -> Iterator[str]:
             if path not in folders and name not in links:
                 yield f"{path}/"
                 directories.remove(name)
+
+
+def _keep(staging: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
+    """Give a complete folder that cannot be published a name that no later run removes; None where that fails."""
+    name = f"unpublished.{uuid.uuid4().hex[:8]}"
+    for place in (folder.with_name(f"{folder.name}.{name}"), folder / name):
+        with contextlib.suppress(OSError):
+            os.rename(staging, place)
+            return place
+    return None
 
 
 def _complete(staging: pathlib.Path, written_by: str) -> None:

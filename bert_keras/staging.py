@@ -1,4 +1,4 @@
-"""Temporary folders beside or in an output folder: made, locked, moved to their place, cleaned up after a crash."""
+"""Temporary folders next to or in an output folder: made, locked, moved to their place, cleaned up after a crash."""
 
 import contextlib
 import ctypes
@@ -26,9 +26,12 @@ _MAX_NAMED = 3
 
 @contextlib.contextmanager
 def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False) -> Iterator[pathlib.Path]:
-    """Yield a new temporary folder in or beside a folder; it is locked while in use, and removed at the end.
+    """Yield a new temporary folder, locked while in use and removed at the end.
 
-    `at_nearest` takes the nearest parent that exists, where the folder's own does not exist yet.
+    Args:
+        folder: the output folder.
+        inside: make it in `folder` instead of next to it.
+        at_nearest: where the parent of `folder` does not exist yet, make it in the nearest parent that does.
     """
     parent = folder if inside else nearest_folder(folder.parent) if at_nearest else folder.parent
     name = "bert_keras" if inside else folder.name
@@ -54,15 +57,18 @@ def fill(folder: pathlib.Path, staging: pathlib.Path) -> None:
         _move(staging, folder)
     except BaseException:
         for name in names:
-            if (folder / name).exists():
+            if not (staging / name).exists():
                 os.rename(folder / name, staging / name)
         raise
 
 
 def _move(staging: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move everything in a folder into another one, the list of files last."""
+    """Move everything in a folder into another one, the list of files last, and replace nothing there."""
     for name in sorted(os.listdir(staging), key=lambda name: name == LISTING):
+        if (folder / name).exists():
+            raise FileExistsError(None, f"{name} appeared there", folder)
         os.rename(staging / name, folder / name)
+    staging.rmdir()
 
 
 def replace(folder: pathlib.Path, staging: pathlib.Path) -> None:
@@ -96,39 +102,42 @@ def clean_up(folder: pathlib.Path) -> None:
     if folder.parent.is_dir():
         for path in folder.parent.iterdir():
             if re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.old", path.name):
-                shutil.rmtree(path) if folder.exists() else os.rename(path, folder)
+                _restore_or_remove(path, folder)
             elif re.fullmatch(rf"\.{name}\.[0-9a-f]{{8}}\.tmp", path.name):
                 _remove_if_stale(path)
     if folder.is_dir():
         for path in folder.glob(f"{PREFIX}*.tmp"):
-            with _lock(path) as is_ours:
-                if is_ours:
-                    _finish_filling(folder, path)
-            _remove_if_stale(path)
+            if not _finish_filling(folder, path):
+                _remove_if_stale(path)
 
 
-def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> None:
-    """Move the rest of a complete folder into the one that a killed run was filling with it."""
-    if not (staging / LISTING).exists():
-        return
-    names = {name.split("/")[0] for name in read_json(staging / LISTING)["files"]}
-    there = {path.name for path in entries_of(folder)}
-    if there and there <= names and not there.intersection(os.listdir(staging)):
-        _move(staging, folder)
+def _restore_or_remove(old: pathlib.Path, folder: pathlib.Path) -> None:
+    """Move an old folder back if nothing is in its place; remove it if the new one is there."""
+    if not folder.exists():
+        os.rename(old, folder)
+    elif (folder / LISTING).exists():
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> bool:
+    """Move the rest of a complete folder into the one that a killed run was filling with it; return whether it was."""
+    try:
+        names = {name.split("/")[0] for name in read_json(staging / LISTING)["files"]}
+    except InputError:  # killed before the list of files was written
+        return False
+    rest = set(os.listdir(staging))
+    if not any(path.name in names - rest for path in entries_of(folder)):
+        return False
+    with _lock(staging) as is_ours:
+        if is_ours:
+            _move(staging, folder)
+    return True
 
 
 def _remove_if_stale(path: pathlib.Path) -> None:
     with _lock(path) as is_ours:
         if is_ours:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def remove_stale(folder: pathlib.Path) -> None:
-    """Remove the temporary folders in `folder` whose processes are gone."""
-    if folder.is_dir():
-        for path in folder.iterdir():
-            if re.fullmatch(r"\..+\.[0-9a-f]{8}\.tmp", path.name):
-                _remove_if_stale(path)
 
 
 @contextlib.contextmanager
@@ -155,6 +164,7 @@ def entries_of(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def some(names: Sequence[str]) -> str:
+    """Return the first of many names, and how many more there are."""
     more = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -166,10 +176,10 @@ def nearest_folder(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[bool | None]:
-    """Yield whether this process holds the lock of a folder, None where that cannot be known: no locks, no folder."""
+    """Yield whether this process holds the lock of a folder, None where that cannot be known."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
+    except OSError:  # it is gone, or somebody else's
         yield None
         return
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder, resolve
-from bert_keras.staging import only_one_run, remove_stale
+from bert_keras.staging import only_one_run
 
 PARITY = "parity.json"
 WRITTEN_BY = "export"
@@ -20,7 +20,7 @@ def check_export_target(
     overwrite: bool = False,
     inputs: Iterable[str | os.PathLike] = (),
 ) -> None:
-    """Check that artifacts can be put into a folder, and remove the temporary folders of killed exports from it.
+    """Check that artifacts can be written to a folder, and remove what a killed export of them left there.
 
     Args:
         out: the folder; it may be missing.
@@ -29,7 +29,7 @@ def check_export_target(
         inputs: paths that the export reads.
 
     Raises:
-        InputError: the folder holds something else than artifacts, artifacts that may not be replaced, or an input;
+        InputError: the folder contains other files than artifacts, artifacts that may not be replaced, or an input;
             another export is at work on it; or it cannot be written.
     """
     folder, inputs = resolve(out), list(inputs)
@@ -41,8 +41,6 @@ def check_export_target(
         if names:
             raise InputError(f"{out} holds {names[0]} and no artifacts of bert-keras: name another folder")
     with only_one_run(folder):
-        remove_stale(folder)
-        remove_stale(folder / "saved_model")
         targets = {name: overwrite for name in formats if name != "saved_model"}
         if "saved_model" in formats:
             targets |= {f"saved_model/{next_version(folder / 'saved_model')}": False, "serving": True}

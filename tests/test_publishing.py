@@ -35,7 +35,7 @@ def everything_in(folder) -> dict:
 
 
 def told_of_unpublished(why):
-    return pytest.raises(UnpublishedError, match=rf"{why}.*; everything that belongs there is in .*\.unpublished\.")
+    return pytest.raises(UnpublishedError, match=rf"{why}.*; the complete folder is .*unpublished\.")
 
 
 def write(out, content="content", name="file", **options):
@@ -128,7 +128,7 @@ def test_an_empty_folder_is_filled_and_stays_the_same_folder(tmp_path, monkeypat
     write(".", name="deep/file")
     assert everything_in(tmp_path) == {"deep/file": b"content"}
     assert tmp_path.stat().st_ino == inode
-    with pytest.raises(bk.InputError, match=r"is the current folder, or holds it, and has content"):
+    with pytest.raises(bk.InputError, match=r"is the current folder, or contains it, and has content"):
         write(".", overwrite=True)
 
 
@@ -297,6 +297,45 @@ def test_a_run_killed_while_it_filled_a_folder_is_completed_by_the_next(tmp_path
         check_writable_folder(tmp_path / "out", "a test")
     assert everything_in(tmp_path / "out") == {"a": b"new", "b": b"new"}
     assert read_json(tmp_path / "out" / LISTING)["files"] == ["a", "b"]
+
+
+def test_what_a_killed_run_computed_is_not_removed_with_what_is_in_its_way(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    kill(out, break_at=_BETWEEN_RENAMES)
+    [rest] = [name for name in "ab" if not (out / name).exists()]
+    (out / rest).write_text("mine")
+    with pytest.raises(bk.InputError, match=rf"out cannot be written \(.*{rest} appeared there\)"):
+        check_writable_folder(out, "a test")
+    assert sorted(everything_in(out).values()) == [b"mine", b"new", b"new"]
+
+
+def test_a_run_killed_before_its_list_of_files_was_written_is_removed(tmp_path):
+    (tmp_path / "out").mkdir()
+    kill(tmp_path / "out", in_block="open(folder / publishing.LISTING, 'w').close(); killed()")
+    write(tmp_path / "out")
+    assert everything_in(tmp_path) == {"out/file": b"content"}
+
+
+def test_an_old_folder_is_removed_only_if_the_new_one_is_there(tmp_path):
+    write(tmp_path / "out", "old")
+    kill(tmp_path / "out", break_at=_BETWEEN_RENAMES)
+    (tmp_path / "out").mkdir()  # by somebody else
+    check_writable_folder(tmp_path / "out", "a test")
+    assert list(everything_in(tmp_path).values()) == [b"old"]
+
+
+def test_a_name_that_is_no_path_is_no_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_writable_folder("base", "plan", inputs=["base"])  # plan base --pictures base
+
+
+def test_a_complete_folder_is_kept_in_a_mount_point(tmp_path, small_disk):
+    with told_of_unpublished("appeared there"), publish_folder(small_disk, "a test") as folder:
+        (folder / "file").write_text("content")
+        (small_disk / "mine").write_text("mine")
+    [kept] = small_disk.glob("unpublished.*")
+    assert everything_in(kept) == {"file": b"content"}
 
 
 def test_the_temporary_folder_of_a_live_run_is_left_alone(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError, UnpublishedError
-from bert_keras.publishing import check_writable_folder, companion
+from bert_keras.publishing import check_writable_folder, companion, resolve
 from bert_keras.staging import only_one_run
 from bert_keras.training.tables import STRATEGIES
 
@@ -163,7 +163,7 @@ def publish(arguments: argparse.Namespace, write: Callable[[pathlib.Path], None]
     Args:
         arguments: of the command.
         write: writes the model to the folder that it is given. If OUT cannot be written, it is called again for a
-            folder beside OUT and for one in the system's folder of temporary files.
+            folder next to OUT and for one in the system's temporary folder.
 
     Raises:
         InputError: OUT cannot be written; the message says where the model is. The backups stay.
@@ -181,7 +181,8 @@ def publish(arguments: argparse.Namespace, write: Callable[[pathlib.Path], None]
 
 def _kept_elsewhere(out: pathlib.Path, write: Callable[[pathlib.Path], None]) -> str | None:
     """Write the model to the first folder that takes it; return where it is, in words, None if no folder does."""
-    for folder in (out.absolute().parent, pathlib.Path(tempfile.gettempdir())):
+    out = resolve(out)
+    for folder in (out.parent, pathlib.Path(tempfile.gettempdir())):
         place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
         try:
             write(place)

@@ -34,6 +34,8 @@ def project(tokenizer, tmp_path, monkeypatch, capsys):
     (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
     for name in ("train.csv", "dev.csv"):
         (folder / name).write_text("text,label\nthe cat,a\na dog,b\n")
+    (folder / "art/onnx").mkdir(parents=True)
+    (folder / "art/onnx/mine.txt").write_text("mine")
     tokenizer.save(folder)
     monkeypatch.chdir(tmp_path)
     return folder
@@ -77,9 +79,13 @@ REFUSED = {
     "inspect to the model": ("inspect p/models/ck cat --out p/models/ck --no-pictures", "p/models/ck is read by"),
     "inspect to a repository": ("inspect p/models/ck cat --out p/.git --no-pictures", "p/.git holds HEAD and no"),
     "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is read by this run"),
-    "plan to other folders": ("plan tiny --pictures p", r"p holds .git, dev.csv, models and 5 more and no"),
-    "export to the folder of everything": ("export p/models/ck p", "p holds dev.csv and no artifacts"),
+    "plan to other folders": ("plan tiny --pictures p", r"p holds .git, art, dev.csv and 6 more and no"),
+    "export to the folder of everything": ("export p/models/ck p", "p holds art and no artifacts"),
     "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck holds README.md and no artifacts"),
+    "export to a folder with files of the user": (
+        "export p/models/ck p/art --to onnx",
+        "p/art/onnx holds mine.txt and no .bert_keras.json",
+    ),
     "demo to the folder of everything": ("demo p", "p is not the folder of an earlier demo"),
 }
 
@@ -89,7 +95,9 @@ def test_what_is_read_or_is_not_ours_is_never_replaced(case, project, capsys):
     command, named = REFUSED[case]
     before = everything_in(project)
     assert main([*command.split(), "--overwrite"]) == 2
-    assert named in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert named in printed
+    assert printed.count("\n") == 1, "the settings are not printed: the work has not begun"
     assert everything_in(project) == before
 
 
