@@ -5,6 +5,8 @@ The public names are handed on lazily: `import bert_keras` loads no TensorFlow.
 
 import importlib
 
+from bert_keras.registration import register_with_keras
+
 __version__ = "0.1.0"
 
 _PUBLIC_NAMES = {
@@ -44,3 +46,6 @@ def __getattr__(name: str):
 
 def __dir__():
     return sorted(__all__)
+
+
+register_with_keras()

@@ -35,6 +35,7 @@ ROWS = {
     "bert_keras.staging": ("bert_keras.errors", "bert_keras.files"),
     "bert_keras.figures": ("bert_keras.errors",),
     "bert_keras.errors": (),
+    "bert_keras.registration": (),  # imports by name, once Keras is there
     "bert_keras.pipelines": (*BASE, "bert_keras.pipelines"),
     "bert_keras.distribution": (*BASE, "bert_keras.distribution"),
     "bert_keras.metrics": (*BASE, "bert_keras.metrics"),
@@ -84,7 +85,7 @@ ROWS = {
         "bert_keras.inspection",
     ),
     "bert_keras.cli": ("bert_keras",),
-    "bert_keras": (),
+    "bert_keras": ("bert_keras.registration",),
 }
 
 

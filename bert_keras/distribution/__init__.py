@@ -9,7 +9,15 @@ import keras
 
 from bert_keras.distribution.clipping import clip_gradients
 from bert_keras.distribution.step import Step, current_step, salted_step, within_step
+from bert_keras.errors import InputError
 
+BACKENDS = ("tensorflow", "jax")  # on others the models were not compared with anything
+
+if keras.backend.backend() not in BACKENDS:
+    raise InputError(
+        f"Keras's backend is {keras.backend.backend()}; bert_keras runs on {' and '.join(BACKENDS)}: "
+        "set the environment variable KERAS_BACKEND=tensorflow"
+    )
 if keras.backend.backend() == "tensorflow":
     from bert_keras.distribution.divided_step import DividedStep
     from bert_keras.distribution.own_graph import in_own_graph

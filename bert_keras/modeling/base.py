@@ -4,6 +4,7 @@ Folders are read in `bert_keras/checkpoints`, a row below this one in the direct
 so that folder hands its reader in here when it is imported (the public names do that).
 """
 
+import functools
 import os
 
 import keras
@@ -11,6 +12,9 @@ import keras
 from bert_keras.distribution import DividedStep
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
+
+SYMBOLIC_INPUTS = (*ENCODER_INPUTS, "segment_ids")  # the features of `inputs` and of `export`
+INPUT_SHAPES = dict.fromkeys(SYMBOLIC_INPUTS, (None, None))  # what `build` is told, for `summary`
 
 _readers = []
 
@@ -36,6 +40,54 @@ class BertModel(DividedStep, keras.Model):
 
     def build(self, input_shape=None):
         """Nothing is left to build: every layer is built where it is made."""
+
+    @property
+    def inputs(self) -> dict:
+        """The symbolic inputs, int32 (B, S) by name: `token_ids`, `padding_mask` and `segment_ids`.
+
+        As with a functional Keras model, `keras.Model(model.inputs, ...)` builds on them.
+        """
+        return self._symbolic[0]
+
+    @property
+    def outputs(self) -> dict:
+        """The symbolic outputs that belong to `inputs`, by name."""
+        return self._symbolic[1]
+
+    input = inputs  # as in functional models, where the structure has this name
+    output = outputs
+
+    @functools.cached_property
+    def _symbolic(self) -> tuple[dict, dict]:
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in SYMBOLIC_INPUTS}
+        return inputs, self(inputs)
+
+    def compute_output_shape(self, input_shape=None) -> dict:
+        """Return the shapes of the outputs, by name, for features of the shapes `input_shape`, by name."""
+        shapes = input_shape or INPUT_SHAPES
+        features = {name: keras.KerasTensor(shape, dtype="int32") for name, shape in shapes.items()}
+        return {name: value.shape for name, value in self.compute_output_spec(features).items()}
+
+    def compute_output_spec(self, *args, **kwargs):
+        # by tracing `call`: Keras derives it from `compute_output_shape` where there is one, and takes every output for
+        # one of the compute dtype
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs) -> None:
+        """As `keras.Model.export`; the signature takes `token_ids`, `padding_mask` and `segment_ids`, int32 (B, S).
+
+        The artifact takes ids and is compared with nothing. `bert_keras.export` writes artifacts that take text, or
+        ids under Hugging Face names, and compares each with its checkpoint.
+        """
+        if input_signature is None:
+            input_signature = [
+                {name: keras.InputSpec(shape=(None, None), dtype="int32", name=name) for name in SYMBOLIC_INPUTS}
+            ]
+            if keras.backend.backend() == "jax" and format == "tf_saved_model":
+                # JAX takes each None for a length of its own
+                same_lengths = dict.fromkeys(SYMBOLIC_INPUTS, "(batch, length)")
+                kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [same_lengths]})
+        super().export(filepath, format=format, verbose=verbose, input_signature=input_signature, **kwargs)
 
     # Keras prints all arguments of a `call` that raises, so the features are checked before it
     def __call__(self, inputs, *args, **kwargs):

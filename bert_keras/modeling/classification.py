@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, check_labels, first_positions, handed_on, output_layer, row_weights
@@ -36,6 +37,7 @@ class _ClassModel(HeadModel):
         self.dropout_rate = dropout_rate
         rate = encoder.config.hidden_dropout_rate if dropout_rate is None else dropout_rate
         self.dropout = Dropout(rate, name="head_dropout")
+        self.dropout.build((None, encoder.config.hidden_dim))
         self.classifier = output_layer(encoder.config, num_classes, "classifier")
 
     def get_config(self):
@@ -83,7 +85,8 @@ class BertClassifier(_ClassModel):
             self.cls_dense = dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
             self.cls_dense.build((None, encoder.config.hidden_dim))
             self.cls_dropout = Dropout(self.dropout.rate, name="cls_dropout")
-        self.build()
+            self.cls_dropout.build((None, encoder.config.hidden_dim))
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         first, extra = self.encode_at(first_positions(inputs), inputs, training, **returns)  # (B, 1, D), [CLS]
@@ -135,7 +138,7 @@ class BertTokenClassifier(_ClassModel):
 
     def __init__(self, encoder, num_classes, *, labels=None, dropout_rate=None, **kwargs):
         super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         encoded = self.encode(inputs, training, **returns)

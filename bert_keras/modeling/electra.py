@@ -7,6 +7,7 @@ from keras import ops
 from bert_keras.config import BertConfig
 from bert_keras.distribution import salted_step
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import drawn_bits
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
@@ -64,7 +65,7 @@ class ElectraPretrainer(HeadModel):
         self.head_dense.build((None, encoder.config.hidden_dim))
         self.replaced = output_layer(encoder.config, 1, "replaced")
         self.sampler = keras.random.SeedGenerator()
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         if self.generator is None or inputs.get("mask_positions") is None:

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, row_weights
 from bert_keras.modeling.losses import StepMean
@@ -37,7 +38,7 @@ class BertEmbedder(HeadModel):
         self.normalize = normalize
         if encoder.pooler is not None:
             encoder.pooler.trainable = False
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         encoded = self.encode(inputs, training, **returns)

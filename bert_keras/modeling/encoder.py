@@ -6,7 +6,7 @@ from keras import ops
 from bert_keras.config import BertConfig
 from bert_keras.distribution import RealRows, current_step, within_step
 from bert_keras.modeling.all_rows import ALL_ROWS
-from bert_keras.modeling.base import BertModel
+from bert_keras.modeling.base import INPUT_SHAPES, BertModel
 from bert_keras.modeling.layers import (
     BertEmbeddings,
     TransformerBlock,
@@ -80,17 +80,17 @@ class BertEncoder(BertModel):
             TransformerBlock(config, name=f"block_{i}", dtype=self.dtype_policy) for i in range(config.num_layers)
         ]
         self.pooler = dense(config, config.hidden_dim, "pooler", dtype=self.dtype_policy) if pooler else None
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def build(self, input_shape=None):
         if self.built:
             return
         if not self.embeddings.built:
-            self.embeddings.build()
+            self.embeddings.build((None, None))
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_dim))
         for block in self.blocks:
-            block.build()
+            block.build((None, self.config.hidden_dim))
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_dim))
 

@@ -27,8 +27,11 @@ HIDDEN_KEY_BIAS = -10_000.0
 def gelu(x):
     """x * Phi(x), the Gaussian error linear unit of Hendrycks & Gimpel (2016).
 
-    Written with erf, where Keras writes erfc, because the ONNX converter knows no erfc.
+    Written with erf, where Keras writes erfc, because the ONNX converter knows no erfc. On JAX it is Keras's, because
+    TensorFlow cannot read the erf that today's JAX writes into a SavedModel.
     """
+    if keras.backend.backend() == "jax":
+        return ops.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
 
 
@@ -160,6 +163,9 @@ class BertEmbeddings(ConfiguredLayer):
                 table.build((None, None))
         self.layer_norm.build((None, self.config.embedding_dim))
 
+    def compute_output_shape(self, input_shape):
+        return None, self.config.embedding_dim
+
     def call(self, token_ids, segment_ids, positions, training=None, rows=ALL_ROWS):
         """`positions` is (S,) when all rows count from 0, or (B, S) when packed examples restart.
 
@@ -192,6 +198,9 @@ class SelfAttention(ConfiguredLayer):
     def build(self, input_shape=None):
         for layer in (self.query, self.key, self.value, self.projection):
             layer.build((None, self.config.hidden_dim))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape, (None, self.config.num_heads, None, None)
 
     def call(self, x, attention_bias, training=None, readers=None, rows=ALL_ROWS):
         """Returns the projected context and the softmaxed scores (B, N, S, S) in float32.
@@ -234,11 +243,14 @@ class TransformerBlock(ConfiguredLayer):
 
     def build(self, input_shape=None):
         rows = (None, self.config.hidden_dim)
-        self.attention.build()
+        self.attention.build(rows)
         self.attention_norm.build(rows)
         self.intermediate.build(rows)
         self.feed_forward.build((None, self.config.intermediate_dim))
         self.feed_forward_norm.build(rows)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape, (None, self.config.num_heads, None, None)
 
     def call(self, x, attention_bias, training=None, read_rows=None, rows=ALL_ROWS):
         """Returns the new rows (B*S, D) and the attention scores (B, N, S, S).

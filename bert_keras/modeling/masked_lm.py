@@ -5,6 +5,7 @@ from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, check_pooler, first_positions, handed_on, output_layer, rows_at
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
@@ -31,6 +32,9 @@ class MaskedLMHead(ConfiguredLayer):
         self.layer_norm.build((None, self.config.embedding_dim))
         self.bias = self.add_weight(shape=(self.config.vocabulary_size,), initializer="zeros", name="bias")
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.config.vocabulary_size)
+
     def call(self, rows):
         hidden = self.layer_norm(self.activation(self.transform(rows)))
         return ops.matmul(hidden, ops.transpose(self.token_embedding.embeddings)) + self.bias
@@ -45,7 +49,7 @@ class MaskedLMModel(HeadModel):
         super().__init__(encoder, **kwargs)
         self.head_act = checked_head_act(encoder.config, head_act)
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
-        self.mlm_head.build()
+        self.mlm_head.build((None, encoder.config.hidden_dim))
 
     def slot_logits(self, vectors):
         """Returns the logits (B, M, V) of the encoder's vectors (B, M, D)."""
@@ -86,7 +90,7 @@ class BertMaskedLM(MaskedLMModel):
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         super().__init__(encoder, head_act=head_act, **kwargs)
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         if inputs.get("mask_positions") is None:
@@ -120,7 +124,7 @@ class BertPretrainer(MaskedLMModel):
         check_pooler(encoder, "BertPretrainer")
         super().__init__(encoder, head_act=head_act, **kwargs)
         self.next_sentence = output_layer(encoder.config, 2, "next_sentence")
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         starts = inputs.get("pack_starts")

@@ -2,6 +2,7 @@
 
 import keras
 
+from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer, row_weights
 from bert_keras.modeling.layers import padding_bias
@@ -24,7 +25,7 @@ class BertQuestionAnswerer(HeadModel):
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(encoder, **kwargs)
         self.span = output_layer(encoder.config, 2, "span")
-        self.build()
+        self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
         encoded = self.encode(inputs, training, **returns)

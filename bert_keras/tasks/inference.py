@@ -1,5 +1,6 @@
 """Rows through a model: rows of like length together, and what it gives back in their order, without padding."""
 
+import functools
 from collections.abc import Callable
 
 import keras
@@ -24,9 +25,12 @@ class RowRunner:
 
     def __init__(self, model: keras.Model, *, of_pieces: bool):
         self._of_pieces = of_pieces
-        signature = {name: tf.TensorSpec([None, None], tf.int32) for name in _AS_INPUTS}
         self._run_eagerly = as_written(lambda features: model(features, training=False))
-        self._run = tf.function(self._run_eagerly, input_signature=[signature])
+        if keras.backend.backend() == "tensorflow":
+            signature = {name: tf.TensorSpec([None, None], tf.int32) for name in _AS_INPUTS}
+            self._run = tf.function(self._run_eagerly, input_signature=[signature])
+        else:
+            self._run = self._run_eagerly = functools.partial(_run_on_arrays, model)
 
     def __call__(
         self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None, *, once: bool = False
@@ -46,7 +50,7 @@ class RowRunner:
         for numbers in batches:
             features = table.batch_of(tf.constant(numbers))
             for name, values in run(features).items():
-                values = values.numpy()
+                values = keras.ops.convert_to_numpy(values)
                 if name not in outputs:
                     tail = values.shape[2 if self._of_pieces else 1 :]
                     outputs[name] = np.empty((len(rows.token_ids if self._of_pieces else rows), *tail), values.dtype)
@@ -64,6 +68,11 @@ class RowRunner:
         is_real = np.arange(values.shape[1]) < lengths[:, np.newaxis]
         places = rows.row_splits[numbers][:, np.newaxis] + np.arange(values.shape[1])
         flat[places[is_real]] = values[is_real]
+
+
+def _run_on_arrays(model: keras.Model, features: dict[str, tf.Tensor]) -> dict:
+    """Run a model of another backend than TensorFlow, op by op: JAX would compile each new length of a batch."""
+    return model({name: value.numpy() for name, value in features.items()}, training=False)
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras as bk
 
@@ -20,9 +21,7 @@ SCRIPT = """
 import json, pathlib, sys
 import keras
 import numpy as np
-import bert_keras as bk
-from bert_keras import modeling
-from bert_keras.training import adamw
+import bert_keras  # this import alone lets Keras find our classes
 
 folder = pathlib.Path(sys.argv[1])
 keras.utils.set_random_seed(5)  # dropout
@@ -32,6 +31,8 @@ report = {}
 
 
 def trained(model, features, labels):
+    from bert_keras.training import adamw
+
     model.compile(optimizer=adamw(3e-3, None))
     before = model.evaluate(features, labels, batch_size=3, verbose=0, return_dict=True)["loss"]
     model.fit(features, labels, batch_size=3, epochs=5, verbose=0)
@@ -43,6 +44,7 @@ for path in sorted(folder.glob("*.keras")):
     outputs = {name: np.asarray(value) for name, value in model(batch, training=False).items()}
     np.savez(folder / f"{path.stem}.jax.npz", **outputs)
     if path.stem == "classifier":
+        model.export(folder / "exported", verbose=False)
         report["classifier"] = trained(model, batch, np.array([2, 0, 1]))
     if path.stem == "pretrainer":
         slots = {"mask_ids": np.array([[7, 60], [5, 0], [33, 9]])}
@@ -86,6 +88,19 @@ def assert_same_outputs(folder: pathlib.Path, kind: str) -> None:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
+def assert_same_export(folder: pathlib.Path) -> None:
+    """What Keras exported on JAX takes any batch size and length, and computes what TensorFlow does."""
+    features = {name: tf.constant(value) for name, value in np.load(folder / "batch.npz").items()}
+    wanted = np.load(folder / "classifier.tensorflow.npz")["logits"]
+    exported = tf.saved_model.load(str(folder / "exported"))  # its variables live as long as it does
+    names = ("token_ids", "padding_mask", "segment_ids")
+    np.testing.assert_allclose(
+        exported.serve({name: features[name] for name in names})["logits"], wanted, rtol=0, atol=TOLERANCE
+    )
+    first = {name: features[name][:1, :4] for name in names}
+    assert exported.serve(first)["logits"].shape == (1, wanted.shape[1])
+
+
 def assert_it_learned(folder: pathlib.Path, kind: str) -> None:
     before, after = json.loads((folder / "report.json").read_text())[kind]
     assert after < 0.9 * before  # measured: 0.64 and 0.66
@@ -95,6 +110,7 @@ def test_jax_computes_what_tensorflow_computes_and_learns(run_on_jax):
     folder = run_on_jax(*QUICK_KINDS, num_layers=1)
     for kind in QUICK_KINDS:
         assert_same_outputs(folder, kind)
+    assert_same_export(folder)
     assert_it_learned(folder, "classifier")
 
 

@@ -1,0 +1,126 @@
+"""Our models do what any Keras model does: `.keras` files, functional models, `summary`, `export`."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.training import adamw
+
+INPUTS = ("token_ids", "padding_mask", "segment_ids")
+TOLERANCE = 1e-5
+
+# `import bert_keras` is all that the process knows of us
+LOAD = """
+import pathlib, sys
+{imports}
+import numpy as np
+
+folder = pathlib.Path(sys.argv[1])
+batch = dict(np.load(folder / "batch.npz"))
+for path in sorted(folder.glob("*.keras")):
+    model = keras.saving.load_model(path)
+    np.savez(folder / f"{{path.stem}}.again.npz", **{{name: np.asarray(value) for name, value in model(batch).items()}})
+"""
+
+
+@pytest.fixture
+def features(make_batch):
+    """A batch of what every model reads."""
+    return {name: value for name, value in make_batch().items() if name in INPUTS}
+
+
+@pytest.fixture(scope="module")
+def saved_models(make_model, make_batch, run, tmp_path_factory):
+    """A folder with `.keras` files of two models and of a functional one, compiled with our losses and optimizer."""
+    folder = tmp_path_factory.mktemp("saved")
+    batch = {name: value for name, value in make_batch().items() if name in INPUTS}
+    np.savez(folder / "batch.npz", **batch)
+    models = {kind: make_model(kind) for kind in ("embedder", "pretrainer")}
+    for model in models.values():
+        model.compile(optimizer=adamw(3e-3, None))
+    encoder = make_model("encoder")
+    scores = keras.layers.Dense(3)(encoder.outputs["pooled_output"])
+    models["functional"] = keras.Model(encoder.inputs, {"scores": scores})
+    models["functional"].compile(adamw(3e-3, None), "mse")
+    for name, model in models.items():
+        model.save(folder / f"{name}.keras")
+        np.savez(folder / f"{name}.npz", **run(model, batch))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "imports", ["import bert_keras, keras", "import keras, bert_keras", "import bert_keras.modeling.losses, keras"]
+)
+def test_a_fresh_process_loads_keras_files(imports, saved_models):
+    script = LOAD.format(imports=imports)
+    done = subprocess.run([sys.executable, "-c", script, saved_models], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("embedder", "pretrainer", "functional"):
+        again = np.load(saved_models / f"{name}.again.npz")
+        for output, wanted in np.load(saved_models / f"{name}.npz").items():
+            np.testing.assert_allclose(again[output], wanted, rtol=0, atol=TOLERANCE, err_msg=f"{name} {output}")
+        (saved_models / f"{name}.again.npz").unlink()
+
+
+def test_import_bert_keras_alone_imports_no_keras():
+    script = "import sys, bert_keras; sys.exit('keras' in sys.modules or 'tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_functional_model_of_inputs_and_outputs_computes_the_same(model_kind, make_model, features, run):
+    model = make_model(model_kind)
+    functional = keras.Model(model.inputs, model.outputs)
+    wanted = run(model, features)
+    assert sorted(functional.output) == sorted(wanted)
+    for name, value in run(functional, features).items():
+        np.testing.assert_allclose(value, wanted[name], rtol=0, atol=TOLERANCE, err_msg=name)
+        assert model.outputs[name].dtype == value.dtype
+    assert model.output is model.outputs
+    assert model.input is model.inputs
+
+
+def test_a_head_of_the_users_own_trains_with_the_encoder(make_model, features):
+    encoder = make_model("encoder")
+    model = keras.Model(encoder.inputs, keras.layers.Dense(1)(encoder.outputs["pooled_output"]))
+    model.compile(keras.optimizers.SGD(1e-4), "mse")
+    before = np.array(encoder.embeddings.token.embeddings)
+    targets = np.ones((len(features["token_ids"]), 1), "float32")
+    losses = model.fit(features, targets, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert np.abs(np.array(encoder.embeddings.token.embeddings) - before).max() > 0
+
+
+def test_the_summary_shows_the_shape_of_every_layer(model_kind, make_model):
+    lines = []
+    make_model(model_kind).summary(print_fn=lines.append)
+    summary = "\n".join(lines)
+    assert "None" in summary
+    assert "?" not in summary
+
+
+@pytest.mark.parametrize("kind", ["classifier", "masked_lm"])
+def test_outputs_of_a_symbolic_call_have_the_dtypes_of_a_real_one(kind, sizes):
+    config = bk.BertConfig(**sizes)
+    encoder = bk.BertEncoder(config, pooler=kind == "classifier", dtype="mixed_bfloat16")
+    model = bk.BertClassifier(encoder, num_classes=2) if kind == "classifier" else bk.BertMaskedLM(encoder)
+    assert {value.dtype for value in model.outputs.values()} == {"float32"}
+    assert encoder.outputs["sequence_output"].dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("kind", ["classifier", "question_answerer"])
+def test_keras_exports_a_saved_model(kind, make_model, features, run, tmp_path):
+    model = make_model(kind)
+    model.export(tmp_path / "exported", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    wanted = run(model, features)
+    for name, value in served.serve({name: tf.constant(value) for name, value in features.items()}).items():
+        np.testing.assert_allclose(value, wanted[name], rtol=0, atol=TOLERANCE, err_msg=name)
+    by_name = served.signatures["serving_default"](
+        **{name: tf.constant(value[:1, :3]) for name, value in features.items()}
+    )
+    assert all(value.shape[0] == 1 for value in by_name.values())
