@@ -37,6 +37,7 @@ class EncodedRows:
         pad_id: the id of [PAD].
         starts, ends: `(P,)` int32, the range of characters of its text that a piece was made of; -1 for special
             tokens. None unless places were asked for.
+        word_starts, word_ends: the same of the whole word that a piece belongs to. A punctuation mark is a word.
     """
 
     token_ids: np.ndarray
@@ -47,6 +48,8 @@ class EncodedRows:
     pad_id: int
     starts: np.ndarray | None = None
     ends: np.ndarray | None = None
+    word_starts: np.ndarray | None = None
+    word_ends: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -146,17 +149,20 @@ class _Pieces:
 
     token_ids: np.ndarray
     row_splits: np.ndarray
-    starts: np.ndarray | None
-    ends: np.ndarray | None
+    starts: np.ndarray | None = None
+    ends: np.ndarray | None = None
+    word_starts: np.ndarray | None = None
+    word_ends: np.ndarray | None = None
 
     @classmethod
     def of(cls, tokenizer, texts: Sequence[str], with_places: bool) -> _Pieces:
         if not with_places:
             ids = tokenizer.tokenize(texts)
-            return cls(ids.flat_values.numpy(), ids.row_splits.numpy(), None, None)
+            return cls(ids.flat_values.numpy(), ids.row_splits.numpy())
         tokens = tokenizer.tokenize_with_offsets(texts)
+        ids, row_splits = tokens.token_ids.flat_values.numpy(), tokens.token_ids.row_splits.numpy()
         starts, ends = tokens.starts.flat_values.numpy(), tokens.ends.flat_values.numpy()
-        return cls(tokens.token_ids.flat_values.numpy(), tokens.token_ids.row_splits.numpy(), starts, ends)
+        return cls(ids, row_splits, starts, ends, *_ranges_of_words(tokens, starts, ends))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -204,7 +210,21 @@ def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) ->
         pad_id=tokenizer.pad_id,
         starts=table([column.starts for column in columns], none) if has_places else None,
         ends=table([column.ends for column in columns], none) if has_places else None,
+        word_starts=table([column.word_starts for column in columns], none) if has_places else None,
+        word_ends=table([column.word_ends for column in columns], none) if has_places else None,
     )
+
+
+def _ranges_of_words(tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the word of each piece begins and ends in its text, `(P,)` each."""
+    word_ids, row_splits = tokens.word_ids.flat_values.numpy(), tokens.word_ids.row_splits.numpy()
+    begins = np.ones(len(word_ids), bool)
+    begins[1:] = word_ids[1:] != word_ids[:-1]
+    begins[row_splits[:-1][np.diff(row_splits) > 0]] = True  # two texts may meet at words of one number
+    first_pieces = np.flatnonzero(begins)
+    last_pieces = np.append(first_pieces[1:], len(word_ids)) - 1
+    words = np.cumsum(begins) - 1
+    return starts[first_pieces[words]], ends[last_pieces[words]]
 
 
 def _extremes(numbers: np.ndarray, row_of: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:

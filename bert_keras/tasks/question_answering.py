@@ -24,6 +24,9 @@ class QuestionAnswering(Task):
     sum of logits: the end is not before the start, and the start has most context in this window. That there is no
     answer is scored by [CLS], in the window where this is least likely. All as in Google's run_squad.py.
 
+    An answer is made of whole words: it begins where the word of its first piece does, and ends where that of its last
+    does, as in transformers' `question-answering` pipeline (`align_to_words`). A punctuation mark is a word.
+
     Args:
         max_question_length: longer questions are cut, in pieces.
         max_answer_length: the longest answer in pieces.
@@ -125,14 +128,16 @@ class QuestionAnswering(Task):
         return given if num_best == 1 else {**given, "best": list(answer["best"][:num_best])}
 
     def _spans(self, rows: EncodedRows, row: int, starts, ends, best_row) -> list[tuple[float, int, int]]:
-        """Returns (score, start, end) of the possible spans of a window, in characters."""
+        """Returns (score, start, end) of the possible spans of a window, in characters and whole words."""
         begin, end = _context_of(rows, row)
         first_of, last_of = (np.argsort(-logits[begin:end], kind="stable")[:NUM_LOGITS] for logits in (starts, ends))
         firsts, lasts = (places.ravel() for places in np.meshgrid(first_of + begin, last_of + begin, indexing="ij"))
         fits = (lasts >= firsts) & (lasts - firsts < self.max_answer_length) & best_row[firsts]
         firsts, lasts = firsts[fits], lasts[fits]
         scores = starts[firsts] + ends[lasts]
-        return list(zip(scores.tolist(), rows.starts[firsts].tolist(), rows.ends[lasts].tolist(), strict=True))
+        return list(
+            zip(scores.tolist(), rows.word_starts[firsts].tolist(), rows.word_ends[lasts].tolist(), strict=True)
+        )
 
     def _answer(self, example: Question, spans: list[tuple[float, int, int]], null_score: float) -> dict:
         best = {}  # by their texts, the best first

@@ -12,7 +12,7 @@ from bert_keras.tasks.question_answering import NUM_LOGITS, QuestionAnswering
 
 _IMPOSSIBLE = -1e30
 # Python looks at all spans, of which a context of 100 kB has 50,000. These many are enough for five different texts
-_SPANS_OF_WINDOW, _SPANS_OF_CONTEXT = 64, 256
+_SPANS_OF_CONTEXT = 256
 
 
 def answering(run: Callable, tokenizer: BertTokenizer, task: QuestionAnswering) -> TextFunction:
@@ -53,15 +53,24 @@ def _spans(task: QuestionAnswering, rows: GraphRows, starts: tf.Tensor, ends: tf
     length = lasts[:, tf.newaxis, :] - firsts[:, :, tf.newaxis]
     in_best_window = tf.gather(most_context_in_graph(rows), firsts, batch_dims=1)[:, :, tf.newaxis]
     fits = (length >= 0) & (length < task.max_answer_length) & in_best_window & (scores > _IMPOSSIBLE / 2)
-    scores = tf.reshape(tf.where(fits, scores, _IMPOSSIBLE), [-1, width * width])
-    scores, ranks = tf.math.top_k(scores, tf.minimum(_SPANS_OF_WINDOW, width * width))
-    pieces = [
-        tf.gather(rows.pieces, tf.gather(at, rank, batch_dims=1), batch_dims=1)
-        for at, rank in ((firsts, ranks // width), (lasts, ranks % width))
-    ]
-    examples = tf.broadcast_to(rows.examples[:, tf.newaxis], tf.shape(scores))
-    found = scores > _IMPOSSIBLE / 2
-    return tuple(tf.boolean_mask(values, found) for values in (examples, scores, *pieces))
+    first_pieces, last_pieces = (tf.gather(rows.pieces, at, batch_dims=1) for at in (firsts, lasts))
+    values = (
+        rows.examples[:, tf.newaxis, tf.newaxis],
+        scores,
+        first_pieces[:, :, tf.newaxis],
+        last_pieces[:, tf.newaxis, :],
+    )
+    return tuple(tf.boolean_mask(tf.broadcast_to(x, tf.shape(scores)), fits) for x in values)
+
+
+def _ranges_of_words(tokens) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return where the word of each piece begins and ends in its text, `(P,)` each."""
+    words = tokens.word_ids.flat_values
+    longest = tf.reduce_max(tf.concat([words, [0]], axis=0)) + 1
+    words += tf.cast(tokens.word_ids.value_rowids(), words.dtype) * longest  # of all texts, ascending
+    starts = tf.math.segment_min(tokens.starts.flat_values, words)
+    ends = tf.math.segment_max(tokens.ends.flat_values, words)
+    return tf.gather(starts, words), tf.gather(ends, words)
 
 
 class _Best:
@@ -75,17 +84,16 @@ class _Best:
     def of(cls, task, context, tokens, num_questions, spans, num_examples) -> "_Best":
         """Of equal texts the best stays, and of those `task.num_best` of each question. `num_questions`: in pieces."""
         examples, scores, firsts, lasts = spans
-        starts = tf.gather(tokens.starts.flat_values, firsts - num_questions)
-        ends = tf.gather(tokens.ends.flat_values, lasts - num_questions)
+        word_starts, word_ends = _ranges_of_words(tokens)
+        starts, ends = tf.gather(word_starts, firsts - num_questions), tf.gather(word_ends, lasts - num_questions)
         order = _descending_order(-examples, scores, starts, ends)
+        longest = tf.cast(tf.reduce_max(tf.concat([ends, [0]], axis=0)) + 1, tf.int64)
+        places = [tf.cast(tf.gather(x, order), tf.int64) for x in (examples, starts, ends)]
+        order = tf.boolean_mask(order, _are_first((places[0] * longest + places[1]) * longest + places[2]))
         order = tf.gather(order, tf.where(_ranks(tf.gather(examples, order), num_examples) < _SPANS_OF_CONTEXT)[:, 0])
         examples, scores, starts, ends = (tf.gather(x, order) for x in (examples, scores, starts, ends))
         texts = TextCharacters.of(context).cut(examples, starts, ends)
-        keys = tf.strings.join([tf.strings.as_string(examples), texts], " ")
-        _, numbers = tf.unique(keys)  # numbered as they appear
-        places = tf.range(tf.size(numbers))
-        firsts = tf.math.unsorted_segment_min(places, numbers, tf.size(numbers))
-        is_first = tf.gather(firsts, numbers) == places
+        is_first = _are_first(tf.strings.join([tf.strings.as_string(examples), texts], " "))
         values = [tf.boolean_mask(x, is_first) for x in (examples, texts, scores, starts, ends)]
         kept = _ranks(values[0], num_examples) < task.num_best
         return cls(*(tf.boolean_mask(x, kept) for x in values), num_examples)
@@ -120,6 +128,14 @@ class _Best:
         rows = padded(values, self.examples, self.num_examples, padding)
         missing = tf.maximum(0, 1 - tf.shape(rows)[1])
         return tf.pad(rows, [[0, 0], [0, missing]], constant_values=padding)
+
+
+def _are_first(keys: tf.Tensor) -> tf.Tensor:
+    """Return for each key `(K,)` whether none before it is the same."""
+    _, numbers = tf.unique(keys)  # numbered as they appear
+    places = tf.range(tf.size(numbers))
+    firsts = tf.math.unsorted_segment_min(places, numbers, tf.size(numbers))
+    return tf.gather(firsts, numbers) == places
 
 
 def _ranks(examples: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:

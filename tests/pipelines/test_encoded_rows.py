@@ -259,7 +259,10 @@ def test_numbers_have_the_types_that_the_batches_need(tokenizer):
     rows = encode(tokenizer, ["a b", "c"], ["d", "the"], max_sequence_length=9, window_overlap=1, with_places=True)
     types = {name: values.dtype.name for name, values in vars(rows).items() if name != "pad_id"}
     of_rows = {"row_splits": "int64", "second_starts": "int32", "examples": "int64"}
-    assert types == {**dict.fromkeys(("token_ids", "numbers", "starts", "ends"), "int32"), **of_rows}
+    assert types == {
+        **dict.fromkeys(("token_ids", "numbers", "starts", "ends", "word_starts", "word_ends"), "int32"),
+        **of_rows,
+    }
     assert rows.token_ids.tolist() == [CLS, 9, 10, SEP, 13, SEP, CLS, 11, SEP, 7, SEP]
     assert rows.row_splits.tolist() == [0, 6, 11]
     assert rows.second_starts.tolist() == [4, 3]

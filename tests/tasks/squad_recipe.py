@@ -41,13 +41,19 @@ def training_windows(their_tokenizer, example, length: int, overlap: int) -> lis
     return windows
 
 
-def best_answers(rows, example: int, context: str, starts, ends, *, num_best: int, max_answer_length: int) -> list:
+def best_answers(
+    rows, example: int, context: str, starts, ends, their_tokenizer, *, num_best: int, max_answer_length: int
+) -> list:
     """Returns [(score, start, end)] in characters, of different texts, the best first.
+
+    Answers are whole words, by transformers' own: `align_to_words` of its question-answering pipeline.
 
     As run_squad.py: of each window the 20 best starts and the 20 best ends, each start where it has most context.
     Its 20 best are among all pieces of a row, also those of the question, which it drops then; here among the context.
     """
     windows = windows_of(rows, example)
+    encoding = their_tokenizer(context, add_special_tokens=False)
+    words = [encoding.word_to_chars(word) for word in dict.fromkeys(encoding.word_ids())]
     spans = []
     for number, (row, pieces) in enumerate(windows):
         begin = int(rows.row_splits[row] + rows.second_starts[row])
@@ -62,7 +68,9 @@ def best_answers(rows, example: int, context: str, starts, ends, *, num_best: in
                 if window_of_most_context(borders, pieces[first - begin]) != number:
                     continue
                 score = float(starts[first]) + float(ends[last])
-                spans.append((score, int(rows.starts[first]), int(rows.ends[last])))
+                start = max(word.start for word in words if word.start <= rows.starts[first])
+                end = min(word.end for word in words if word.end >= rows.ends[last])
+                spans.append((score, start, end))
     found = {}
     for score, start, end in sorted(spans, reverse=True):
         found.setdefault(context[start:end], (score, start, end))

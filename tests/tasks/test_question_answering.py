@@ -109,7 +109,7 @@ def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, l
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         logits = outputs["start_logits"], outputs["end_logits"]
         limits = {"num_best": num_best, "max_answer_length": longest}
-        wanted = best_answers(rows, number, example.context, *logits, **limits)
+        wanted = best_answers(rows, number, example.context, *logits, their_tokenizer, **limits)
         found = [(one["score"], one["start"], one["end"]) for one in answer["best"]]
         assert found == wanted
         for one in answer["best"]:
@@ -125,7 +125,25 @@ def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, l
         assert answer["id"] == example.id
 
 
-def test_a_text_that_stands_at_many_places_counts_once(tokenizer):
+@pytest.mark.parametrize("length", [100, 12])
+def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, tokenizer, their_tokenizer):
+    context = "the unaffable player, playing: a word-playing. unaffable"
+    pieces = their_tokenizer(context, add_special_tokens=False)
+    continues = [piece.startswith("##") for piece in their_tokenizer.convert_ids_to_tokens(pieces["input_ids"])]
+    assert sum(continues) > 3
+    task = QuestionAnswering(max_sequence_length=length, window_overlap=2, num_best=1)
+    rows = task.encode(tokenizer, [question(context)])
+    for number in np.flatnonzero(continues):
+        outputs = {name: np.zeros(len(rows.token_ids), "float32") for name in ("start_logits", "end_logits")}
+        for values in outputs.values():
+            values[(rows.numbers == number) & rows.is_second] = 9
+        [answer] = task.answers(rows, outputs, [question(context)])
+        word = pieces.word_to_chars(pieces.token_to_word(int(number)))
+        assert (answer["start"], answer["end"]) == (word.start, word.end)
+        assert answer["answer"] == context[word.start : word.end]
+
+
+def test_a_text_that_stands_at_many_places_counts_once(tokenizer, their_tokenizer):
     examples = [question("so " * number) for number in range(20, 40)]
     task = QuestionAnswering(max_sequence_length=60, window_overlap=9, num_best=3, max_answer_length=3)
     rows = task.encode(tokenizer, examples)
@@ -133,7 +151,8 @@ def test_a_text_that_stands_at_many_places_counts_once(tokenizer):
     for number, answer in enumerate(task.answers(rows, outputs, examples)):
         assert {one["answer"] for one in answer["best"]} == {"so", "so so", "so so so"}
         logits = outputs["start_logits"], outputs["end_logits"]
-        wanted = best_answers(rows, number, examples[number].context, *logits, num_best=3, max_answer_length=3)
+        limits = {"num_best": 3, "max_answer_length": 3}
+        wanted = best_answers(rows, number, examples[number].context, *logits, their_tokenizer, **limits)
         assert [(one["score"], one["start"], one["end"]) for one in answer["best"]] == wanted
 
 
@@ -154,7 +173,7 @@ def test_answers_of_a_checkpoint_are_those_of_transformers_logits_by_google_s_ru
         starts, ends = (outputs[name][is_real] for name in ("start_logits", "end_logits"))
         rows = predictor.task.encode(predictor.tokenizer, [example])
         limits = {"num_best": 3, "max_answer_length": 6}
-        wanted = best_answers(rows, 0, example.context, starts, ends, **limits)
+        wanted = best_answers(rows, 0, example.context, starts, ends, their_tokenizer, **limits)
         assert [(one["start"], one["end"]) for one in answer["best"]] == [(start, end) for _, start, end in wanted]
         scores = [one["score"] for one in answer["best"]]
         np.testing.assert_allclose(scores, [score for score, _, _ in wanted], rtol=0, atol=TOLERANCE)
