@@ -102,7 +102,7 @@ def _classes(task, answer: Mapping) -> Answer:
     if task.problem == "regression":
         return Answer("The number that the model gives the text.", "value", (Finding("value", answer["value"]),))
     given = answer["labels"] if task.problem == "multi_label" else [answer["label"]]
-    ranked = sorted(zip(answer["probabilities"].tolist(), task.labels, strict=True), key=lambda pair: -pair[0])
+    ranked = sorted(zip(answer["probabilities"], task.labels, strict=True), key=lambda pair: -pair[0])
     findings = tuple(Finding(label, value, is_given=label in given) for value, label in ranked)
     if task.problem == "multi_label":
         return Answer("Each label by itself: given from a probability of 0.5.", "probability", findings)

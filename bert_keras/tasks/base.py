@@ -104,6 +104,14 @@ class Task(abc.ABC):
             InputError: the task reads single texts alone, or pairs alone, and this is the other.
         """
 
+    def example_of_words(self, words: Sequence[str]):
+        """Return words, as they are to be tagged, as an example to be answered.
+
+        Raises:
+            InputError: the task tags no words.
+        """
+        raise InputError(f"the words {words!r} were given, and the task {self.name} tags none: give a text")
+
     @abc.abstractmethod
     def encode(self, tokenizer, examples: Sequence) -> EncodedRows:
         """Returns the rows of examples."""

@@ -2,18 +2,20 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import keras
+import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
+from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.inference import RowRunner
-from bert_keras.tasks.stored import task_of
+from bert_keras.tasks.stored import task_of, task_of_model
 
 EXAMPLES_A_CHUNK = 1024  # answered at once, so that texts of like length meet
 
@@ -24,14 +26,20 @@ class Predictor:
     Args:
         model: a model with a head.
         tokenizer: its tokenizer.
-        task: what it was fine-tuned for.
+        task: what it was fine-tuned for; default: what its head says (its kind, its labels), with texts as long as
+            the model and the tokenizer allow.
+
+    Raises:
+        InputError: the model has no head that answers.
 
     Example:
-        >>> # predictor = Predictor.from_checkpoint("classifier")
+        >>> # predictor = Predictor.from_checkpoint("classifier"), or of a model that was trained with `fit`:
+        >>> # predictor = Predictor(model, tokenizer)
         >>> # predictor(["a fine film"])[0]["label"]
     """
 
-    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task):
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None = None):
+        task = task_of_model(model, tokenizer) if task is None else task
         self.model = model
         self.tokenizer = tokenizer
         self.task = task
@@ -54,18 +62,24 @@ class Predictor:
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
         return cls(model, tokenizer, task_of(checkpoint, model, tokenizer, **changes))
 
-    def __call__(self, examples: Sequence) -> list[dict]:
-        """Returns an answer to each example.
+    def __call__(self, examples: Sequence, top: int | None = None) -> list[dict]:
+        """Return an answer to each example, of plain Python values, as `json.dumps` takes them.
 
         Args:
-            examples: texts; pairs of texts, as tuples of two (question and context); or examples of the task.
+            examples: texts; pairs of texts, as tuples of two (question and context); lists of words, which a tagger
+                tags as they are; or examples of the task.
+            top: how many of the best classes or answers to list under `best`, instead of the probabilities of all
+                classes, as `predict --top` does; 1: the best alone, without a list.
 
         Raises:
-            InputError: an example is nothing of that, or not what the task reads.
+            InputError: an example is nothing of that, or not what the task reads, or `top` is below 1.
         """
         if isinstance(examples, str):
             raise InputError("one text was given; expected a list of texts: put it in brackets")
-        return [answer for chunk in self.stream(map(self._example, examples)) for answer in chunk]
+        if top is not None:
+            check_counts(top=top)
+        answers = (answer for chunk in self.stream(map(self._example, examples)) for answer in chunk)
+        return [_plain(answer if top is None else self.task.shown(answer, top)) for answer in answers]
 
     def stream(self, examples: Iterable, *, once: bool = False) -> Iterator[list[dict]]:
         """Yields the answers to examples of the task, so many at a time, in their order.
@@ -87,7 +101,21 @@ class Predictor:
         if isinstance(given, self.task.example_class):
             return given
         texts = (given,) if isinstance(given, str) else given
-        if not isinstance(texts, tuple) or len(texts) not in (1, 2) or not all(isinstance(text, str) for text in texts):
+        is_of_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
+        if is_of_texts and isinstance(texts, list):
+            return self.task.example_of_words(texts)
+        if not is_of_texts or len(texts) not in (1, 2):
             kind = self.task.example_class.__name__
-            raise InputError(f"an example is {given!r}; expected a text, a tuple of two texts, or a {kind}")
+            raise InputError(
+                f"an example is {given!r}; expected a text, a tuple of two texts, a list of words, or a {kind}"
+            )
         return self.task.example(*texts)
+
+
+def _plain(value):
+    """Return a value with arrays and their numbers as lists and numbers of Python."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

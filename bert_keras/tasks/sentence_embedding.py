@@ -95,7 +95,7 @@ class SentenceEmbedding(Task):
         return answers
 
     def shown(self, answer: Mapping, num_best: int = 1) -> dict:
-        return {name: value.tolist() if name == "embedding" else value for name, value in answer.items()}
+        return {name: np.asarray(value).tolist() if name == "embedding" else value for name, value in answer.items()}
 
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         truth = np.array([example.label for example in examples]) / self.highest_score

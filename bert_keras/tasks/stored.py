@@ -1,4 +1,4 @@
-"""`task_of`: the task of a checkpoint folder: what is stored of it, or else what its model says."""
+"""The task of a checkpoint folder: what is stored of it, or else what its model says."""
 
 from __future__ import annotations
 
@@ -51,12 +51,29 @@ def task_of(
     Raises:
         InputError: the model has no head that answers, or a setting is unknown or the model's own.
     """
+    return _task(str(folder), stored_task(folder), _head_of(model, tokenizer), changes)
+
+
+def task_of_model(model: keras.Model, tokenizer: BertTokenizer, **changes) -> Task:
+    """Return what `task_of` returns where nothing is stored: the task that a model's head says.
+
+    Args:
+        model: a model with a head.
+        tokenizer: its tokenizer.
+        **changes: settings that are to be others; None: as they are.
+
+    Raises:
+        InputError: the model has no head that answers, or a setting is unknown or the model's own.
+    """
+    return _task("the model", None, _head_of(model, tokenizer), changes)
+
+
+def _head_of(model: keras.Model, tokenizer: BertTokenizer | None) -> _Head:
     settings = {name: getattr(model, name) for name in _OF_HEADS if hasattr(model, name)}
     config = getattr(model, "encoder", model).config
-    head = _Head(
+    return _Head(
         type(model).__name__, settings, config.max_sequence_length, tokenizer and tokenizer.max_sequence_length
     )
-    return _task(str(folder), stored_task(folder), head, changes)
 
 
 def task_of_checkpoint(checkpoint: Checkpoint, **changes) -> Task:

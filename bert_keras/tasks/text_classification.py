@@ -131,7 +131,8 @@ class TextClassification(Task):
     def shown(self, answer: Mapping, num_best: int = 1) -> dict:
         if self.problem == "regression":
             return dict(answer)
-        ranked = sorted(zip(answer["probabilities"].tolist(), self.labels, strict=True), key=lambda pair: -pair[0])
+        probabilities = np.asarray(answer["probabilities"]).tolist()
+        ranked = sorted(zip(probabilities, self.labels, strict=True), key=lambda pair: -pair[0])
         given = {name: value for name, value in answer.items() if name != "probabilities"}
         if self.problem == "multi_label":
             num_best = max(num_best, len(answer["labels"]))

@@ -71,6 +71,15 @@ class TokenClassification(Task):
             line=line,
         )
 
+    def example_of_words(self, words: Sequence[str]) -> TaggedSentence:
+        """Return words, as they are to be tagged, with a space between."""
+        for number, word in enumerate(words, 1):
+            if not word.strip():
+                raise InputError(
+                    f"the word {number} is {word!r}; expected a character that is no white space: leave it out"
+                )
+        return TaggedSentence.of_words(words, None, line=None) if words else self.example("")
+
     def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedRows:
         return encode(
             tokenizer,

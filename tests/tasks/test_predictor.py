@@ -268,8 +268,11 @@ def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypa
     ("given", "message"),
     [
         ("a text", "one text was given; expected a list of texts: put it in brackets"),
-        ([["a", "b"]], r"an example is \['a', 'b'\]; expected a text, a tuple of two texts, or a TextExample"),
-        ([("a", "b", "c")], r"an example is \('a', 'b', 'c'\); expected a text"),
+        ([["a", "b"]], r"the words \['a', 'b'\] were given, and the task classify tags none: give a text"),
+        (
+            [("a", "b", "c")],
+            r"an example is \('a', 'b', 'c'\); expected a text, a tuple of two texts, a list of words, or a T",
+        ),
         ([("a", None)], r"an example is \('a', None\); expected a text"),
         ([3], "an example is 3; expected a text"),
         ([()], r"an example is \(\); expected a text"),
@@ -285,3 +288,61 @@ def test_what_is_no_example_is_refused(given, message, saved):
 def test_every_task_has_a_model_that_is_there():
     for task in TASKS.values():
         assert hasattr(modeling, task.model_class)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_answers_are_plain_values_that_json_holds(name, saved):
+    predictor, _ = saved(name)
+    given = GIVEN.get(
+        name, [("a fine film", "not so fine")] if TASKS[name].settings().get("of_pairs") else ["a fine film"]
+    )
+    answers = predictor(given)
+    assert json.loads(json.dumps(answers)) == answers
+    best = predictor(given, top=2)
+    assert json.loads(json.dumps(best)) == best
+
+
+def test_top_lists_the_best_classes(saved):
+    predictor, _ = saved("classify")
+    given = [("a fine film", "not so fine")]
+    [answer], [best], [label] = predictor(given), predictor(given, top=2), predictor(given, top=1)
+    ranked = sorted(zip(answer["probabilities"], TASKS["classify"].labels, strict=True), reverse=True)
+    assert best["best"] == [{"label": name, "probability": value} for value, name in ranked[:2]]
+    assert label == {"label": answer["label"], "probability": answer["probability"]}
+    with pytest.raises(InputError, match="top"):
+        predictor(given, top=0)
+
+
+def test_a_tagger_tags_words_as_they_are_given(saved):
+    predictor, _ = saved("tag")
+    words = ["Alice", "met", "Mr.", "O'Neill-Smith", "in", "St. Ives"]
+    [answer] = predictor([words])
+    assert len(answer["tags"]) == len(words)
+    for entity in answer["entities"]:
+        assert " ".join(words)[entity["start"] : entity["end"]] == entity["text"]
+    [of_text] = predictor(["fine words here"])
+    assert predictor([["fine", "words", "here"]]) == [of_text]
+    assert predictor([[]])[0]["tags"] == []
+
+
+@pytest.mark.parametrize(("words", "fault"), [(["fine", ""], "the word 2 is ''"), (["fine", " "], "the word 2 is ' '")])
+def test_words_without_a_character_are_refused(words, fault, saved):
+    predictor, _ = saved("tag")
+    with pytest.raises(InputError, match=fault):
+        predictor([words])
+
+
+@pytest.mark.parametrize("name", ["several", "number", "tag", "words", "embed"])
+def test_a_model_says_its_task_itself(name, saved):
+    predictor, _ = saved(name)
+    own = Predictor(predictor.model, predictor.tokenizer)
+    assert type(own.task) is type(predictor.task)
+    given = ["a fine film"]
+    assert own(given)[0].keys() == predictor(given)[0].keys()
+    assert getattr(own.task, "labels", None) == getattr(predictor.task, "labels", None)
+
+
+def test_a_model_without_a_head_has_no_task(sizes, saved):
+    predictor, _ = saved("tag")
+    with pytest.raises(InputError, match="the model holds a BertEncoder, which answers nothing"):
+        Predictor(predictor.model.encoder, predictor.tokenizer)
