@@ -18,7 +18,7 @@ from bert_keras.cli.checks import (
     positive_integer,
     text_name,
 )
-from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, counted, memory_note, peak_memory_bytes, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -202,9 +202,10 @@ def _shown(arguments: argparse.Namespace, settings, sources: list | None) -> dic
 
 def _sentence(result: dict) -> str:
     share = result["num_tokens"] / (result["num_rows"] * result["max_sequence_length"])
+    examples, rows = counted(result["num_examples"], "example"), counted(result["num_rows"], "row")
+    documents = counted(result["num_documents"], "document")
     sentence = (
-        f"wrote {result['out']}: {result['num_examples']:,} examples in {result['num_rows']:,} rows, {share:.1%} real "
-        f"pieces, of {result['num_documents']:,} documents, {result['splits']['held_out']['num_documents']:,} of them "
-        f"held out, in {result['seconds']:.1f} s"
+        f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real pieces, of {documents}, "
+        f"{result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"
     )
     return sentence + memory_note(result)

@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", help="bert, roberta, electra-small, 24h or cramming (docs/pretraining.md)")
     parser.add_argument("--config", type=pathlib.Path, metavar="FILE", help="a TOML file of settings")
     for flag, key, kind, text in _FLAGS:
-        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        name = "MODEL" if flag == "--start-from" else flag.removeprefix("--").replace("-", "_").upper()
+        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": name}
         parser.add_argument(flag, dest=key, help=text, **typed)
     parser.add_argument("--no-xla", action="store_true", help="do not compile the step: slower, but starts at once")
     parser.add_argument(

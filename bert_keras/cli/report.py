@@ -30,6 +30,11 @@ def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) 
     print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many there are: `1 document`, `2,000 documents`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
     """Returns rows of texts in columns, one a line: the first column to the left, the others to the right.
 

@@ -13,7 +13,7 @@ from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, handed_on, output_layer
 from bert_keras.modeling.layers import ACTIVATIONS, dense
 from bert_keras.modeling.losses import CrossEntropy, StepMean, TopAccuracy
-from bert_keras.modeling.masked_lm import BertMaskedLM
+from bert_keras.modeling.masked_lm import BertMaskedLM, check_no_sample_weight
 
 DISCRIMINATOR_WEIGHT = 50.0  # lambda in the paper: the discriminator's loss is small and counts on every token
 _GENERATOR = 1  # its salt
@@ -122,6 +122,7 @@ class ElectraPretrainer(HeadModel):
         return {"replaced_logits": replaced[..., None], "mlm_logits": y["mask_ids"]}, outputs
 
     def label_weights(self, x, y, sample_weight):
+        check_no_sample_weight(self, sample_weight)
         return {"replaced_logits": ops.cast(x["padding_mask"], "float32"), "mlm_logits": y["mask_weights"]}
 
     def get_config(self):

@@ -67,6 +67,7 @@ class MaskedLMModel(HeadModel):
         return {"mlm_logits": y["mask_ids"]}, outputs
 
     def label_weights(self, x, y, sample_weight):
+        check_no_sample_weight(self, sample_weight)
         return {"mlm_logits": y["mask_weights"]}
 
     def get_config(self):
@@ -157,6 +158,15 @@ class BertPretrainer(MaskedLMModel):
         every = ops.ones(ops.shape(y["next_sentence_labels"]), "float32")
         weights = super().label_weights(x, y, sample_weight)
         return {**weights, "next_sentence_logits": y.get("next_sentence_weights", every)}
+
+
+def check_no_sample_weight(model, sample_weight) -> None:
+    """Raise `InputError` for weights of examples, which the masked positions have already."""
+    if sample_weight is not None:
+        raise InputError(
+            f"{type(model).__name__} was given sample_weight; expected none: its labels carry mask_weights (B, M), so "
+            "multiply those of each example by its weight"
+        )
 
 
 def checked_head_act(config: BertConfig, head_act: str | None) -> str:

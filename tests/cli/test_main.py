@@ -210,7 +210,9 @@ def test_every_verb_has_help(verb, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([verb, "--help"])
     assert stopped.value.code == 0
-    assert "--json" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "--json" in shown
+    assert not re.search(r"[A-Z]\.[A-Z]", shown), "a setting's key, instead of the name of a value"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ import sys
 
 import pytest
 
-from bert_keras.cli.report import peak_memory_bytes
+from bert_keras.cli.report import counted, peak_memory_bytes
+
+
+def test_one_thing_is_named_in_the_singular():
+    assert [counted(number, "document") for number in (0, 1, 2, 12_345)] == [
+        "0 documents",
+        "1 document",
+        "2 documents",
+        "12,345 documents",
+    ]
 
 
 def test_the_peak_is_that_of_this_program_and_not_of_the_one_that_started_it():

@@ -307,3 +307,12 @@ def test_a_keras_loss_may_be_given(task, make_model):
         metrics=[keras.metrics.SparseTopKCategoricalAccuracy(k=2, name="top2")],
     )
     assert set(model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)) == {"loss", "top2"}
+
+
+@pytest.mark.parametrize("kind", SLOT_KINDS)
+def test_sample_weight_is_refused_where_masked_positions_have_weights(kind, task, make_model):
+    model = make_model(kind, **SMALL)
+    x, y = task(kind)
+    model.compile(optimizer="sgd")
+    with pytest.raises(bk.InputError, match="was given sample_weight; expected none: its labels carry mask_weights"):
+        model.fit(x, y, sample_weight=np.ones(3), verbose=0)
