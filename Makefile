@@ -50,7 +50,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python setup.cfg pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[onnx,plots,tflite]'
 	touch $@
 
 # seqeval has a source release alone, which pip builds in a clean environment with --use-pep517 only.

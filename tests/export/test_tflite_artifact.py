@@ -180,7 +180,7 @@ def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file)
     given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
     examples = [reference.task.example(*([one] if isinstance(one, str) else one)) for one in given]
     encoded = reference.task.encode(reference.tokenizer, examples)
-    got, expected = reference.task.answers(encoded, rows(encoded), examples), predictor(given)
+    got, expected = reference.task.answers(encoded, rows(encoded), examples), predictor.answers(examples)
     for one, other in zip(got, expected, strict=True):
         _assert_alike(one, other)
 
