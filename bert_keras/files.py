@@ -18,18 +18,31 @@ def write_json(path: str | os.PathLike, value: object) -> None:
     pathlib.Path(path).write_text(text, encoding="utf-8")
 
 
+_MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
+
+
 def read_json(path: str | os.PathLike) -> dict:
     """Reads a JSON object from a file.
 
     Raises:
-        InputError: the file is missing, not UTF-8, not JSON, or not an object.
+        InputError: the file is missing or larger than 64 MiB, not UTF-8 or JSON, nested too deeply, or not an object.
     """
     path = pathlib.Path(path)
     try:
+        if path.stat().st_size > _MAX_JSON_BYTES:
+            raise InputError(
+                f"{path} has {path.stat().st_size:,} bytes; expected {_MAX_JSON_BYTES:,} at most: restore the file"
+            )
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; expected a JSON file there: check the folder's name") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except RecursionError:
+        raise InputError(
+            f"{path} is nested too deeply; expected a few lists or objects in each other: restore the file"
+        ) from None
+    except InputError:
+        raise
+    except (ValueError, OSError) as error:  # also a number of more than 4,300 digits
         raise InputError(f"{path} is not readable JSON ({error}): restore the file from its source") from None
     if not isinstance(value, dict):
         raise InputError(f"{path} holds a JSON {type(value).__name__}; expected an object: restore the file")

@@ -53,6 +53,30 @@ def test_json_that_cannot_be_read_is_named(tmp_path, content, message):
         read_json(tmp_path / "y.json")
 
 
+def test_deep_json_and_huge_numbers_are_refused(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(bk.InputError, match=r"x\.json is nested too deeply"):
+        read_json(path)
+    path.write_text('{"a": ' + "1" * 5_000 + "}")
+    with pytest.raises(bk.InputError, match=r"x\.json is not readable JSON"):
+        read_json(path)
+
+
+def test_json_larger_than_any_of_ours_is_refused_unread(tmp_path):
+    path = tmp_path / "x.json"
+    with path.open("wb") as file:
+        file.truncate(10**12)  # a hole: it takes no space
+    with pytest.raises(bk.InputError, match=r"x\.json has 1,000,000,000,000 bytes; expected 67,108,864 at most"):
+        read_json(path)
+
+
+def test_a_folder_in_place_of_a_json_file_is_refused(tmp_path):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(bk.InputError, match=r"x\.json is not readable JSON"):
+        read_json(tmp_path / "x.json")
+
+
 def test_json_comes_back_as_it_was_written(tmp_path):
     write_json(tmp_path / "x.json", {"ü": [1, 2.5, None]})
     assert read_json(tmp_path / "x.json") == {"ü": [1, 2.5, None]}
