@@ -24,13 +24,15 @@ BASE = (
     "bert_keras.array_files",
     "bert_keras.figures",
     "bert_keras.compat",
+    "bert_keras.checks",
 )
 ROWS = {
     "bert_keras.array_files": (),
+    "bert_keras.checks": ("bert_keras.errors",),
     "bert_keras.compat": (),
-    "bert_keras.config": ("bert_keras.errors",),
+    "bert_keras.config": ("bert_keras.errors", "bert_keras.checks"),
     "bert_keras.features": ("bert_keras.errors",),
-    "bert_keras.files": ("bert_keras.errors",),
+    "bert_keras.files": ("bert_keras.errors", "bert_keras.checks"),
     "bert_keras.publishing": ("bert_keras.errors", "bert_keras.files", "bert_keras.staging"),
     "bert_keras.staging": ("bert_keras.errors", "bert_keras.files"),
     "bert_keras.figures": ("bert_keras.errors",),

@@ -1,0 +1,161 @@
+"""Typed reading of values that came from JSON or TOML files, which anybody may have written.
+
+Every reader of such a file takes its values through `read_field` or `check_value`, its file names through
+`path_inside`, and quotes what it found with `shown`, so that a wrong value is one short `InputError`.
+"""
+
+import math
+import pathlib
+import reprlib
+import types
+import typing
+from collections.abc import Collection, Mapping
+
+from bert_keras.errors import InputError
+
+REQUIRED = object()  # the default of a field that must be there
+_LARGEST = 2**63 - 1  # what NumPy and TensorFlow hold
+_MAX_NAME_BYTES = 255  # of a file on Linux, macOS and Windows
+
+_short = reprlib.Repr()
+_short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 2, 3, 4, 4
+_short.maxstring, _short.maxlong, _short.maxother = 80, 40, 80
+
+_ONE = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
+_MANY = {bool: "true or false values", int: "whole numbers", float: "numbers", str: "texts", dict: "objects"}
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: quoted, control characters escaped, about 80 characters at most.
+
+    Example:
+        >>> shown("x" * 70_000)[:5]
+        "'xxxx"
+    """
+    return _short.repr(value)
+
+
+def shown_names(names: Collection[str], most: int = 3) -> str:
+    """Return the first of some names for a message, escaped and shortened, and how many more there are."""
+    listed = ", ".join(shown(name)[1:-1] for name in list(names)[:most])
+    return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def read_field(
+    values: Mapping[str, object],
+    name: str,
+    kind: type | types.GenericAlias,
+    *,
+    source: object,
+    default: object = REQUIRED,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: Collection | None = None,
+):
+    """Return a field of an object that came from JSON or TOML, if it is of its type and in its range.
+
+    Args:
+        values: the object.
+        name: the field's key.
+        kind: `bool`, `int`, `float` (takes whole numbers too), `str`, `dict`, `list`, or a list or an object of
+            one of them: `list[str]`, `dict[str, int]`.
+        source: the file, for the message; "config.json, under 'task_specific_params'" for example.
+        default: what is returned where the key is missing; without it the key is required. None: null is allowed.
+        minimum: the smallest valid number.
+        maximum: the largest valid number; whole numbers end at 2**63 - 1 in any case.
+        choices: the valid values.
+
+    Raises:
+        InputError: the key is missing, or its value is of another type, out of range, NaN, infinite, or no Unicode.
+
+    Example:
+        >>> read_field({"hidden_size": 768}, "hidden_size", int, source="config.json", minimum=1)
+        768
+    """
+    if name not in values:
+        if default is REQUIRED:
+            expected = _expected(kind, minimum, maximum, choices)
+            raise InputError(f"{source} lacks {name}; expected {expected}: restore the file from its source")
+        return default
+    if values[name] is None and default is None:
+        return None
+    return check_value(values[name], kind, name=name, source=source, minimum=minimum, maximum=maximum, choices=choices)
+
+
+def check_value(
+    value: object,
+    kind: type | types.GenericAlias,
+    *,
+    name: str,
+    source: object,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: Collection | None = None,
+):
+    """Return a value if it is of its type and in its range; the arguments are those of `read_field`.
+
+    Raises:
+        InputError: it is not.
+    """
+    outer, inner = typing.get_origin(kind) or kind, typing.get_args(kind)
+    is_valid = _is_of(value, outer)
+    if is_valid and inner:
+        items = value if outer is list else value.values()
+        is_valid = all(_is_of(item, inner[-1]) for item in items)
+    if is_valid and outer in (int, float):
+        is_valid = (minimum is None or value >= minimum) and (maximum is None or value <= maximum)
+    if is_valid and choices is not None:
+        is_valid = value in choices
+    if not is_valid:
+        raise InputError(
+            f"{source} sets {name} to {shown(value)}; expected {_expected(kind, minimum, maximum, choices)}: "
+            "correct it, or restore the file from its source"
+        )
+    return float(value) if kind is float else value
+
+
+def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathlib.Path:
+    """Return the path of a file or folder that a file names, which must lie in `folder`.
+
+    Symbolic links in the folder are followed: the user made them, not the file.
+
+    Raises:
+        InputError: the name is no text, absolute, leads out of the folder by "..", or is no valid name.
+    """
+    is_name = isinstance(name, str) and _is_unicode(name) and "\0" not in name and "\\" not in name
+    parts = name.split("/") if is_name else []
+    if not is_name or any(part == ".." or len(part.encode()) > _MAX_NAME_BYTES for part in parts):
+        is_name = False
+    if not is_name or pathlib.PurePosixPath(name).is_absolute() or pathlib.PureWindowsPath(name).drive:
+        raise InputError(
+            f"{source} names {shown(name)}; expected a path inside {folder}, without '..': "
+            "restore the file from its source"
+        )
+    return folder / name
+
+
+def _is_of(value: object, kind: type) -> bool:
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if kind is float:
+        return _is_of(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if kind is str:
+        return isinstance(value, str) and _is_unicode(value)
+    return isinstance(value, kind)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8; the JSON escape of half a surrogate pair cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _expected(kind, minimum, maximum, choices) -> str:
+    if choices is not None:
+        return f"one of {', '.join(str(choice) for choice in choices)}"
+    outer, inner = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if inner:
+        return f"{_ONE[outer]} of {_MANY[inner[-1]]}"
+    if outer not in (int, float):
+        return _ONE[outer]
+    bounds = ("" if minimum is None else f" from {minimum:,}") + ("" if maximum is None else f" to {maximum:,}")
+    return ("a whole number" if outer is int else "a number") + bounds
