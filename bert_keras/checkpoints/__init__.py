@@ -17,7 +17,7 @@ _MODELS = (
     "ElectraPretrainer",
 )
 _FUNCTIONS = {
-    "convert": "bert_keras.checkpoints.loading",
+    "convert": "bert_keras.checkpoints.converting",
     "load": "bert_keras.checkpoints.loading",
     "load_tokenizer": "bert_keras.checkpoints.loading",
     "save": "bert_keras.checkpoints.saving",

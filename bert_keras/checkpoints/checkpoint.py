@@ -5,7 +5,7 @@ No Keras here: a command reads and checks a folder before it loads TensorFlow.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bert_keras.errors import InputError
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
 NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
+_MAX_NAMED = 3  # tensors that a sentence names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Checkpoint:
         task: what is stored of the task that the model was fine-tuned for.
         check_content: compares the files with their checksums, which reads all of them. See `check_once`.
         read_tokenizer: returns the arguments of `BertTokenizer`, None where there is no vocabulary.
+        not_carried_over: what the reader left in the source, a sentence for each; `convert` lists them.
     """
 
     source: str
@@ -55,6 +57,7 @@ class Checkpoint:
     task: dict | None = None
     check_content: Callable[[], None] | None = None
     read_tokenizer: Callable[[], dict | None] | None = None
+    not_carried_over: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def has_pooler(self) -> bool:
@@ -90,6 +93,14 @@ def check_has_vocabulary(checkpoint: Checkpoint) -> None:
     """Raises `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
         raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
+
+
+def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:
+    """Returns the sentence for `not_carried_over` that names tensors which a model has no place for; no names: none."""
+    if not names:
+        return []
+    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+    return [f"tensors that {model} has no place for: {', '.join(names[:_MAX_NAMED])}{more}"]
 
 
 def check_complete(checkpoint: Checkpoint) -> None:

@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, describe_unused_tensors
 from bert_keras.checkpoints.embedder_modules import read_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task
 from bert_keras.checkpoints.names import WeightName, weight_names
@@ -44,7 +44,7 @@ def read_folder(folder: str | os.PathLike) -> Checkpoint:
     check_checksums(folder, lambda name: not is_weights(name))
     vocabulary = read_vocabulary_of(folder, config.vocabulary_size)
     names = weight_names(model, config, pooler="pooler.dense.weight" in tensors, family=family)
-    _check_all_read(tensors, names, config, str(folder))
+    unread = _check_all_read(tensors, names, config, str(folder))
     weights = {name.ours: stored for name in names if (stored := _weight(name, tensors)) is not None}
     expected_names = {name.ours: name_prefix(name, model, family) + name.huggingface for name in names}
 
@@ -63,6 +63,7 @@ def read_folder(folder: str | os.PathLike) -> Checkpoint:
         task=read_task(values, source),
         check_content=check_content,
         read_tokenizer=lambda: read_tokenizer_settings(folder, vocabulary),
+        not_carried_over=describe_unused_tensors(unread, model),
     )
     if model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
         checkpoint.generator = read_folder(folder / GENERATOR)
@@ -102,9 +103,13 @@ def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
             )
 
 
-def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], config, source: str) -> None:
-    """A tensor of the encoder that nobody reads means that the file holds another function; an unread head is news."""
-    read = {name.huggingface for name in names} | set(_BUFFERS)
+def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], config, source: str) -> list[str]:
+    """Returns the tensors that nobody reads: a head that this model lacks.
+
+    Raises:
+        InputError: one of them is the encoder's, so the file holds another function.
+    """
+    read = {name.huggingface for name in names} | {*_BUFFERS, *_TIED, *_TIED_BIAS.values()}
     if config.position_type == "sinusoidal":
         read.add(POSITIONS)  # written for transformers, computed here
     unread = [name for name in tensors if name not in read]
@@ -115,3 +120,4 @@ def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], c
         )
     if unread:
         logger.info("%s: %s are not read by this model", source, ", ".join(unread))
+    return [tensors[name].name for name in unread]

@@ -71,8 +71,13 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
     )
 
 
-def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike, *, overwrite: bool = False) -> None:
+def write_preset(
+    model, tokenizer: BertTokenizer | None, out: str | os.PathLike, *, overwrite: bool = False
+) -> list[str]:
     """Writes a model as a KerasHub preset: a classifier or embedder with its head, any other model its encoder.
+
+    Returns:
+        What the preset cannot hold, a sentence for each (see `convert`).
 
     Raises:
         InputError: KerasHub's BERT does not compute this model's function; the message says where they differ.
@@ -98,6 +103,16 @@ def write_preset(model, tokenizer: BertTokenizer | None, out: str | os.PathLike,
         preset.save_to_preset(str(staging))
         if tokenizer is not None and preset is backbone:
             _hub_tokenizer(tokenizer).save_to_preset(str(staging))
+    return _lost_in_a_preset(model, config, has_head=preset is not backbone)
+
+
+def _lost_in_a_preset(model, config: BertConfig, *, has_head: bool) -> list[str]:
+    lost = []
+    if not has_head and not isinstance(model, modeling.BertEncoder):
+        lost.append(f"the head of {type(model).__name__}, of which KerasHub has none: its encoder alone is written")
+    if config.attention_dropout_rate != config.hidden_dropout_rate:
+        lost.append(f"attention_dropout_rate {config.attention_dropout_rate}: KerasHub has one dropout rate")
+    return lost
 
 
 def _open(folder: pathlib.Path):
@@ -152,8 +167,6 @@ def _check_same_function(model, config: BertConfig) -> None:
             "KerasHub's BERT has a pooler and embeddings as wide as the encoder, this model has not: "
             "it would compute something else, so nothing was written"
         )
-    if config.attention_dropout_rate != config.hidden_dropout_rate:
-        logger.warning("KerasHub has one dropout rate: attention's %s is lost", config.attention_dropout_rate)
 
 
 def _with_head(model, backbone, tokenizer: BertTokenizer | None):
@@ -162,8 +175,6 @@ def _with_head(model, backbone, tokenizer: BertTokenizer | None):
 
     theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
     if not hasattr(keras_hub.models, theirs or ""):
-        if not isinstance(model, modeling.BertEncoder):
-            logger.warning("KerasHub has no head like that of %s: its encoder alone is written", type(model).__name__)
         return backbone
     if tokenizer is None and not hasattr(keras_hub.models, "BertTextEmbedder"):  # 0.25, the last for Python 3.10
         raise InputError(f"KerasHub {keras_hub.__version__} cannot save a head without a tokenizer: add vocab.txt")

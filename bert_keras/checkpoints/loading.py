@@ -1,4 +1,4 @@
-"""`load`: any BERT folder to a model, telling by itself what it was given; and `convert`."""
+"""`load`: any BERT folder to a model, telling by itself what it was given."""
 
 import os
 import pathlib
@@ -8,15 +8,10 @@ import keras
 
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.keras_hub_preset import write_preset
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
-from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import read_checkpoints_with
 from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.publishing import check_writable_folder
-
-FORMATS = ("huggingface", "keras_hub")
 
 
 def load(path: str | os.PathLike | Checkpoint):
@@ -33,7 +28,7 @@ def load(path: str | os.PathLike | Checkpoint):
     Raises:
         InputError: the path is none of these, or a file in it is missing, damaged or of another model.
     """
-    if _is_keras_file(path):
+    if is_keras_file(path):
         return _load_keras_file(pathlib.Path(path))
     return build_model(read_checkpoint(path))
 
@@ -57,34 +52,8 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
         raise InputError(f"{folder}: {error}") from None
 
 
-def convert(
-    source: str | os.PathLike | Checkpoint, out: str | os.PathLike, to: str = "huggingface", *, overwrite: bool = False
-):
-    """Reads a folder of any format and writes it, tokenizer and head included, in another one.
-
-    Args:
-        source: any folder that `load` reads.
-        out: the folder to write.
-        to: "huggingface" (also our own checkpoint folder) or "keras_hub".
-        overwrite: replace a folder that `convert` wrote.
-
-    Raises:
-        InputError: the source cannot be read, or the format cannot hold its function.
-    """
-    if to not in FORMATS:
-        raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
-    check_writable_folder(out, "convert", overwrite=overwrite, inputs=[str(source)])
-    source = source if _is_keras_file(source) else read_checkpoint(source)
-    model, tokenizer = load(source), load_tokenizer(source)
-    if to == "huggingface":
-        task = source.task if isinstance(source, Checkpoint) else None
-        save(model, tokenizer, out, overwrite=overwrite, task=task, written_by="convert")
-    else:
-        write_preset(model, tokenizer, out, overwrite=overwrite)
-    return model
-
-
-def _is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
+def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
+    """Tells the name of a `.keras` file from a folder."""
     return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"
 
 

@@ -35,7 +35,16 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.checkpoints import convert
 
-    model = convert(source, arguments.out, arguments.to, overwrite=arguments.overwrite)
+    model, lost = convert(source, arguments.out, arguments.to, overwrite=arguments.overwrite)
     name, num_parameters = type(model).__name__, model.count_params()
-    result = {"out": str(arguments.out), "model": name, "num_parameters": num_parameters}
-    print_result(f"wrote {arguments.out}: {name}, {num_parameters:,} parameters", result, as_json=arguments.json)
+    result = {
+        "out": str(arguments.out),
+        "model": name,
+        "num_parameters": num_parameters,
+        "not_carried_over": lost,
+    }
+    lines = [
+        f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
+        *(f"not carried over: {sentence}" for sentence in lost),
+    ]
+    print_result("\n".join(lines), result, as_json=arguments.json)

@@ -1,0 +1,47 @@
+"""`convert` lists what it cannot carry over; what it lists nothing of, it carried whole."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+
+
+@pytest.fixture
+def folder(make_model, tmp_path):
+    """A folder of a masked-LM model."""
+    bk.save(make_model("masked_lm"), None, tmp_path / "masked_lm")
+    return tmp_path / "masked_lm"
+
+
+def with_more_tensors(folder, edit_tensors):
+    """Adds the pooler and the next-sentence head that BERT's released files hold beside a masked-LM model."""
+    more = {
+        "bert.pooler.dense.weight": np.ones((30, 30), "float32"),
+        "bert.pooler.dense.bias": np.ones(30, "float32"),
+        "cls.seq_relationship.weight": np.ones((2, 30), "float32"),
+        "bert.embeddings.position_ids": np.zeros((1, 17), "int64"),  # old versions of transformers wrote it
+    }
+    edit_tensors(folder, lambda tensors: {**tensors, **more})
+    (folder / "SHA256SUMS").unlink()
+
+
+def test_nothing_is_listed_where_all_is_carried_over(folder, tmp_path):
+    converted = bk.convert(folder, tmp_path / "out")
+    assert type(converted.model).__name__ == "BertMaskedLM"
+    assert converted.not_carried_over == []
+
+
+def test_tensors_that_the_model_has_no_place_for_are_listed(folder, edit_tensors, tmp_path, capsys):
+    with_more_tensors(folder, edit_tensors)
+    assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
+    sentences = json.loads(capsys.readouterr().out)["not_carried_over"]
+    assert sentences == [
+        "tensors that BertMaskedLM has no place for: cls.seq_relationship.weight",
+        "tensors that BertMaskedLM has no place for: bert.pooler.dense.weight, bert.pooler.dense.bias",
+    ]
+    assert main(["convert", str(folder), str(tmp_path / "out"), "--overwrite"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1:] == [f"not carried over: {sentence}" for sentence in sentences]
