@@ -1,12 +1,12 @@
-"""`Predictor` on JAX answers as on TensorFlow, and other backends are refused."""
+"""`Predictor`, `fill_mask` and the commands answer on JAX as on TensorFlow, and other backends are refused."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 
 import keras
-import numpy as np
 import pytest
 
 import bert_keras as bk
@@ -14,24 +14,29 @@ import bert_keras as bk
 TOLERANCE = 1e-5
 EXAMPLES = {
     "classifier": ["A film that works.", "no", "It is not what I wanted to see " * 3],
+    "multi_label": ["A film that works.", "no"],
+    "regression": ["A film that works.", "no"],
     "token_classifier": ["Alice went home.", "no"],
     "question_answerer": [("who went", "Alice went home."), ("what", "no")],
     "embedder": ["A film that works.", "no"],
 }
+MASKED = ["a [MASK] that works"]
 
 # runs in a process of its own, because a process has one Keras backend
 SCRIPT = """
-import json, sys
-import numpy as np
+import dataclasses, json, sys
 import bert_keras as bk
 
-folder, examples = sys.argv[1], json.loads(sys.argv[2])
+folder, examples, masked = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 answers = {}
 for kind, of_kind in examples.items():
     given = [tuple(example) if isinstance(example, list) else example for example in of_kind]
     answers[kind] = bk.Predictor.from_checkpoint(f"{folder}/{kind}")(given)
+folder = f"{folder}/masked_lm"
+fillings = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), masked)
+answers["masked_lm"] = [[[dataclasses.asdict(one) for one in mask] for mask in text] for text in fillings]
 assert __import__("keras").backend.backend() == "jax"
-print(json.dumps(answers, default=lambda value: np.asarray(value).tolist()))
+print(json.dumps(answers))
 """
 
 
@@ -52,9 +57,12 @@ def checkpoints(tmp_path_factory):
     keras.utils.set_random_seed(3)
     models = {
         "classifier": bk.BertClassifier(bk.BertEncoder(config), 2, labels=["good", "bad"]),
+        "multi_label": bk.BertClassifier(bk.BertEncoder(config), 3, problem="multi_label", labels=["a", "b", "c"]),
+        "regression": bk.BertClassifier(bk.BertEncoder(config), 1, problem="regression"),
         "token_classifier": bk.BertTokenClassifier(bk.BertEncoder(config, pooler=False), 3, labels=["O", "B-A", "I-A"]),
         "question_answerer": bk.BertQuestionAnswerer(bk.BertEncoder(config, pooler=False)),
         "embedder": bk.BertEmbedder(bk.BertEncoder(config)),
+        "masked_lm": bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)),
     }
     for kind, model in models.items():
         bk.save(model, tokenizer, folder / kind)
@@ -77,13 +85,40 @@ def assert_alike(ours, theirs) -> None:
         assert ours == theirs
 
 
-def test_a_predictor_on_jax_answers_as_on_tensorflow(checkpoints):
-    done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES))
+def fillings_of(folder) -> list:
+    """Return the proposals for the masks of `MASKED`, as JSON has them."""
+    filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), MASKED)
+    return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
+
+
+def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow(checkpoints):
+    done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES), json.dumps(MASKED))
     assert done.returncode == 0, done.stderr
     on_jax = json.loads(done.stdout)
     for kind, examples in EXAMPLES.items():
-        here = bk.Predictor.from_checkpoint(checkpoints / kind)(examples)
-        assert_alike(on_jax[kind], json.loads(json.dumps(here, default=lambda value: np.asarray(value).tolist())))
+        assert_alike(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
+    assert_alike(on_jax["masked_lm"], fillings_of(checkpoints / "masked_lm"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_the_command_predict_answers_on_jax_as_on_tensorflow(kind, checkpoints):
+    first = EXAMPLES[kind][0]
+    texts = first if isinstance(first, tuple) else (first,)
+    answers = {}
+    for backend in ("jax", "tensorflow"):
+        done = run_on(backend, "-m", "bert_keras.cli.main", "predict", str(checkpoints / kind), *texts)
+        assert done.returncode == 0, done.stderr
+        answers[backend] = json.loads(done.stdout)
+    assert_alike(answers["jax"], answers["tensorflow"])
+
+
+@pytest.mark.slow
+def test_the_command_fill_mask_answers_on_jax_as_on_tensorflow(checkpoints):
+    folder = checkpoints / "masked_lm"
+    done = run_on("jax", "-m", "bert_keras.cli.main", "fill-mask", str(folder), *MASKED, "--json")
+    assert done.returncode == 0, done.stderr
+    assert_alike(json.loads(done.stdout)["texts"][0]["masks"], fillings_of(folder)[0])
 
 
 def test_torch_is_refused(checkpoints):
