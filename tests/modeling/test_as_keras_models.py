@@ -1,5 +1,6 @@
 """Our models do what any Keras model does: `.keras` files, functional models, `summary`, `export`."""
 
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training import adamw
+from tests.conftest import MODELS
 
 INPUTS = ("token_ids", "padding_mask", "segment_ids")
 TOLERANCE = 1e-5
@@ -65,6 +67,27 @@ def test_a_fresh_process_loads_keras_files(imports, saved_models):
         for output, wanted in np.load(saved_models / f"{name}.npz").items():
             np.testing.assert_allclose(again[output], wanted, rtol=0, atol=TOLERANCE, err_msg=f"{name} {output}")
         (saved_models / f"{name}.again.npz").unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_fresh_process_loads_every_kind_of_model(backend, make_model, make_batch, run, tmp_path):
+    batch = {name: value for name, value in make_batch().items() if name in INPUTS}
+    np.savez(tmp_path / "batch.npz", **batch)
+    wanted = {}
+    for kind in MODELS:
+        model = make_model(kind)
+        model.save(tmp_path / f"{kind}.keras")
+        wanted[kind] = run(model, batch)
+    environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
+    script = LOAD.format(imports="import bert_keras, keras")
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for kind, outputs in wanted.items():
+        again = np.load(tmp_path / f"{kind}.again.npz")
+        assert sorted(again) == sorted(outputs)
+        for name, value in outputs.items():
+            np.testing.assert_allclose(again[name], value, rtol=0, atol=TOLERANCE, err_msg=f"{kind} {name}")
 
 
 def test_import_bert_keras_alone_imports_no_keras():
@@ -125,3 +148,16 @@ def test_keras_exports_a_saved_model(kind, make_model, features, run, tmp_path):
         **{name: tf.constant(value[:1, :3]) for name, value in features.items()}
     )
     assert all(value.shape[0] == 1 for value in by_name.values())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # tf2onnx 1.17, which Keras calls
+def test_keras_exports_an_onnx_file(make_model, features, run, tmp_path):
+    import onnxruntime  # 0.2 s that the quick tests do not pay
+
+    model = make_model("classifier")
+    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+
+    [logits] = session.run(None, {value.name: features[value.name.split(":")[0]] for value in session.get_inputs()})
+    np.testing.assert_allclose(logits, run(model, features)["logits"], rtol=0, atol=TOLERANCE)
