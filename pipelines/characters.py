@@ -4,6 +4,7 @@ A character is a code of a `CharacterTable`. Texts stand one after the other, a 
 looks past the end of a text.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -65,7 +66,7 @@ class CharacterRules:
         self._max_word_length = max_word_length
         self._unknown, self._final_sigma = table.unknown, table.final_sigma
         longest_first = sorted(zip(special_tokens, table.special, strict=True), key=lambda pair: -len(pair[0]))
-        self._special_codes = [([*map(ord, token)], code) for token, code in longest_first]
+        self._special_codes = dict(longest_first)
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._blocks = tf.constant(table.blocks)
             self._codes = tf.constant(table.codes.reshape(-1))
@@ -80,14 +81,16 @@ class CharacterRules:
         places = tf.range(tf.size(codes))
         return Characters(codes, points.row_splits, (places, places) if with_origins else ())
 
-    def with_special_tokens(self, characters: Characters, points: tf.Tensor) -> Characters:
-        """Makes one character of each special token: its first, which gets the token's stand-in."""
+    def with_special_tokens(self, characters: Characters, points: tf.Tensor, tokens: Collection[str]) -> Characters:
+        """Makes one character of each of these special tokens: its first, which gets the token's stand-in."""
         codes, reach = characters.codes, tf.zeros_like(characters.codes)  # of a token from its first character; else 0
-        for token, code in self._special_codes:
+        for token, code in self._special_codes.items():
+            if token not in tokens:
+                continue
             padded = tf.concat([points, tf.zeros([len(token)], tf.int32)], axis=0)
-            found = tf.where(points == token[0])[:, 0]
+            found = tf.where(points == ord(token[0]))[:, 0]
             for place, letter in enumerate(token[1:], 1):
-                found = tf.boolean_mask(found, tf.gather(padded, found + place) == letter)
+                found = tf.boolean_mask(found, tf.gather(padded, found + place) == ord(letter))
             found = tf.boolean_mask(found, tf.gather(reach, found) == 0)  # no part of a longer token
             inside = tf.reshape(found[:, tf.newaxis] + tf.range(1, len(token), dtype=tf.int64), [-1])
             codes = _updated(_updated(codes, inside, DROPPED), found, code)

@@ -61,28 +61,42 @@ class Rewriter:
         rules: how text becomes words.
         table: what becomes of each character.
         special_tokens: the tokens that `table` has stand-ins for.
+        always_whole: those of them that are never split.
     """
 
-    def __init__(self, rules: TextRules, table: CharacterTable, special_tokens: tuple[str, ...]):
-        self._rules = rules
+    def __init__(
+        self,
+        rules: TextRules,
+        table: CharacterTable,
+        special_tokens: tuple[str, ...],
+        always_whole: tuple[str, ...] = (),
+    ):
+        self._rules, self._special_tokens, self._always_whole = rules, special_tokens, always_whole
         self._rules_of_characters = CharacterRules(table, special_tokens, rules.max_input_chars_per_word)
         self._not_utf8 = _NONCHARACTER if rules.is_mediapipe else _REPLACEMENT_CHARACTER
-        self._special_pattern = f"(?s).*({'|'.join(map(re.escape, special_tokens))}).*"
         word = f"[0-9A-Za-z]{{0,{rules.max_input_chars_per_word}}}"
         self._plain_pattern = rf"({word}[\t\n\r -/:-@\[-`{{-~])*{word}"
 
     def rewrite(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tf.Tensor:
-        """Rewrites `(B,)` strings; `keep_special_tokens` makes one character of each special token."""
+        """Rewrites `(B,)` strings; each special token that stays whole becomes one character.
+
+        `keep_special_tokens`: that all of them stay whole, not only those that always do.
+        """
         return self._rewrite(texts, keep_special_tokens, with_sources=False)[0]
 
     def rewrite_with_sources(self, texts: tf.Tensor, *, keep_special_tokens: bool) -> tuple[tf.Tensor, Sources]:
         """Rewrites `(B,)` strings, and says where the characters come from."""
         return self._rewrite(texts, keep_special_tokens, with_sources=True)
 
+    def kept(self, keep_special_tokens: bool) -> tuple[str, ...]:
+        """Returns the special tokens that stay whole."""
+        return self._special_tokens if keep_special_tokens else self._always_whole
+
     def _rewrite(self, texts, keep_special_tokens: bool, *, with_sources: bool):
         is_plain = tf.strings.regex_full_match(texts, self._plain_pattern)
-        if keep_special_tokens:
-            is_plain &= ~tf.strings.regex_full_match(texts, self._special_pattern)
+        kept = self.kept(keep_special_tokens)
+        if kept:
+            is_plain &= ~tf.strings.regex_full_match(texts, f"(?s).*({'|'.join(map(re.escape, kept))}).*")
         folded = tf.strings.lower(texts) if self._rules.lowercase else texts
 
         def keep_all():
@@ -91,18 +105,18 @@ class Rewriter:
 
         def rewrite_others():
             rows = tf.where(~is_plain)[:, 0]
-            rewritten, sources = self._rewrite_rows(texts, rows, keep_special_tokens, with_sources)
+            rewritten, sources = self._rewrite_rows(texts, rows, kept, with_sources)
             return tf.tensor_scatter_nd_update(folded, rows[:, tf.newaxis], rewritten), sources
 
         return tf.cond(tf.reduce_all(is_plain), keep_all, rewrite_others)
 
-    def _rewrite_rows(self, texts, rows, keep_special_tokens: bool, with_sources: bool):
+    def _rewrite_rows(self, texts, rows, kept: tuple[str, ...], with_sources: bool):
         """Takes the texts `rows` `(R,)` apart: all of them by the simple rules, then the odd ones by all rules."""
         points, starts = self._decoded(tf.gather(texts, rows))
         with_origins = with_sources or self._rules.is_mediapipe
         characters = self._rules_of_characters.look_up(points, with_origins=with_origins)
-        if keep_special_tokens:
-            characters = self._rules_of_characters.with_special_tokens(characters, points.flat_values)
+        if kept:
+            characters = self._rules_of_characters.with_special_tokens(characters, points.flat_values, kept)
         odd = odd_texts(characters)
 
         def write_odd():

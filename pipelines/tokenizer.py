@@ -58,7 +58,8 @@ class BertTokenizer:
         max_input_chars_per_word: a longer word is [UNK]. Google's own code has 200, Hugging Face's 100.
         text_rules: "bert", or "mediapipe" for what MediaPipe's tokenizer on a phone does (see `TextRules`).
         unicode_version: the Unicode version of the rules; a checkpoint says which one it was made with.
-        additional_special_tokens: more tokens of the vocabulary that stay whole where special tokens are kept.
+        additional_special_tokens: tokens of your own, "[E1]" for example, that no text is split inside of, as in Hugging
+            Face's library; a phone splits them, and so does `text_rules` "mediapipe".
         max_sequence_length: the longest input of the model this tokenizer belongs to, in pieces; only
             kept and saved, never applied here. `None`: not known.
 
@@ -102,7 +103,8 @@ class BertTokenizer:
         self._graphs: dict[tuple, Callable] = {}
         self._num_eager_batches: collections.Counter[tuple] = collections.Counter()
         table = CharacterTable(self._rules, self._vocabulary, self._special_tokens)
-        self._rewriter = Rewriter(self._rules, table, self._special_tokens)
+        always_whole = () if self._rules.is_mediapipe else self._special_tokens[len(SPECIAL_TOKENS) :]
+        self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole)
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_pieces = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
@@ -223,8 +225,9 @@ class BertTokenizer:
 
         Args:
             texts: `(B,)` strings: a list, an array or a tensor.
-            keep_special_tokens: whether "[MASK]" or another special token, written in a text, is that token, and not
-                an opening bracket, a word and a closing one. Leave it off for text that strangers write.
+            keep_special_tokens: whether "[MASK]" or another of BERT's tokens, written in a text, is that token, and not
+                an opening bracket, a word and a closing one. Leave it off for text that strangers write. Additional
+                special tokens are whole in any case.
 
         Returns:
             `(B, pieces)` int32, ragged. A text without words has none.
@@ -257,12 +260,12 @@ class BertTokenizer:
     def _token_ids(self, texts: tf.Tensor, keep_special_tokens: bool) -> tuple[tf.RaggedTensor]:
         rewritten = self._rewriter.rewrite(texts, keep_special_tokens=keep_special_tokens)
         ids = self._word_piece.tokenize(rewritten)
-        return (self._with_special_ids(ids) if keep_special_tokens else ids,)
+        return (self._with_special_ids(ids, keep_special_tokens),)
 
     def _tokens(self, texts: tf.Tensor, keep_special_tokens: bool, unit: str) -> Tokens:
         rewritten, sources = self._rewriter.rewrite_with_sources(texts, keep_special_tokens=keep_special_tokens)
         ids, starts, ends = self._word_piece.tokenize_with_offsets(rewritten)
-        ids = self._with_special_ids(ids) if keep_special_tokens else ids
+        ids = self._with_special_ids(ids, keep_special_tokens)
         starts, ends = (tf.cast(places.flat_values, tf.int32) for places in (starts, ends))
         starts, ends = original_ranges(sources, ids.value_rowids(), starts, ends, unit=unit)
         return Tokens(ids, ids.with_values(starts), ids.with_values(ends), self._word_ids(ids))
@@ -298,8 +301,10 @@ class BertTokenizer:
             self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
         return self._graphs[key]
 
-    def _with_special_ids(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    def _with_special_ids(self, ids: tf.RaggedTensor, keep_special_tokens: bool) -> tf.RaggedTensor:
         """Gives special tokens their ids: their stand-ins come after the vocabulary's pieces."""
+        if not self._rewriter.kept(keep_special_tokens):
+            return ids
         return ids.with_values(tf.gather(self._ids_of_pieces, ids.flat_values))
 
     def _word_ids(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -1,4 +1,4 @@
-"""Special tokens in a text stay whole where that is asked for, as they always do in Hugging Face's tokenizer."""
+"""Special tokens of one's own are never split, as in Hugging Face's tokenizer; BERT's five only where asked for."""
 
 import itertools
 
@@ -91,11 +91,24 @@ def test_tokens_that_can_overlap_are_refused(more):
         BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more]), additional_special_tokens=more)
 
 
-def test_without_being_asked_for_a_token_is_brackets_and_words(tokenizers):
+def test_without_being_asked_for_a_token_of_bert_is_brackets_and_words(tokenizers):
     ours, _ = tokenizers
     google = GoogleTokenizer(ours.vocabulary, lowercase=ours.lowercase)
-    texts = [text for token in (*SPECIAL_TOKENS, *MORE) for text in (token, f"a{token}", f"{token}{token} b")]
+    texts = [text for token in SPECIAL_TOKENS for text in (token, f"a{token}", f"{token}{token} b")]
     assert_ids_are_googles(ours, google, texts)
+
+
+def test_without_being_asked_for_tokens_of_ones_own_are_whole_as_hugging_face_has_them(tokenizers):
+    rng = np.random.default_rng(12)
+    parts = [*MORE, *"aáb[]xé~<> .1中", "[E1", "<<<>", "\u0301", "abcd"]
+    texts = ["".join(rng.choice(parts, length)) for length in rng.integers(0, 14, 500)]
+    ours, theirs = tokenizers
+    for keep in (False, True):
+        tokens = ours.tokenize_with_offsets(texts, keep_special_tokens=keep)
+        expected = theirs.encode_batch(texts, add_special_tokens=False)
+        assert ours.tokenize(texts, keep_special_tokens=keep).to_list() == [encoding.ids for encoding in expected]
+        ranges = zip(tokens.starts.to_list(), tokens.ends.to_list(), strict=True)
+        assert [[*zip(*pair, strict=True)] for pair in ranges] == [encoding.offsets for encoding in expected]
 
 
 def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
