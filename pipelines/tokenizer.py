@@ -58,7 +58,7 @@ class BertTokenizer:
         max_input_chars_per_word: a longer word is [UNK]. Google's own code has 200, Hugging Face's 100.
         text_rules: "bert", or "mediapipe" for what MediaPipe's tokenizer on a phone does (see `TextRules`).
         unicode_version: the Unicode version of the rules; a checkpoint says which one it was made with.
-        additional_special_tokens: tokens of your own, "[E1]" for example, that no text is split inside of, as in Hugging
+        additional_special_tokens: tokens of your own, "[E1]" for example, that are never split, as in Hugging
             Face's library; a phone splits them, and so does `text_rules` "mediapipe".
         max_sequence_length: the longest input of the model this tokenizer belongs to, in pieces; only
             kept and saved, never applied here. `None`: not known.
