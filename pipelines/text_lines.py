@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.byte_lines import MAX_LINE_BYTES, whole_lines
 
 
 def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
@@ -15,11 +16,19 @@ def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
     are text, and occur as entries of real vocabularies. A byte order mark at the start is dropped.
 
     Raises:
-        InputError: the file is missing, is a folder, is not UTF-8 or holds NUL bytes.
+        InputError: the file is missing, is a folder, is not UTF-8, holds NUL bytes or more than 64 MiB, which is
+            12 times the largest published vocabulary.
     """
     path = check_text_file(path)
+    num_bytes = 0
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in whole_lines(file, path):
+            num_bytes += len(line)
+            if num_bytes > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{path} holds more than {MAX_LINE_BYTES:,} bytes; expected a vocabulary, a piece a line: name "
+                    "another file"
+                )
             yield decode_line(line, path, number)
 
 

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.byte_lines import open_bytes, short_lines
+from bert_keras.pipelines.byte_lines import open_bytes, short_lines, whole_lines
 from bert_keras.pipelines.json_lines import record_text
 from bert_keras.pipelines.text_lines import check_text_file, decode_line
 
@@ -124,7 +124,7 @@ def _source_lines(source: TextSource, field: str, on_read: Callable[[int], None]
             for number, line in short_lines(file):
                 yield decode_line(line, source, number).strip()
             return
-        for number, line in enumerate(file, start=1):
+        for number, line in whole_lines(file, source):
             if record := decode_line(line, source, number).strip():
                 text = record_text(record, field, f"{source}, line {number}")
                 yield from filter(None, map(str.strip, text.split("\n")))

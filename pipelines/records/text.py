@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.byte_lines import open_bytes, short_lines
+from bert_keras.pipelines.byte_lines import open_bytes, short_lines, whole_lines
 from bert_keras.pipelines.json_lines import record_text
 from bert_keras.pipelines.text_lines import decode_line
 from bert_keras.pipelines.text_sources import TextSource, total_bytes
@@ -118,7 +118,7 @@ class FileText:
     def _source_passages(self, source: TextSource, digest: "_Digest") -> Iterator[str]:
         with open_bytes(source.path, str(source), self._count) as file:
             if source.is_json_lines:
-                for number, line in enumerate(file, start=1):
+                for number, line in whole_lines(file, source):
                     digest.update(line)
                     if record := decode_line(line, source, number).strip():
                         yield from self._record_passages(record_text(record, self._field, f"{source}, line {number}"))

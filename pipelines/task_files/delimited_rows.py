@@ -5,7 +5,7 @@ import csv
 from collections.abc import Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.lines import Line
+from bert_keras.pipelines.task_files.lines import Line, bounded
 from bert_keras.pipelines.task_files.table_rows import Row, check_column, counted
 
 MAX_CSV_FIELD = 1 << 24  # characters; Python's own limit, 131,072, is less than a long court opinion has
@@ -76,9 +76,11 @@ class DelimitedReader:
 def _comma_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
     """Yields the rows that are not blank; a text within quotes may go over several lines."""
     errors = []
+    lines = iter(lines)
+    of_row: Iterator[Line] = iter(())
 
     def texts() -> Iterator[str]:
-        for line in lines:
+        while line := next(of_row, None):
             if line.error is not None:
                 errors.append(line.error)  # the row is read to its end, so that the next one begins where it should
             yield line.text
@@ -86,6 +88,7 @@ def _comma_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
     reader = csv.reader(texts(), strict=True)
     while True:
         number, fields = reader.line_num + 1, []
+        of_row = bounded(lines, name, "row")
         errors.clear()
         try:
             with _long_fields():

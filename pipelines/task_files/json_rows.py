@@ -55,12 +55,14 @@ class JsonLinesReader:
         """Returns the fields of the first good line; it and the bad ones before it are still to be read as rows."""
         begin, first_error = [], InputError(f"{self.name} is empty; expected one JSON object a line: name another file")
         for line in itertools.islice(self._lines, _MAX_BAD_LINES):
-            begin.append(line)
             try:
                 columns = _json_object(line, self.name)
             except InputError as error:
-                first_error = first_error if len(begin) > 1 else error
+                # a new one, because the text of the line, which may be long, stays with the frames of the old one
+                begin.append(Line(line.number, "", InputError(str(error))))
+                first_error = begin[0].error
                 continue
+            begin.append(line)
             self._first = line
             self._lines = itertools.chain(begin, self._lines)
             self.place = f"{self.name}, line {line.number}"

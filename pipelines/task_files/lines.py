@@ -1,13 +1,14 @@
 """Lines of files of tasks: read strictly, or each bad one with its error."""
 
 import contextlib
+import io
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.byte_lines import open_bytes
+from bert_keras.pipelines.byte_lines import MAX_LINE_BYTES, open_bytes, whole_content, whole_lines
 from bert_keras.pipelines.task_files.table_rows import alternatives
 from bert_keras.pipelines.text_lines import check_text_file, decode_line
 from bert_keras.pipelines.text_sources import STANDARD_INPUT
@@ -45,6 +46,40 @@ def numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
             if error is not None:
                 raise error
             yield number, text
+
+
+def read_document(source: str | os.PathLike) -> str:
+    """Return the text of a UTF-8 file that is read whole, such as one JSON value; "-" is standard input.
+
+    Raises:
+        InputError: the file cannot be read, holds more than 1 GiB, is not UTF-8, holds NUL bytes or is damaged gzip.
+    """
+    path, name = named_source(source)
+    with open_bytes(path and check_text_file(path), name, lambda num_bytes: None) as file:
+        content = whole_content(file, name)
+    return "".join(decode_line(line, name, number) for number, line in enumerate(io.BytesIO(content), start=1))
+
+
+def bounded(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
+    """Yield the lines of one example, which is held whole in memory.
+
+    Args:
+        lines: of the example.
+        name: what messages call the file.
+        what: the example, for messages.
+
+    Raises:
+        InputError: they have more characters than a line may have bytes.
+    """
+    first, num_characters = None, 0
+    for line in lines:
+        first, num_characters = first or line.number, num_characters + len(line.text)
+        if num_characters > MAX_LINE_BYTES:
+            raise InputError(
+                f"{name}, line {first}: the {what} that begins here has more than {MAX_LINE_BYTES:,} characters, the "
+                "most that is read: divide it"
+            )
+        yield line
 
 
 def named_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:
@@ -90,7 +125,7 @@ def ending_of(path: pathlib.Path) -> str:
 
 def _decoded_lines(file: BinaryIO, name: str) -> Iterator[Line]:
     """Yields the lines of a file; in a bad one, what cannot be text is taken out or replaced."""
-    for number, line in enumerate(file, start=1):
+    for number, line in whole_lines(file, name):
         try:
             yield Line(number, decode_line(line, name, number), None)
         except InputError as error:

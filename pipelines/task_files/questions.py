@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.json_values import check_text, json_object, shown
-from bert_keras.pipelines.task_files.lines import form_of, numbered_lines
+from bert_keras.pipelines.task_files.lines import form_of, numbered_lines, read_document
 from bert_keras.pipelines.task_files.table_rows import quoted
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one flat question"
@@ -208,7 +208,7 @@ def _field(owner: object, name: str, place: object) -> object:
 
 
 def _json_file(path: pathlib.Path) -> object:
-    text = "".join(line for _, line in numbered_lines(path))
+    text = read_document(path)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -114,7 +114,7 @@ def stream_tagged_words(
     is_empty = True
     with open_lines(source) as (name, lines):
         read = reader(WordFile(name, word_column, tag_column, needs_tags))
-        for part in divided(lines):
+        for part in divided(lines, name):
             found = _read_part(part, read)
             if found.sentence is not None or found.error is not None:
                 is_empty = False

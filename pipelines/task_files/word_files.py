@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.pipelines.task_files.lines import Line
+from bert_keras.pipelines.task_files.lines import Line, bounded
 
 NumberedLines = Sequence[tuple[int, str]]
 
@@ -18,19 +18,19 @@ class WordFile(NamedTuple):
     needs_tags: bool
 
 
-def paragraphs(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yields the runs of lines between blank ones; a -DOCSTART- line counts as blank."""
+def paragraphs(lines: Iterable[Line], name: str) -> Iterator[list[Line]]:
+    """Yield the runs of lines between blank ones; a -DOCSTART- line counts as blank, `name` is for messages."""
 
     def is_text(line: Line) -> bool:
         return bool(line.text.strip() or line.error) and not line.text.startswith("-DOCSTART-")
 
     for has_text, run in itertools.groupby(lines, key=is_text):
         if has_text:
-            yield list(run)
+            yield list(bounded(run, name, "sentence"))
 
 
-def single_lines(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yields each line that is not blank, alone."""
+def single_lines(lines: Iterable[Line], name: str) -> Iterator[list[Line]]:
+    """Yield each line that is not blank, alone."""
     return ([line] for line in lines if line.text.strip() or line.error)
 
 

@@ -61,7 +61,7 @@ def test_short_lines_come_whole_with_their_numbers():
 )
 @pytest.mark.parametrize("end", [b"", b"\nlast\n"])
 def test_a_long_line_is_cut_at_white_space_or_between_characters_and_nothing_is_lost(monkeypatch, line, end):
-    monkeypatch.setattr(byte_lines, "_MAX_LINE_BYTES", 16)
+    monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 16)
     parts = parts_of(b"first\n" + line + end)
     assert b"".join(part for _, part in parts) == b"first\n" + line + end
     assert max(len(part) for _, part in parts) <= 2 * 16
