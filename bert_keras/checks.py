@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 
 REQUIRED = object()  # the default of a field that must be there
 _LARGEST = 2**63 - 1  # what NumPy and TensorFlow hold
-_MAX_NAME_BYTES = 255  # of a file on Linux, macOS and Windows
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1024  # what Linux, macOS and Windows take
 
 _short = reprlib.Repr()
 _short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 2, 3, 4, 4
@@ -123,10 +123,11 @@ def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathli
         InputError: the name is no text, absolute, leads out of the folder by "..", or is no valid name.
     """
     is_name = isinstance(name, str) and _is_unicode(name) and "\0" not in name and "\\" not in name
-    parts = name.split("/") if is_name else []
-    if not is_name or any(part == ".." or len(part.encode()) > _MAX_NAME_BYTES for part in parts):
-        is_name = False
-    if not is_name or pathlib.PurePosixPath(name).is_absolute() or pathlib.PureWindowsPath(name).drive:
+    if is_name:
+        is_short = len(name.encode()) <= _MAX_PATH_BYTES
+        is_short = is_short and all(len(part.encode()) <= _MAX_NAME_BYTES for part in name.split("/"))
+        is_absolute = name.startswith("/") or bool(pathlib.PureWindowsPath(name).drive)
+    if not is_name or not is_short or is_absolute or ".." in name.split("/"):
         raise InputError(
             f"{source} names {shown(name)}; expected a path inside {folder}, without '..': "
             "restore the file from its source"

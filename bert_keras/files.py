@@ -2,51 +2,103 @@
 
 import hashlib
 import json
+import math
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterable
 
+from bert_keras.checks import path_inside
 from bert_keras.errors import InputError
 
 CHECKSUMS = "SHA256SUMS"
+_MAX_CHECKSUMS_BYTES = 2**20  # a checkpoint folder has about 600 bytes of them
 _HASH_BLOCK_BYTES = 1 << 20
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """Return `value` as JSON text, the one way in which results are written.
+
+    NaN and infinity, which JSON does not have, become null; text is UTF-8, not escaped.
+    """
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def write_json(path: str | os.PathLike, value: object) -> None:
     """Writes `value` as readable JSON: two spaces, keys in the order given, UTF-8, newline at the end."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    pathlib.Path(path).write_text(text, encoding="utf-8")
+    pathlib.Path(path).write_text(json_text(value, indent=2) + "\n", encoding="utf-8")
 
 
 _MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
+_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")  # how JSON spells half of a surrogate pair, and also a whole one
 
 
-def read_json(path: str | os.PathLike) -> dict:
-    """Reads a JSON object from a file.
+def parse_json(text: str | bytes, source: object, kind: type = dict, *, pairs: Callable[[list], object] | None = None):
+    """Parse JSON that anybody may have written.
+
+    Args:
+        text: the JSON, as UTF-8 where it is bytes.
+        source: where it is from, for messages.
+        kind: what it must hold, `dict` or `list`.
+        pairs: makes the value of each object, as `object_pairs_hook` of `json.loads` does.
 
     Raises:
-        InputError: the file is missing or larger than 64 MiB, not UTF-8 or JSON, nested too deeply, or not an object.
+        InputError: the text is over 64 MiB, not UTF-8 or JSON, nested too deeply, not of the kind, or holds half a
+            surrogate pair, which no text can hold.
     """
-    path = pathlib.Path(path)
+    _check_json_size(source, len(text))
     try:
-        if path.stat().st_size > _MAX_JSON_BYTES:
-            raise InputError(
-                f"{path} has {path.stat().st_size:,} bytes; expected {_MAX_JSON_BYTES:,} at most: restore the file"
-            )
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; expected a JSON file there: check the folder's name") from None
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        value = json.loads(text, object_pairs_hook=pairs)
+        if _HALF_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise InputError(
-            f"{path} is nested too deeply; expected a few lists or objects in each other: restore the file"
+            f"{source} is nested too deeply; expected a few lists or objects in each other: restore the file"
         ) from None
     except InputError:
         raise
-    except (ValueError, OSError) as error:  # also a number of more than 4,300 digits
-        raise InputError(f"{path} is not readable JSON ({error}): restore the file from its source") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path} holds a JSON {type(value).__name__}; expected an object: restore the file")
+    except ValueError as error:  # also a number of more than 4,300 digits
+        raise InputError(f"{source} is not readable JSON ({error!s:.200}): restore the file from its source") from None
+    if not isinstance(value, kind):
+        expected = "an object" if kind is dict else "a list"
+        raise InputError(f"{source} holds a JSON {type(value).__name__}; expected {expected}: restore the file")
     return value
+
+
+def read_json(path: str | os.PathLike, kind: type = dict):
+    """Reads a JSON object, or a list, from a file.
+
+    Raises:
+        InputError: the file is missing, or `parse_json` refuses its content.
+    """
+    path = pathlib.Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not readable JSON (it is no regular file): restore it from its source")
+        _check_json_size(path, path.stat().st_size)
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; expected a JSON file there: check the folder's name") from None
+    except OSError as error:
+        raise InputError(f"{path} is not readable JSON ({error.strerror}): check the folder's permissions") from None
+    return parse_json(content, path, kind)
+
+
+def _check_json_size(source: object, num_bytes: int) -> None:
+    if num_bytes > _MAX_JSON_BYTES:
+        raise InputError(f"{source} has {num_bytes:,} bytes; expected {_MAX_JSON_BYTES:,} at most: restore the file")
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_checksums(folder: pathlib.Path, names: Iterable[str]) -> None:
@@ -66,17 +118,24 @@ def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = la
     path = folder / CHECKSUMS
     if not path.exists():
         return
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+    for number, line in enumerate(_checksum_lines(path), 1):
         digest, separator, name = line.partition("  ")
         if not line:
             continue
         if not separator or len(digest) != 64:
             raise InputError(f"{path}:{number} is not a line of a SHA-256 list: restore the file, or delete it")
+        file = path_inside(folder, name, source=f"{path}:{number}")
         try:
             if is_checked(name):
-                check_digest(folder / name, {"sha256": digest})
+                check_digest(file, {"sha256": digest})
         except InputError as error:
             raise InputError(f"{error} (if you changed it on purpose, delete {CHECKSUMS})") from None
+
+
+def _checksum_lines(path: pathlib.Path) -> list[str]:
+    if not path.is_file() or path.stat().st_size > _MAX_CHECKSUMS_BYTES:
+        raise InputError(f"{path} is not a SHA-256 list: restore the file, or delete it")
+    return path.read_text(encoding="utf-8", errors="replace").split("\n")
 
 
 def file_digest(path: str | os.PathLike) -> dict[str, object]:

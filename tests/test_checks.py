@@ -80,7 +80,23 @@ def test_a_name_inside_the_folder_is_its_path(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/passwd", "..", "../x", "x/../../y", "x/..", "x\0", "\ud800", "C:/x", "..\\x", "x" * 256, 5, None, []]
+    "name",
+    [
+        "/etc/passwd",
+        "..",
+        "../x",
+        "x/../../y",
+        "x/..",
+        "x\0",
+        "\ud800",
+        "C:/x",
+        "..\\x",
+        "x" * 256,
+        "x/" * 600,
+        5,
+        None,
+        [],
+    ],
 )
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
     with pytest.raises(bk.InputError, match=r"^index names .*; expected a path inside .*, without '\.\.'"):

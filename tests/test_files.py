@@ -4,9 +4,12 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.files import (
+    CHECKSUMS,
     check_checksums,
     check_digest,
     file_digest,
+    json_text,
+    parse_json,
     read_json,
     write_checksums,
     write_json,
@@ -81,3 +84,39 @@ def test_json_comes_back_as_it_was_written(tmp_path):
     write_json(tmp_path / "x.json", {"ü": [1, 2.5, None]})
     assert read_json(tmp_path / "x.json") == {"ü": [1, 2.5, None]}
     assert "ü" in (tmp_path / "x.json").read_text(encoding="utf-8")
+
+
+def test_half_a_surrogate_pair_is_refused_and_a_whole_one_is_read(tmp_path):
+    assert parse_json('{"a": "\\ud83d\\ude00"}', "x") == {"a": "\U0001f600"}
+    for text in ('{"a": "\\ud83d"}', '{"\\uDE00": 1}', '{"a": ["x\\udfff"]}'):
+        with pytest.raises(bk.InputError, match=r"^x is not readable JSON \(.*surrogates not allowed\)"):
+            parse_json(text, "x")
+
+
+def test_a_list_is_read_where_one_is_expected(tmp_path):
+    (tmp_path / "x.json").write_text("[1]")
+    assert read_json(tmp_path / "x.json", list) == [1]
+    with pytest.raises(bk.InputError, match=r"holds a JSON dict; expected a list"):
+        parse_json("{}", "x", list)
+
+
+def test_nan_and_infinity_are_written_as_null(tmp_path):
+    value = {"a": [float("nan"), 1.5, (float("inf"),)], "b": {"c": -float("inf")}, "d": "NaN é"}
+    assert json_text(value) == '{"a": [null, 1.5, [null]], "b": {"c": null}, "d": "NaN é"}'
+    write_json(tmp_path / "x.json", value)
+    assert read_json(tmp_path / "x.json") == {"a": [None, 1.5, [None]], "b": {"c": None}, "d": "NaN é"}
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "x/../../outside", "x" * 300])
+def test_checksums_of_files_outside_the_folder_are_refused(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "outside").write_bytes(b"abc")
+    (tmp_path / "folder" / CHECKSUMS).write_text(f"{file_digest(tmp_path / 'outside')['sha256']}  {name}\n")
+    with pytest.raises(bk.InputError, match=r"SHA256SUMS:1 names .*; expected a path inside"):
+        check_checksums(tmp_path / "folder")
+
+
+def test_a_list_of_checksums_has_a_bounded_size(tmp_path):
+    (tmp_path / CHECKSUMS).write_bytes(b"\n" * (2**20 + 1))
+    with pytest.raises(bk.InputError, match=r"SHA256SUMS is not a SHA-256 list"):
+        check_checksums(tmp_path)

@@ -4,7 +4,6 @@ FILE is of the forms that finetune reads. On its held-out file the scores are th
 """
 
 import argparse
-import json
 import pathlib
 
 from bert_keras.cli import task_options
@@ -13,6 +12,7 @@ from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
+from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file
 
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     answers = _answers(Predictor.from_checkpoint(checkpoint, **lengths), examples)
     scores = task.scores(answers, examples)
     if arguments.out:
-        _write(arguments.out, json.dumps(scores, indent=2).encode() + b"\n")
+        _write(arguments.out, json_text(scores, indent=2).encode() + b"\n")
     if arguments.plot:
         _write(arguments.plot, task_options.confusion_picture(task, answers, examples))
     sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"

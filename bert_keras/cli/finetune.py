@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
-import json
 import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from bert_keras.cli.checks import check_all, check_exists, positive_integer, pos
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings, print_table
+from bert_keras.files import json_text
 from bert_keras.training.tables import DTYPE_POLICIES
 from bert_keras.training.tuning_settings import FineTuning
 
@@ -250,7 +250,7 @@ def _save(arguments: argparse.Namespace, tuned, dev: list, shown: dict[str, obje
     from bert_keras.checkpoints.model_card import model_card
 
     notes = {
-        "metrics.json": json.dumps(_metrics(tuned), indent=2) + "\n",
+        "metrics.json": json_text(_metrics(tuned), indent=2) + "\n",
         "training_log.jsonl": tuned.log,
         **task_options.picture_notes(tuned.task, tuned.answers, dev),
     }

@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import io
 import itertools
-import json
 import os
 import pathlib
 import sys
@@ -27,6 +26,7 @@ from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
+from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file
 
 _DECIMALS = 6
@@ -178,7 +178,7 @@ def _json_line(line: int | None, answer: dict) -> str:
     named = {} if line is None else {"line": line}
     named |= {name: value for name, value in answer.items() if name not in _LAST}
     named |= {name: answer[name] for name in _LAST if name in answer}
-    return json.dumps(_rounded(named), ensure_ascii=False) + "\n"
+    return json_text(_rounded(named)) + "\n"
 
 
 def _rounded(value):

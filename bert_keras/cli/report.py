@@ -3,7 +3,6 @@
 Settings and progress go to standard error; the result to standard output, as a line or as JSON.
 """
 
-import json
 import pathlib
 import sys
 import time
@@ -11,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from bert_keras.files import json_text
 
 _LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
 
@@ -27,7 +28,7 @@ def print_settings(verb: str, settings: Mapping[str, object]) -> None:
 
 def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) -> None:
     """Prints what was done: a sentence for people, or the whole result for machines."""
-    print(json.dumps(result, ensure_ascii=False) if as_json else sentence, flush=True)
+    print(json_text(result) if as_json else sentence, flush=True)
 
 
 def counted(number: int, noun: str) -> str:

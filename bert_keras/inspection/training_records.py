@@ -1,14 +1,14 @@
 """What a checkpoint folder says of its own training."""
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
 from collections.abc import Sequence
 
+from bert_keras.checks import read_field
 from bert_keras.errors import InputError
-from bert_keras.files import read_json
+from bert_keras.files import parse_json, read_json
 
 LOG, METRICS, CONFUSION = "training_log.jsonl", "metrics.json", "confusion_matrix.png"
 HELD_OUT = "held_out_"
@@ -85,7 +85,7 @@ def read_training_records(folder: str | os.PathLike) -> TrainingRecords:
             f"{folder} has scores but no curve; expected {LOG}, or epochs in {METRICS}: name a checkpoint that "
             "pretrain or finetune made"
         )
-    scores = {name: value for name, value in metrics.items() if name not in ("epoch", "epochs")}
+    scores = {name: value for name, value in metrics.items() if name not in ("epoch", "epochs") and _is_finite(value)}
     return TrainingRecords(folder, charts, scores or _last(lines), _picture(folder / CONFUSION))
 
 
@@ -95,10 +95,12 @@ def _log_lines(path: pathlib.Path) -> list[dict]:
         if not text.strip():
             continue
         try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            line = None
-        if not isinstance(line, dict) or not isinstance(line.get("step"), int) or not _are_numbers(line):
+            line = parse_json(text, path)
+            read_field(line, "step", int, source=path)
+            is_record = _are_numbers(line)
+        except InputError:
+            is_record = False
+        if not is_record:
             raise InputError(
                 f"{path}, line {number} is no record of a training; expected a JSON object of numbers with a step: "
                 "restore the file from its source"
@@ -120,7 +122,13 @@ def _metrics(path: pathlib.Path) -> dict:
 
 
 def _are_numbers(values: dict) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values.values())
+    """Whether all values are numbers; null, NaN and infinity stand for a number that was not finite."""
+    return all(value is None or _is_number(value) for value in values.values())
+
+
+def _is_number(value: object) -> bool:
+    is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return is_integer or isinstance(value, float)
 
 
 def _held_out(scores: dict) -> dict:
@@ -146,7 +154,11 @@ def _order(quantity: str) -> tuple[bool, bool, str]:
 def _curve(side: str, name: str, lines: Sequence[dict], over: str) -> Curve:
     points = {line[over]: line[name] for line in lines if name in line}  # a resumed training may say a step again
     x = tuple(sorted(points))
-    return Curve(side, x, tuple(float(points[one]) if math.isfinite(points[one]) else None for one in x))
+    return Curve(side, x, tuple(float(points[one]) if _is_finite(points[one]) else None for one in x))
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _last(lines: Sequence[dict]) -> dict[str, float]:
@@ -154,7 +166,7 @@ def _last(lines: Sequence[dict]) -> dict[str, float]:
     values = {name: value for line in lines for name, value in line.items()}
     values = {name: value for name, value in values.items() if name not in (*_NOT_DRAWN, "learning_rate")}
     held_out = {name.removeprefix(HELD_OUT): value for name, value in values.items() if name.startswith(HELD_OUT)}
-    return held_out or values
+    return {name: value for name, value in (held_out or values).items() if _is_finite(value)}
 
 
 def _picture(path: pathlib.Path) -> bytes | None:

@@ -1,6 +1,5 @@
 """What watches a training: when to stop, what to write down."""
 
-import json
 import math
 import os
 import socket
@@ -10,6 +9,7 @@ from collections.abc import Callable
 import keras
 
 from bert_keras.errors import InputError
+from bert_keras.files import json_text
 
 _WINDOW_STEPS = 50  # what one line of the log averages over
 
@@ -166,7 +166,7 @@ class TrainingLog(StepCounter):
 
     def to_json_lines(self) -> str:
         """Returns the lines as JSON, one a line."""
-        return "".join(json.dumps(line) + "\n" for line in self.lines)
+        return "".join(json_text(line) + "\n" for line in self.lines)
 
 
 class TensorBoardScalars:

@@ -1,12 +1,13 @@
 """Where a training runs: one device, all devices of a machine, several machines, a TPU."""
 
-import json
 import os
 from collections.abc import Callable
 
 import tensorflow as tf
 
+from bert_keras.checks import check_value, read_field, shown
 from bert_keras.errors import InputError
+from bert_keras.files import parse_json
 from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.training.tables import STRATEGIES
 
@@ -78,6 +79,7 @@ def agreement(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
 
 
 def _check_tf_config(value: str | None) -> None:
+    source = "TF_CONFIG"
     expected = (
         'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}, '
         "with another index on each machine: set it, or start several workers on this machine with --workers"
@@ -85,11 +87,13 @@ def _check_tf_config(value: str | None) -> None:
     if value is None:
         raise InputError(f"TF_CONFIG is not set; {expected}")
     try:
-        config = json.loads(value)
-        addresses = config["cluster"][config["task"]["type"]]
-        addresses[int(config["task"]["index"])]
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise InputError(f"TF_CONFIG is {value!r}; {expected}") from None
+        config = parse_json(value, source)
+        task, cluster = (read_field(config, name, dict, source=source) for name in ("task", "cluster"))
+        addresses = read_field(cluster, read_field(task, "type", str, source=source), list[str], source=source)
+        index = int(task["index"])  # some cluster managers write it as a text
+        check_value(index, int, name="index", source=source, minimum=0, maximum=len(addresses) - 1)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        raise InputError(f"TF_CONFIG is {shown(value)}; {expected}") from None
 
 
 def _tpu_strategy() -> tf.distribute.Strategy:

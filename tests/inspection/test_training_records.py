@@ -72,10 +72,11 @@ def test_a_training_that_went_on_says_a_step_once(write):
 
 
 def test_values_that_are_not_finite_are_left_out(write):
-    lines = [{"step": 1, "loss": float("nan")}, {"step": 2, "loss": 1.0}]
+    lines = [{"step": 1, "loss": float("nan")}, {"step": 2, "loss": 1.0}, {"step": 3, "loss": None}]
     records = read_training_records(write(lines))
-    assert records.charts[0].curves[0].y == (None, 1.0)
-    assert '"y":[null,1.0]' in training_page(records)
+    assert records.charts[0].curves[0].y == (None, 1.0, None)
+    assert '"y":[null,1.0,null]' in training_page(records)
+    assert records.scores == {}
 
 
 def test_the_confusion_matrix_stands_in_the_page_and_in_the_folder(write, tmp_path):
@@ -107,6 +108,9 @@ def test_each_chart_has_its_axes_in_the_picture(write):
         ({"lines": '{"step": 1}\n{"step":'}, "line 2 is no record of a training"),
         ({"lines": '{"loss": 1.5}\n'}, "line 1 is no record"),
         ({"lines": '{"step": 1, "loss": "<b>"}\n'}, "line 1 is no record"),
+        ({"lines": '{"step": 1, "loss": 1' + "0" * 400 + "}\n"}, "line 1 is no record"),
+        ({"lines": '{"step": 1, "loss": ' + "[" * 100_000 + "\n"}, "line 1 is no record"),
+        ({"lines": '{"step": true}\n'}, "line 1 is no record"),
         ({"metrics": {"accuracy": "high"}}, "metrics.json holds no scores"),
         ({"metrics": {"epochs": [1, 2]}}, "metrics.json holds no scores"),
         ({"lines": LINES, "confusion": b"GIF89a"}, "confusion_matrix.png is no PNG"),

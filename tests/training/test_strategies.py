@@ -65,7 +65,19 @@ def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, 
 
 
 @pytest.mark.parametrize(
-    "value", [None, "nonsense", "{}", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}']
+    "value",
+    [
+        None,
+        "nonsense",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": -1}}',
+        '{"cluster": {"worker": [1]}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": ["worker"], "index": 0}}',
+    ],
+    ids=lambda value: str(value)[:60],
 )
 def test_a_wrong_tf_config_is_told(value, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
