@@ -3,10 +3,10 @@
 import time
 
 from bert_keras.cli.report import ProgressBar
-from bert_keras.training.callbacks import StepCounter, shown_name
+from bert_keras.training.callbacks import ScoreListener, shown_name
 
 
-class FitProgress(StepCounter):
+class FitProgress(ScoreListener):
     """Shows a training as one bar over all its epochs and phases. Use it in a `with` block around them.
 
     Behind a `TrainingLog` it also shows real tokens a second.
@@ -42,10 +42,9 @@ class FitProgress(StepCounter):
         if self._given_steps is None:
             self._total_steps = self.num_steps + self.params["steps"] * self.params["epochs"]
 
-    def on_epoch_end(self, epoch, logs=None):
-        scores = {name.removeprefix("val_"): value for name, value in (logs or {}).items() if name.startswith("val_")}
-        if scores:
-            self._bar.say(f"step {self.num_steps:,}: " + ", ".join(f"{k} {v:.4g}" for k, v in scores.items()))
+    def on_scores(self, scores):
+        when = "before the first step" if not self.num_steps else f"step {self.num_steps:,}"
+        self._bar.say(f"{when}, held out: " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
 
     def on_train_batch_end(self, batch, logs=None):
         step = self.count(batch)

@@ -48,7 +48,12 @@ _FLAGS = (
     ("--optimizer", "optimizer.name", OPTIMIZERS, "default adamw"),
     ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3; base takes 1e-4)"),
     ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
-    ("--evaluate-every", "evaluation.every_steps", whole_number, "steps between evaluations (default 0: at the end)"),
+    (
+        "--evaluate-every",
+        "evaluation.every_steps",
+        whole_number,
+        "steps between evaluations (default 0: one before, one after)",
+    ),
 )
 
 

@@ -12,7 +12,7 @@ from bert_keras.files import parse_json, read_json
 
 LOG, METRICS, CONFUSION = "training_log.jsonl", "metrics.json", "confusion_matrix.png"
 HELD_OUT = "held_out_"
-_NOT_DRAWN = ("step", "seconds", "tokens")
+_NOT_DRAWN = ("step", "seconds", "num_steps", "tokens")
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 

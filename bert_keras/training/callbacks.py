@@ -11,7 +11,10 @@ import keras
 from bert_keras.errors import InputError
 from bert_keras.files import json_text
 
-_WINDOW_STEPS = 50  # what one line of the log averages over
+WINDOW_STEPS = 50  # that one line of the log is the mean of
+HELD_OUT = "held_out_"
+NOT_METRICS = ("step", "seconds", "num_steps", "tokens", "learning_rate")
+_NOT_DRAWN = ("step", "num_steps")
 
 
 class StepCounter(keras.callbacks.Callback):
@@ -73,35 +76,65 @@ class StopAfter(StepCounter):
             self.model.stop_training = True
 
 
-class TrainingLog(StepCounter):
-    """Writes down how a training goes: a line each 50 steps, with the means over just these steps.
+class ScoreListener(StepCounter):
+    """Base of callbacks that are told each evaluation on held-out data: `on_scores(scores)`.
 
-    Keras's own means run from the beginning of an epoch, which in pretraining is the beginning of the training; so
-    the metrics are begun anew with each line. Evaluations get a line too, their values named `held_out_...`.
-    Callbacks that come after this one find the real tokens so far in their `logs`, as "tokens".
+    It comes from `model.evaluate`, from the validation within `fit`, or from a callback before this one, such as
+    `EpochScores`, that puts `val_...` into the logs of an epoch.
+    """
+
+    _told = False
+
+    def on_scores(self, scores: dict[str, float]) -> None:
+        """Take the scores of the model after `num_steps` steps, by their names in the log."""
+        raise NotImplementedError
+
+    def on_test_end(self, logs=None):
+        self.on_scores(_named_for_people(logs))
+        self._told = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        scores = {name.removeprefix("val_"): one for name, one in (logs or {}).items() if name.startswith("val_")}
+        if scores and not self._told:
+            self.on_scores(_named_for_people(scores))
+        self._told = False
+
+
+class TrainingLog(ScoreListener):
+    """Write down how a training goes: a line for each window of 50 steps, with the means over just these steps.
+
+    Epochs, phases, evaluations and resumed trainings do not cut a window, so every line is a mean over equally many
+    steps. Only `finish` writes a shorter one, of the steps that are left; `num_steps` of a line says how many they are.
+    Evaluations have lines of their own, with names that begin with `held_out_`.
+
+    Callbacks after this one find the means over the window so far in their `logs`, and under "tokens" the real tokens
+    so far.
 
     Args:
-        tokens_a_step: real tokens of a step, on the average; None: not known, and not told.
+        tokens_a_step: real tokens per step, on average; None: not known, and left out.
         listeners: called with each line.
+        window_steps: steps per line.
 
     Attributes:
-        lines: dicts with `step`, `seconds` (since the training began), `tokens` (real ones, so far), `learning_rate`
-            and the losses and accuracies.
+        lines: dicts with `step`, `seconds` (since the training began) and, in lines of training, `num_steps`, `tokens`
+            (real ones, so far), `learning_rate`, the losses and the accuracies.
     """
 
     def __init__(
         self,
         tokens_a_step: float | None,
         listeners: tuple[Callable[[dict], None], ...] = (),
+        window_steps: int = WINDOW_STEPS,
     ):
         super().__init__()
         self.lines: list[dict] = []
         self._tokens_a_step = tokens_a_step
         self._listeners = listeners
+        self._window_steps = window_steps
         self._tokens = 0.0
-        self._written_at = 0
         self._begin: float | None = None
-        self._pending: dict = {}
+        self._sums: dict[str, float] = {}  # over the steps of the window so far
+        self._num_summed = 0
 
     def change_rows(self, tokens_a_step: float | None) -> None:
         """Says that from now on a step reads another number of real tokens: a new phase."""
@@ -110,49 +143,67 @@ class TrainingLog(StepCounter):
     def on_train_begin(self, logs=None):
         self._begin = self._begin or time.monotonic()
 
+    def on_train_batch_begin(self, batch, logs=None):
+        self.model.reset_metrics()  # Keras's means run over an epoch; 0.4 ms
+
     def on_train_batch_end(self, batch, logs=None):
         before = self._num_steps
-        self._tokens += (self._tokens_a_step or 0.0) * (self.count(batch) - before)
-        self._pending = dict(logs or {})
-        if logs is not None and self._tokens_a_step is not None:
-            logs["tokens"] = round(self._tokens)  # for the callbacks behind this one
-        if self._num_steps - self._written_at >= _WINDOW_STEPS:
-            self._write_pending()
-            self.model.reset_metrics()
+        num_steps = self.count(batch) - before
+        for name, value in (logs or {}).items():
+            self._sums[name] = self._sums.get(name, 0.0) + num_steps * float(value)
+        self._num_summed += num_steps
+        self._tokens += num_steps * (self._tokens_a_step or 0.0)
+        if logs is not None:
+            logs.update(self._means())
+            if self._tokens_a_step is not None:
+                logs["tokens"] = round(self._tokens)
+        if self._num_summed >= self._window_steps:
+            self.finish()
 
-    def on_epoch_end(self, epoch, logs=None):
-        self._write_pending()
-        if held_out := {name: value for name, value in (logs or {}).items() if name.startswith("val_")}:
-            self._write({name.replace("val_", "held_out_", 1): value for name, value in held_out.items()})
+    def on_scores(self, scores):
+        self._write({HELD_OUT + name: value for name, value in scores.items()})
 
-    def _write_pending(self) -> None:
-        if self._pending:
-            rate = float(self.model.optimizer.learning_rate)
+    def finish(self) -> None:
+        """Write the line of the steps since the last one, if there are any."""
+        if self._num_summed:
             tokens = {} if self._tokens_a_step is None else {"tokens": round(self._tokens)}
-            self._write({**tokens, "learning_rate": rate, **self._pending})
-        self._pending, self._written_at = {}, self._num_steps
+            rate = float(self.model.optimizer.learning_rate)
+            means = _named_for_people(self._means())
+            self._write({"num_steps": self._num_summed, **tokens, "learning_rate": rate, **means})
+        self._sums, self._num_summed = {}, 0
+
+    def _means(self) -> dict[str, float]:
+        return {name: total / self._num_summed for name, total in self._sums.items()}
 
     def _write(self, values: dict) -> None:
-        values = {shown_name(name): float(value) if name != "tokens" else value for name, value in values.items()}
-        seconds = round(time.monotonic() - self._begin, 3)
-        line = {"step": self._num_steps, "seconds": seconds, **values}
+        self._begin = self._begin or time.monotonic()
+        line = {"step": self._num_steps, "seconds": round(time.monotonic() - self._begin, 3), **values}
         self.lines.append(line)
         for listener in self._listeners:
             listener(line)
 
     def metrics(self) -> dict[str, float]:
-        """Returns the last means of training and, with `held_out_` before their names, of evaluation."""
-        names = ("step", "seconds", "tokens", "learning_rate")
-        values = {name: value for line in self.lines for name, value in line.items() if name not in names}
-        return values
+        """Return the means over the last steps of training, a whole window or more, and the last held-out scores."""
+        last = [line for line in self.lines if "num_steps" in line][-2:]
+        if last and last[-1]["num_steps"] >= self._window_steps:
+            last = last[-1:]
+        weights = [line["num_steps"] for line in last]
+        names = [name for name in (last[-1] if last else {}) if name not in NOT_METRICS]
+        means = {
+            name: sum(line[name] * weight for line, weight in zip(last, weights, strict=True)) / sum(weights)
+            for name in names
+        }
+        held_out = [line.items() for line in self.lines if "num_steps" not in line]
+        scores = {name: value for items in held_out for name, value in items if name not in NOT_METRICS}
+        return {**means, **scores}
 
     def state(self) -> dict:
         """Returns what `restore` needs, as JSON can hold it."""
         return {
             "lines": list(self.lines),  # a copy: it is written while the training goes on
             "tokens": self._tokens,
-            "written_at": self._written_at,
-            "pending": {name: float(value) for name, value in self._pending.items()},
+            "sums": dict(self._sums),
+            "num_summed": self._num_summed,
             "seconds": 0.0 if self._begin is None else time.monotonic() - self._begin,
         }
 
@@ -160,13 +211,21 @@ class TrainingLog(StepCounter):
         """Goes on where another log was."""
         self.lines = list(state["lines"])
         self._tokens = state["tokens"]
-        self._written_at = state["written_at"]
-        self._pending = dict(state["pending"])
+        self._sums = dict(state.get("sums", {}))  # version 0.1 wrote none
+        self._num_summed = state.get("num_summed", 0)
         self._begin = time.monotonic() - state["seconds"]
 
     def to_json_lines(self) -> str:
         """Returns the lines as JSON, one a line."""
         return "".join(json_text(line) + "\n" for line in self.lines)
+
+
+def window_steps(num_steps: int | None) -> int:
+    """Return the steps per line of a training's log: 50, or a tenth of a training that is shorter than 500 steps.
+
+    `num_steps`: of the whole training; None: nobody knows.
+    """
+    return WINDOW_STEPS if num_steps is None else max(1, min(WINDOW_STEPS, num_steps // 10))
 
 
 class TensorBoardScalars:
@@ -189,12 +248,17 @@ class TensorBoardScalars:
 
     def __call__(self, line: dict) -> None:
         value_of = self._tf.compat.v1.Summary.Value
-        values = [value_of(tag=name, simple_value=float(value)) for name, value in line.items() if name != "step"]
+        drawn = [(name, value) for name, value in line.items() if name not in _NOT_DRAWN]
+        values = [value_of(tag=name, simple_value=float(value)) for name, value in drawn]
         self._write(step=line["step"], summary=self._tf.compat.v1.Summary(value=values))
 
     def _write(self, **event) -> None:
         self._writer.write(self._tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
         self._writer.flush()
+
+
+def _named_for_people(values: dict | None) -> dict[str, float]:
+    return {shown_name(name): float(value) for name, value in (values or {}).items()}
 
 
 def shown_name(name: str) -> str:

@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from bert_keras.training.backups import BackupFolder, TrainingState
-from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
 from bert_keras.training.epoch_scores import EpochScores
-from bert_keras.training.resuming import Backups, MetricsAgain, Place, arrays_of, restore_arrays, stop_when_told
+from bert_keras.training.resuming import Backups, Place, arrays_of, restore_arrays, stop_when_told
 from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.strategies import agreement, is_chief
 
@@ -25,7 +25,7 @@ class Phase:
         held_out: makes the batches to evaluate on, and says how many there are; None where there are none.
         num_steps: optimizer steps; None: until the clock stops it.
         clock: stops it, where `num_steps` is None.
-        evaluate_every: steps between evaluations; 0: at the end only.
+        evaluate_every: steps between evaluations; 0: before the first step and at the end only.
         tokens_a_step: real tokens of a batch, on the average; None: not known.
     """
 
@@ -89,7 +89,7 @@ def fit_phases(
         InputError: the backup is of another training, or the loss became infinite or not a number.
         InterruptedTrainingError: SIGTERM came, and the state was written.
     """
-    log = TrainingLog(None, tuple(listeners))
+    log = TrainingLog(None, tuple(listeners), window_steps(_total_steps(phases)))
     place = Place(settings, data, log)
     state = keeping.backups.newest() if keeping.resume and keeping.backups is not None else None
     if state is not None:
@@ -112,13 +112,29 @@ def fit_phases(
             model.make_test_function(force=True)
             if state is None:
                 place.begin(number, keeper.num_steps, phase.clock)
+                if not keeper.num_steps:
+                    _evaluate(model, phase, [log, *callbacks])
             else:
                 model.build_step(phase.train(0).element_spec)
                 restore_arrays(model, state.arrays)
                 place.go_on(state, phase.clock, watchers)
-            _fit(model, phase, place.done, [MetricsAgain(state), *watchers])
+            _fit(model, phase, place.done, watchers)
             state = None
+    log.finish()
     return log
+
+
+def _total_steps(phases: Sequence[Phase]) -> int | None:
+    """Return the steps of all phases together, None where the clock ends one."""
+    steps = [phase.num_steps for phase in phases]
+    return None if None in steps else sum(steps)
+
+
+def _evaluate(model: keras.Model, phase: Phase, callbacks: list[keras.callbacks.Callback]) -> None:
+    """Score a model on the held-out batches of a phase, if there are any, as the evaluations within `fit` do."""
+    held_out, num_held_out = phase.held_out() or (None, None)
+    if held_out is not None:
+        model.evaluate(held_out, steps=num_held_out, callbacks=callbacks, verbose=0)
 
 
 def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.callbacks.Callback]) -> None:

@@ -34,7 +34,7 @@ class Pretrained:
     Attributes:
         model: `BertPretrainer`, `BertMaskedLM` or `ElectraPretrainer`.
         tokenizer: the records' own.
-        metrics: losses and accuracies, the mean over the last 50 steps; `held_out_...` are those on held-out records.
+        metrics: losses and accuracies, see `TrainingLog.metrics`; `held_out_...` are those on held-out records.
         log: one JSON object a line, see `TrainingLog`.
     """
 

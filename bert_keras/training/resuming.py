@@ -102,24 +102,6 @@ class Place:
         return [f"{name} changed" for (name, ours), theirs in pairs if ours != theirs]
 
 
-class MetricsAgain(keras.callbacks.Callback):
-    """Puts a backup's metrics back, once, after `fit` has set them to 0.
-
-    Args:
-        state: the backup; None: there is nothing to put back.
-    """
-
-    def __init__(self, state: TrainingState | None):
-        super().__init__()
-        self._state = state
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if self._state is not None:
-            for place, variable in enumerate(_variables(self.model)["metrics"]):
-                variable.assign(self._state.arrays[_name("metrics", place)])
-        self._state = None
-
-
 def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns a copy of every variable of a compiled model, by kind and place."""
     return {

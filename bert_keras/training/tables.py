@@ -206,7 +206,7 @@ class PhaseSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSettings(Settings):
-    """`[evaluation]` on held-out records: every so many steps (0 = at the end only), on so many batches."""
+    """`[evaluation]` on held-out records: every so many steps (0: before and after all), on so many batches."""
 
     every_steps: int = whole(0, minimum=0)
     num_batches: int = whole(100)

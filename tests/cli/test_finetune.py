@@ -85,7 +85,7 @@ def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
     assert "\n  rows           at most 19 pieces, longer texts cut\n" in printed
     assert "\n  batches        8 rows a step\n" in printed
     scores = r"accuracy \S+, macro_f1 \S+, micro_f1 \S+, matthews \S+, loss \S+"
-    assert len(re.findall(rf"^  step \d: {scores}$", printed, re.MULTILINE)) == 2
+    assert len(re.findall(rf"^  step \d, held out: {scores}$", printed, re.MULTILINE)) == 2
     table = printed[printed.index("  epoch  ") :].splitlines()
     assert table[0].split() == ["epoch", "accuracy", "macro_f1", "micro_f1", "matthews", "loss"]
     assert [row.split()[0] for row in table[1:]] == ["1", "2"]

@@ -59,15 +59,23 @@ def test_a_run_from_the_shell(records, small_file, tmp_path, monkeypatch, capfd)
     printed = capfd.readouterr()
     result = json.loads(printed.out)
     assert 0 < result["held_out_mlm_loss"] < 10
-    for shown in ("1 layers, 16 wide", "12 steps of 4 on", "whole_word", "12/12", "tokens/s", "mlm_accuracy"):
+    for shown in (
+        "before the first step, held out: loss",
+        "1 layers, 16 wide",
+        "12 steps of 4 on",
+        "whole_word",
+        "12/12",
+        "tokens/s",
+        "mlm_accuracy",
+    ):
         assert shown in printed.err
-    for noise in ("Warning", "Traceback", "WARNING"):
+    for noise in ("mlm_logits", "Warning", "Traceback", "WARNING"):
         assert noise not in printed.err
     out = tmp_path / "out"
     assert type(bk.load(out)) is bk.BertPretrainer
     assert "Pretrained on" in (out / "README.md").read_text()
     log = [json.loads(line) for line in (out / "training_log.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in log if "held_out_loss" in line] == [6, 12]
+    assert [line["step"] for line in log if "held_out_loss" in line] == [0, 6, 12]
     assert list((tmp_path / "events").glob("events.out.tfevents.*"))
 
 

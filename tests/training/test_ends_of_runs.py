@@ -11,10 +11,16 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog
+from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
 from bert_keras.training.pretraining import pretrain
 from bert_keras.training.schedules import TimedLearningRate
 from tests.marks import slow
+
+
+def last_lines(trained):
+    """The last evaluation and the last line of training."""
+    lines = list(map(json.loads, trained.log.splitlines()))
+    return [[line for line in lines if name in line][-1] for name in ("held_out_loss", "loss")]
 
 
 def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
@@ -24,20 +30,20 @@ def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
     monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
     folder, manifest = records
     trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
-    *_, last, scored = map(json.loads, trained.log.splitlines())
+    scored, last = last_lines(trained)
     assert 10 < last["step"] < 200
     assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
-    assert "held_out_loss" in scored
+    assert scored["step"] == last["step"]
 
 
 @pytest.mark.slow
 def test_a_real_clock_ends_a_run(records, tiny_run):
     folder, manifest = records
     trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
-    *_, last, scored = map(json.loads, trained.log.splitlines())
+    scored, last = last_lines(trained)
     assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
     assert last["learning_rate"] < 0.005
-    assert "held_out_loss" in scored
+    assert scored["step"] == last["step"]
 
 
 @pytest.mark.parametrize("parts", [1, *slow(2)])
@@ -70,22 +76,54 @@ class Numbers(keras.Model):
         return tf.reduce_mean(y_pred)
 
 
-def fit_numbers(values, callbacks, **compiled):
+def fit_numbers(values, callbacks, *, steps_per_execution=1, validation_data=None, **arguments):
     model = Numbers()
-    model.compile("sgd", **compiled)
-    data = tf.data.Dataset.from_tensor_slices(np.array(values, "float32")).batch(1)
-    model.fit(data, callbacks=callbacks, shuffle=False, verbose=0)
+    model.compile("sgd", steps_per_execution=steps_per_execution)
+    data, held_out = (
+        None if one is None else tf.data.Dataset.from_tensor_slices(np.array(one, "float32")).batch(1)
+        for one in (values, validation_data)
+    )
+    model.fit(data, validation_data=held_out, callbacks=callbacks, shuffle=False, verbose=0, **arguments)
 
 
 def test_a_line_is_the_mean_of_its_own_steps():
     log = TrainingLog(100.0)
     fit_numbers([1.0] * 50 + [3.0] * 50 + [9.0] * 10, [log])
-    assert [(line["step"], line["loss"], line["tokens"]) for line in log.lines] == [
-        (50, 1.0, 5000),
-        (100, 3.0, 10000),
-        (110, 9.0, 11000),
+    log.finish()
+    log.finish()  # nothing is left
+    assert [(line["step"], line["num_steps"], line["loss"], line["tokens"]) for line in log.lines] == [
+        (50, 50, 1.0, 5000),
+        (100, 50, 3.0, 10000),
+        (110, 10, 9.0, 11000),
     ]
-    assert log.metrics()["loss"] == 9.0
+    assert log.metrics()["loss"] == pytest.approx((3.0 * 50 + 9.0 * 10) / 60)  # not of the last ten alone
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+def test_neither_epochs_nor_evaluations_cut_a_line(steps_per_execution):
+    log = TrainingLog(None, window_steps=9)
+    values = np.arange(42.0)
+    options = {"steps_per_execution": steps_per_execution, "validation_data": [1000.0] * 3}
+    fit_numbers(values, [log], epochs=7, steps_per_epoch=6, **options)
+    training = [(line["step"], line["num_steps"], line["loss"]) for line in log.lines if "loss" in line]
+    assert training == [(end, 9, values[end - 9 : end].mean()) for end in (9, 18, 27, 36)]
+    held_out = [(line["step"], line["held_out_loss"]) for line in log.lines if "held_out_loss" in line]
+    assert held_out == [(step, 1000.0) for step in range(6, 43, 6)]
+
+
+def test_callbacks_behind_the_log_see_the_mean_of_the_line_so_far():
+    seen = []
+
+    class See(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(logs["loss"])
+
+    fit_numbers([1.0, 3.0, 5.0, 7.0], [TrainingLog(None, window_steps=2), See()])
+    assert seen == [1.0, 2.0, 5.0, 6.0]
+
+
+def test_a_short_training_has_ten_points():
+    assert [window_steps(num) for num in (1, 9, 120, 499, 500, 10**6, None)] == [1, 1, 12, 49, 50, 50, 50]
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 4])
@@ -100,4 +138,5 @@ def test_the_step_of_a_lost_loss_is_told(bad, steps_per_execution):
 def test_a_fit_ends_within_an_epoch():
     log, stop = TrainingLog(1.0), StopAfter(7)
     fit_numbers([1.0] * 30, [stop, log])
+    log.finish()
     assert log.lines[-1]["step"] == 7

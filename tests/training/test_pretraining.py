@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -74,8 +75,24 @@ def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(rec
     settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
     trained = pretrain(tiny_run(manifest, **settings), [folder])
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
-    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [4, 8, 10]
+    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
+
+
+def test_the_first_line_is_of_the_model_before_the_first_step(trained, records, tiny_run, story_tokenizer):
+    folder, manifest = records
+    run = tiny_run(manifest)
+    first, *others = [line for line in lines_of(trained) if "held_out_loss" in line]
+    assert first["step"] == 0
+    assert [line["step"] for line in others] == [6]
+    keras.utils.set_random_seed(run.seed)
+    untrained = build_model(run, story_tokenizer.vocabulary_size)
+    untrained.compile("sgd")
+    rows = {"split": "held_out", "masking": "static", "shuffle": False}
+    batches = pretraining_batches(folder, story_tokenizer, batch_size=8, **rows)
+    scores = untrained.evaluate(batches, return_dict=True, verbose=0)
+    assert first["held_out_mlm_loss"] == pytest.approx(scores["mlm_logits_loss"], rel=1e-5)
+    assert first["held_out_mlm_accuracy"] == pytest.approx(scores["mlm_logits_accuracy"], rel=1e-5)
 
 
 @pytest.mark.slow  # the test above has several steps an execution too
@@ -107,5 +124,6 @@ def test_tensorboard_reads_the_lines(trained, events):
     events = EventAccumulator(str(events))
     events.Reload()
     assert {"loss", "mlm_accuracy", "learning_rate", "tokens", "held_out_loss"} <= set(events.Tags()["scalars"])
-    [loss] = events.Scalars("loss")
+    *_, loss = events.Scalars("loss")
     assert (loss.step, loss.value) == (6, pytest.approx(trained.metrics["loss"]))
+    assert [one.step for one in events.Scalars("held_out_loss")] == [0, 6]
