@@ -1,11 +1,11 @@
 """The text of one record of a JSON-lines file."""
 
 import json
-import re
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # JSON can spell them, UTF-8 text cannot hold them
+from bert_keras.pipelines.task_files.table_rows import quoted
+from bert_keras.pipelines.text_lines import NOT_TEXT
 
 
 def record_text(record: str, field: str, place: str) -> str:
@@ -19,16 +19,21 @@ def record_text(record: str, field: str, place: str) -> str:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
     if not isinstance(value, dict):
-        raise InputError(f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{field!r}: ...}}")
+        raise InputError(
+            f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{shown(field)}: ...}}"
+        )
     if field not in value:
-        names = ", ".join(map(repr, value)) or "none"
-        raise InputError(f"{place}: there is no field {field!r}; the fields are {names}: name the field that is text")
+        raise InputError(
+            f"{place}: there is no field {shown(field)}; the fields are {quoted(value)}: name the field that is text"
+        )
     text = value[field]
     if not isinstance(text, str):
-        raise InputError(f"{place}: the field {field!r} is a JSON {_kind(text)}; expected a string: name another field")
-    if bad := _NO_TEXT.search(text):
         raise InputError(
-            f"{place}: the field {field!r} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
+            f"{place}: the field {shown(field)} is a JSON {_kind(text)}; expected a string: name another field"
+        )
+    if bad := NOT_TEXT.search(text):
+        raise InputError(
+            f"{place}: the field {shown(field)} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
         )
     return text
 

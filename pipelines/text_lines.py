@@ -3,10 +3,13 @@
 import codecs
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.byte_lines import MAX_LINE_BYTES, whole_lines
+
+NOT_TEXT = re.compile("[\0\ud800-\udfff]")  # JSON and Python can spell them, a text file in UTF-8 cannot hold them
 
 
 def utf8_lines(path: str | os.PathLike) -> Iterator[str]:

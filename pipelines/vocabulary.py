@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text_lines import utf8_lines
+from bert_keras.pipelines.text_lines import NOT_TEXT, utf8_lines
 from bert_keras.pipelines.word_counts import MAX_WORDS, count_words
 from bert_keras.publishing import publish_file
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+MAX_SIZE = 10_000_000  # ten times the largest published one; the trainer allocates for so many before it begins
 
 _LOG = logging.getLogger(__name__)
 _MAX_ALPHABET = 1000  # characters, the most frequent ones; words with others become [UNK]. Hugging Face's default too
@@ -24,6 +27,7 @@ _BLOCK_WORDS = (
     1000  # words handed to the trainer at a time, which queues 256 blocks: 10,000 take 48 MB more, no less time
 )
 _REPORT_WORDS = 100_000
+_MAX_PROBLEMS = 10  # told in one message
 
 
 def learn_vocabulary(
@@ -45,7 +49,7 @@ def learn_vocabulary(
 
     Args:
         sentences: the text, read once; only its distinct words are kept in memory.
-        size: pieces wanted, all kinds together. A small text can give fewer; it is never more.
+        size: pieces wanted, all kinds together, 10 million at most. A small text can give fewer; it is never more.
         lowercase: fold case and strip accents first ("uncased" BERT).
         min_frequency: how often a pair of pieces must occur to be merged.
         special_tokens: tokens of your own that are never split, "[E1]" for example.
@@ -57,37 +61,54 @@ def learn_vocabulary(
         The pieces in the order of their ids; `[PAD]` has id 0.
 
     Raises:
-        InputError: there is no text, its alphabet alone is larger than `size`, or the special tokens are no tokens.
+        InputError: there is no text, its alphabet alone is larger than `size`, or the special tokens are no tokens or
+            more than `size`.
 
     Example:
         >>> learn_vocabulary(["low lower lowest"] * 3, size=20)[:5]
         ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
     """
-    leading = leading_tokens(special_tokens, num_unused)
+    leading = leading_tokens(special_tokens, num_unused, size=size)
     words = count_words(sentences, lowercase=lowercase, max_words=max_words, num_workers=num_workers)
     return vocabulary_of_words(words.counts, size=size, min_frequency=min_frequency, leading=leading)
 
 
-def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0) -> list[str]:
+def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, size: int = MAX_SIZE) -> list[str]:
     """Returns what a vocabulary starts with: `[PAD]`, the unused slots, `[UNK] [CLS] [SEP] [MASK]`, your own tokens.
 
     That is Google's order: 99 slots give the ids of its models, `[UNK]` 100 to `[MASK]` 103.
 
     Raises:
-        InputError: a token is empty, holds white space, or stands there twice; all are told at once.
+        InputError: a token is empty, holds white space, or stands there twice; the first ten are told at once. Or
+            there is no room for them, and one token more, in a vocabulary of `size` tokens.
     """
+    if size > MAX_SIZE:
+        raise InputError(f"a vocabulary of {size:,} tokens was asked for; expected {MAX_SIZE:,} at most: ask for fewer")
+    num_leading = len(SPECIAL_TOKENS) + num_unused + len(special_tokens)
+    if num_leading >= size:
+        raise InputError(
+            f"a vocabulary of {size:,} tokens has no room beside {num_leading:,} special tokens and unused slots; "
+            "expected more than these: raise --size"
+        )
     pad, *others = SPECIAL_TOKENS
-    tokens = [pad, *(f"[unused{slot}]" for slot in range(num_unused)), *others]
+    tokens = dict.fromkeys([pad, *(f"[unused{slot}]" for slot in range(num_unused)), *others])
     problems = []
     for token in special_tokens:
         if token.split() != [token]:
-            problems.append(f"the special token {token!r} is empty or holds white space; expected one such as [E1]")
+            problems.append(
+                f"the special token {shown(token)} is empty or holds white space; expected one such as [E1]"
+            )
+        elif NOT_TEXT.search(token):
+            problems.append(f"the special token {shown(token)} is not UTF-8; expected one such as [E1]")
         elif token in tokens:
-            problems.append(f"the special token {token} is there already: name each once, without {' '.join(tokens)}")
-        tokens.append(token)
+            problems.append(
+                f"the special token {shown(token)} is there already: name each once, without {' '.join(SPECIAL_TOKENS)}"
+            )
+        tokens[token] = None
     if problems:
-        raise InputError("; ".join(problems))
-    return tokens
+        more = [f"and {len(problems) - _MAX_PROBLEMS:,} more"] if len(problems) > _MAX_PROBLEMS else []
+        raise InputError("; ".join([*problems[:_MAX_PROBLEMS], *more]))
+    return list(tokens)
 
 
 def vocabulary_of_words(
@@ -207,7 +228,8 @@ def check_vocabulary(tokens: Sequence[str], *, source: str = "the vocabulary") -
     """Checks that tokens can be a vocabulary; `source` names them in the message.
 
     Raises:
-        InputError: a token is empty, holds a line end or occurs twice, or a special token is missing.
+        InputError: a token is empty, holds a line end, NUL or half a surrogate pair, or occurs twice, or a special
+            token is missing.
     """
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
@@ -215,11 +237,16 @@ def check_vocabulary(tokens: Sequence[str], *, source: str = "the vocabulary") -
             raise InputError(f"{source}, line {number}: the line is blank; expected a piece: take the blank line out")
         if "\n" in token or "\r" in token:
             raise InputError(
-                f"{source}, line {number}: the piece {token!r} holds a line end; expected one line a piece"
+                f"{source}, line {number}: the piece {shown(token)} holds a line end; expected one line a piece"
+            )
+        if NOT_TEXT.search(token):
+            raise InputError(
+                f"{source}, line {number}: the piece {shown(token)} cannot be written as UTF-8 text: take it out"
             )
         if token in lines:
             raise InputError(
-                f"{source}, line {number}: the piece {token!r} stands on line {lines[token]} already; expected each "
+                f"{source}, line {number}: the piece {shown(token)} stands on line {lines[token]} already; expected "
+                "each "
                 "once, since the line number is its id: restore the file that the model was trained with"
             )
         lines[token] = number

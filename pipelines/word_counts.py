@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 
 from tokenizers import normalizers, pre_tokenizers
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 
 MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
@@ -114,12 +115,23 @@ def _blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
     """
     block, length = [], 0
     for sentence in sentences:
+        _check_unicode(sentence)
         block.append(sentence)
         length += len(sentence) + 1
         if length >= _BLOCK_CHARACTERS:
             yield block
             block, length = [], 0
     yield block
+
+
+def _check_unicode(sentence: str) -> None:
+    """Raise `InputError` if a sentence holds half a surrogate pair, which no file can, but a Python string."""
+    try:
+        sentence.isascii() or sentence.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"the sentence {shown(sentence)} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
+        ) from None
 
 
 class _WordCounter:

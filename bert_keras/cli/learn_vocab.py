@@ -16,7 +16,6 @@ from bert_keras.cli.checks import (
     whole_number,
 )
 from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
-from bert_keras.errors import InputError
 from bert_keras.files import file_digest
 from bert_keras.publishing import check_writable_file
 
@@ -117,13 +116,7 @@ def _count(arguments: argparse.Namespace, sources: list | None):
 def _leading_tokens(arguments: argparse.Namespace) -> list[str]:
     from bert_keras.pipelines.vocabulary import leading_tokens
 
-    tokens = leading_tokens(arguments.special_token, arguments.unused)
-    if len(tokens) >= arguments.size:
-        raise InputError(
-            f"--size {arguments.size:,} leaves no room beside {len(tokens):,} special tokens and unused slots: "
-            "ask for more pieces"
-        )
-    return tokens
+    return leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
 
 
 def _in_short(tokens: list[str]) -> str:

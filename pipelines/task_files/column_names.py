@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.table_rows import check_column, quoted
 
@@ -80,7 +81,9 @@ def guess_columns(
     for name in given:
         check_column(name, names, place)
         if given.count(name) > 1:
-            raise InputError(f"{place}: the column {name!r} is named for two purposes; expected one column for each")
+            raise InputError(
+                f"{place}: the column {shown(name)} is named for two purposes; expected one column for each"
+            )
     usual = _usual_names(name for name in names if name not in given)
     if text is None:
         text, pair = _guess_texts(usual)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.table_rows import counted
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
@@ -23,7 +24,8 @@ def column_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
         tags = [fields[tag_column] if has_tags else "" for _, fields in rows]
         if (place := first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
-                f"{file.name}, line {rows[place][0]}: the word {words[place]!r} has no tag in column {tag_column}, "
+                f"{file.name}, line {rows[place][0]}: the word {shown(words[place])} has no tag in column "
+                f"{tag_column}, "
                 f"where the line's columns are {width} and column {word_column} is the word's own; expected a tag: "
                 "correct the line, or name the column (from 0, or from the end: -1) with --tag-column"
             )
@@ -63,6 +65,6 @@ def _number(column: int | str | None, default: int, option: str) -> int:
         return int(column)
     except ValueError:
         raise InputError(
-            f"{option} is {column!r}; expected a whole number for columns without names: "
+            f"{option} is {shown(column)}; expected a whole number for columns without names: "
             "count them from 0, or from the end: -1"
         ) from None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.table_rows import counted
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
@@ -43,7 +44,7 @@ def conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | 
         tags = [tag for _, _, tag in words]
         if (place := first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
-                f"{file.name}, line {words[place][0]}: the word {words[place][1]!r} has no tag: its column "
+                f"{file.name}, line {words[place][0]}: the word {shown(words[place][1])} has no tag: its column "
                 f"{file.tag_column or 'upos'} holds '_'; expected a tag: fill it in, or name another --tag-column"
             )
         return TaggedSentence.of_ranges(text, ranges, tags if any(tags) else None, words[0][0])
@@ -59,7 +60,9 @@ def _column(file: WordFile) -> int:
     column = "upos" if file.tag_column is None else file.tag_column
     with contextlib.suppress(ValueError, IndexError):
         return _COLUMNS.get(str(column).lower()) or range(_WIDTH)[int(column)]
-    raise InputError(f"--tag-column is {column!r}; expected {', '.join(_COLUMNS)} or a number from 0 to {_WIDTH - 1}")
+    raise InputError(
+        f"--tag-column is {shown(column)}; expected {', '.join(_COLUMNS)} or a number from 0 to {_WIDTH - 1}"
+    )
 
 
 def _fields(name: str, number: int, line: str) -> list[str]:
@@ -71,7 +74,7 @@ def _fields(name: str, number: int, line: str) -> list[str]:
         )
     if not _ID.fullmatch(fields[0]):
         raise InputError(
-            f"{name}, line {number}: the id is {fields[0]!r}; expected one such as 3, 3-4 or 8.1: correct the line"
+            f"{name}, line {number}: the id is {shown(fields[0])}; expected one such as 3, 3-4 or 8.1: correct the line"
         )
     if not fields[1]:
         raise InputError(f"{name}, line {number}: the word is empty; expected a form in column 1: correct the line")
@@ -88,7 +91,7 @@ def _surfaces(name: str, rows: list[tuple[int, list[str]]], column: int) -> list
         first, *end = map(int, row_id.split("-"))
         if first != last + 1 or (end and (last < until or end[0] < first)):
             raise InputError(
-                f"{name}, line {number}: the id is {row_id!r}; expected {last + 1}, or a range that begins there, "
+                f"{name}, line {number}: the id is {shown(row_id)}; expected {last + 1}, or a range that begins there, "
                 f"behind the range of another token (the last one is {surfaces[-1].row_id if surfaces else 'none'}): "
                 "correct the ids"
             )
@@ -101,7 +104,8 @@ def _surfaces(name: str, rows: list[tuple[int, list[str]]], column: int) -> list
             last = first
     if last < until:
         raise InputError(
-            f"{name}, line {surfaces[-1].line}: the token is of the words {surfaces[-1].row_id!r}, and the sentence "
+            f"{name}, line {surfaces[-1].line}: the token is of the words {shown(surfaces[-1].row_id)}, and the "
+            "sentence "
             f"ends with word {last}; expected them all: correct the id, or add the words"
         )
     return surfaces
@@ -123,15 +127,16 @@ def _places(name: str, surfaces: list[_Surface], text: str) -> list[int]:
             place += 1
         if not text.startswith(one.form, place):
             raise InputError(
-                f"{name}, line {one.line}: {one.form!r} does not stand at character {place} of the sentence's "
-                f"'# text', where {text[place : place + 20]!r} stands; expected the tokens' forms: correct one of them"
+                f"{name}, line {one.line}: {shown(one.form)} does not stand at character {place} of the sentence's "
+                f"'# text', where {shown(text[place : place + 20])} stands; expected the tokens' forms: correct one "
+                "of them"
             )
         starts.append(place)
         place += len(one.form)
     if rest := text[place:].strip():
         raise InputError(
             f"{name}, line {surfaces[-1].line}: behind the last token, the sentence's '# text' goes on with "
-            f"{rest[:20]!r}; expected its end: correct one of the two"
+            f"{shown(rest[:20])}; expected its end: correct one of the two"
         )
     return starts
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.json_values import check_characters, json_value
 from bert_keras.pipelines.task_files.lines import Line
@@ -75,7 +76,8 @@ class JsonLinesReader:
             values = _json_object(line, self.name)
             if exactly and (extra := [field for field in values if field not in columns]):
                 raise InputError(
-                    f"{place}: there is a field {extra[0]!r}, which line {self._first.number} lacks; expected the same "
+                    f"{place}: there is a field {shown(extra[0])}, which line {self._first.number} lacks; expected "
+                    "the same "
                     "fields in each line: mend the line, or name the columns that are meant"
                 )
             return Row(line.number, [_json_field(values, column, place) for column in columns])
@@ -98,7 +100,8 @@ def _json_field(values: dict, field: str, place: str) -> str | list[str]:
     """Returns a field of an object as a string or a list of strings."""
     if field not in values:
         raise InputError(
-            f"{place}: there is no field {field!r}; the fields are {quoted(values)}: expected every field in each line"
+            f"{place}: there is no field {shown(field)}; the fields are {quoted(values)}: expected every field in "
+            "each line"
         )
     value = values[field]
     items = value if isinstance(value, list) else [value]
@@ -106,11 +109,12 @@ def _json_field(values: dict, field: str, place: str) -> str | list[str]:
     if wrong:
         inside = f" with {_with_article(_kind(wrong[0]))} in it" if isinstance(value, list) else ""
         raise InputError(
-            f"{place}: the field {field!r} is a JSON {_kind(value)}{inside}; expected a string, a number, true, false "
+            f"{place}: the field {shown(field)} is a JSON {_kind(value)}{inside}; expected a string, a number, true, "
+            "false "
             "or a list of them: mend the line"
         )
     texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
-    check_characters("".join(texts), f"the field {field!r}", place)
+    check_characters("".join(texts), f"the field {shown(field)}", place)
     return texts if isinstance(value, list) else texts[0]
 
 

@@ -1,11 +1,10 @@
 """Values from JSON, checked."""
 
 import json
-import re
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # JSON can spell them, UTF-8 text cannot hold them
+from bert_keras.pipelines.text_lines import NOT_TEXT
 
 
 def json_value(line: str, place: object, **parsing) -> object:
@@ -48,11 +47,5 @@ def check_text(value: object, what: str, place: object) -> str:
 
 def check_characters(text: str, what: str, place: object) -> None:
     """Raises `InputError` if a string holds NUL or half a surrogate pair; messages name `place` and `what` it is."""
-    if bad := _NO_TEXT.search(text):
+    if bad := NOT_TEXT.search(text):
         raise InputError(f"{place}: {what} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out")
-
-
-def shown(value: object) -> str:
-    """Returns how a message shows a value: at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

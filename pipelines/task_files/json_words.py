@@ -5,8 +5,9 @@ import itertools
 from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.json_values import check_text, json_object, shown
+from bert_keras.pipelines.task_files.json_values import check_text, json_object
 from bert_keras.pipelines.task_files.table_rows import counted, quoted
 from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.pipelines.task_files.word_files import NumberedLines, WordFile
@@ -20,7 +21,7 @@ def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     """Returns what reads a sentence of a file with a JSON record a line, see `read_tagged_words`."""
     for option, column in (("--word-column", file.word_column), ("--tag-column", file.tag_column)):
         if not isinstance(column, str | None):
-            raise InputError(f"{option} is {column!r}; expected the name of a field of the JSON records")
+            raise InputError(f"{option} is {shown(column)}; expected the name of a field of the JSON records")
 
     def read(lines: NumberedLines) -> TaggedSentence:
         [(number, line)] = lines
@@ -64,7 +65,7 @@ def check_words(words: list, field: str, place: str) -> list[str]:
         InputError: there is no word, or one is no text.
     """
     if not words:
-        raise InputError(f"{place}: {field!r} is empty; expected one word or more: take the record out")
+        raise InputError(f"{place}: {shown(field)} is empty; expected one word or more: take the record out")
     return [check_text(word, f"{field}[{index}]", place) for index, word in enumerate(words)]
 
 
@@ -74,7 +75,7 @@ def _first_field(fields: Container[str], named: str | None, usual: Sequence[str]
 
 def _no_field(missing: str, expected: Sequence[str], record: dict, option: str, place: str) -> InputError:
     return InputError(
-        f"{place}: {missing}: there is no field {' or '.join(map(repr, expected))}; the fields are "
+        f"{place}: {missing}: there is no field {' or '.join(map(shown, expected))}; the fields are "
         f"{quoted(record)}: name the one that is meant with {option}"
     )
 
@@ -105,7 +106,7 @@ def _marked_text(record: dict, field: str | None, place: str) -> tuple[str, list
         first, end = bisect.bisect_left(starts, span.start), bisect.bisect_left(starts, span.end)
         if first == end:
             marked = text[span.start : span.end]
-            raise InputError(f"{place}: {span.what}, {marked!r}, holds no word; expected one or more: take it out")
+            raise InputError(f"{place}: {span.what}, {shown(marked)}, holds no word; expected one or more: take it out")
         tags[first:end] = [f"B-{span.label}"] + [f"I-{span.label}"] * (end - first - 1)
     return text, ranges, None if field is None else tags
 
@@ -140,7 +141,8 @@ def _span(value: object, what: str, text: str, place: str) -> _Span:
     start, end, label = parts
     if not 0 <= start < end <= len(text):
         raise InputError(
-            f"{place}: {what} runs from {start} to {end}; expected one character or more of the text's {len(text)} "
+            f"{place}: {what} runs from {shown(start)} to {shown(end)}; expected one character or more of the text's "
+            f"{len(text)} "
             "characters, with the end behind the last one: correct it"
         )
     return _Span(start, end, _check_tag(label, f"the label of {what}", place), what)
@@ -149,14 +151,14 @@ def _span(value: object, what: str, text: str, place: str) -> _Span:
 def _members(record: dict, field: str, kind: str, place: str) -> list[tuple[object, str]]:
     """Returns the members of a list, each with what to call it."""
     if not isinstance(record[field], list):
-        raise InputError(f"{place}: {field!r} is {shown(record[field])}; expected a list of {kind}: correct it")
+        raise InputError(f"{place}: {shown(field)} is {shown(record[field])}; expected a list of {kind}: correct it")
     return [(value, f"{field}[{index}]") for index, value in enumerate(record[field])]
 
 
 def _check_tag(value: object, what: str, place: str) -> str:
     if type(value) is int:
         raise InputError(
-            f"{place}: {what} is the number {value}; expected the tag's name: write the names into the file "
+            f"{place}: {what} is the number {shown(value)}; expected the tag's name: write the names into the file "
             "(in Hugging Face's datasets, the feature's `names`)"
         )
     return check_text(value, what, place)

@@ -7,6 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
 from bert_keras.pipelines.task_files.table_rows import Row, quoted
@@ -83,7 +84,7 @@ def read_labelled_texts(
         name = table.name
     labels = []
     for row in rows:
-        place = f"{name}, line {row.line}: the column {chosen.label!r}"
+        place = f"{name}, line {row.line}: the column {shown(chosen.label)}"
         labels.append(_read_label(row.fields[-1], problem, separator, place))
     return LabelledTexts(
         path=pathlib.Path(path),
@@ -105,7 +106,9 @@ def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
         for name, text in zip(text_columns, row.fields, strict=False):  # a label may follow; a bad row has none
             fault = "holds a list" if isinstance(text, list) else "" if text.strip() else "is empty"
             if fault:
-                error = f"{table.name}, line {row.line}: the column {name!r} {fault}; expected a text: mend the row"
+                error = (
+                    f"{table.name}, line {row.line}: the column {shown(name)} {fault}; expected a text: mend the row"
+                )
                 row = Row(row.line, [], InputError(error))
                 break
         yield row
@@ -128,7 +131,7 @@ def check_classes(train: LabelledTexts, dev: LabelledTexts) -> list[str]:
         raise InputError(f"{train.path}: no text has a label; expected one or more: check the column of labels")
     if not several and len(classes) < 2:
         raise InputError(
-            f"{train.path}: every text has the label {classes[0]!r}; expected two labels or more to tell apart: "
+            f"{train.path}: every text has the label {shown(classes[0])}; expected two labels or more to tell apart: "
             "add texts of another label, or name another column"
         )
     unknown: dict[str, int] = {}
@@ -148,7 +151,7 @@ def write_labelled_csv(path: str | os.PathLike, rows: Iterable[tuple[str, str]])
     """
     ending = pathlib.Path(path).suffix
     if ending.lower() not in (".csv", ".tsv"):
-        raise InputError(f"{path} ends in {ending!r}; expected .csv or .tsv: give the file its proper ending")
+        raise InputError(f"{path} ends in {shown(ending)}; expected .csv or .tsv: give the file its proper ending")
     with publish_file(path) as staging, open(staging, "w", encoding="utf-8", newline="") as file:
         for index, row in enumerate([("text", "label"), *rows], start=-1):
             if ending.lower() == ".csv":
@@ -189,7 +192,7 @@ def _number(value: str | list[str], place: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if "_" in value or not math.isfinite(number):
-        raise InputError(f"{place} holds {value!r}; expected a finite number such as 3.5: mend the row")
+        raise InputError(f"{place} holds {shown(value)}; expected a finite number such as 3.5: mend the row")
     return number
 
 
@@ -203,11 +206,11 @@ def _label_lines(data: LabelledTexts) -> Iterator[tuple[int, str]]:
 def _unknown_labels(unknown: dict[str, int], dev: LabelledTexts, train: LabelledTexts, classes: list[str]) -> str:
     """Tells the first labels that only the held-out file has, with their lines."""
     (_, line), *others = unknown.items()
-    shown = [repr(next(iter(unknown))), *(f"{label!r} (line {line})" for label, line in others[: _NUM_SHOWN - 1])]
-    more = f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
+    names = [shown(next(iter(unknown))), *(f"{shown(label)} (line {line})" for label, line in others[: _NUM_SHOWN - 1])]
+    more = f" and {len(unknown) - len(names)} more" if len(unknown) > len(names) else ""
     verb = "the label {} does" if len(unknown) == 1 else "the labels {} do"
     known = quoted(classes[:_NUM_SHOWN]) + (", ..." if len(classes) > _NUM_SHOWN else "")
     return (
-        f"{dev.path}, line {line}: {verb.format(', '.join(shown) + more)} not occur in {train.path}, which has {known}"
+        f"{dev.path}, line {line}: {verb.format(', '.join(names) + more)} not occur in {train.path}, which has {known}"
         "; expected labels that can be learned: mend the row, or add texts of the label to the training file"
     )

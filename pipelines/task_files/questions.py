@@ -7,8 +7,9 @@ import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.json_values import check_text, json_object, shown
+from bert_keras.pipelines.task_files.json_values import check_text, json_object
 from bert_keras.pipelines.task_files.lines import form_of, numbered_lines, read_document
 from bert_keras.pipelines.task_files.table_rows import quoted
 
@@ -72,7 +73,8 @@ def read_questions(path: str | os.PathLike, *, format: str | None = None, needs_
     for question in read(path, needs_answers):
         if (first := places.setdefault(question.id, question.place)) != question.place:
             raise InputError(
-                f"{path}, {question.place}: the id {question.id!r} is that of {first} too; expected an id of its own: "
+                f"{path}, {question.place}: the id {shown(question.id)} is that of {first} too; expected an id of its "
+                "own: "
                 "take one of the two out, or rename it"
             )
         questions.append(question)
@@ -122,7 +124,7 @@ def _question(
     record: dict, name: str, title: str, context: str, place: _Place, needs_answers: bool, is_impossible: bool
 ) -> Question:
     """Returns a question of a record; `is_impossible` if the record does not say."""
-    where = f"{place}, question {name!r}"
+    where = f"{place}, question {shown(name)}"
     question = check_text(_field(record, "question", where), "question", where)
     is_impossible = record.get("is_impossible", is_impossible)
     if not isinstance(is_impossible, bool):
@@ -154,7 +156,8 @@ def _checked_answers(record: dict, context: str, where: str) -> Iterator[Answer]
         if start < 0 or found != text:
             elsewhere = f"is at {context.index(text)}" if text in context else "is nowhere in it"
             raise InputError(
-                f"{where}: {what} is {text!r} at character {start}, where the context has {found!r}; expected the same "
+                f"{where}: {what} is {shown(text)} at character {shown(start)}, where the context has {shown(found)}; "
+                "expected the same "
                 f"text, which {elsewhere} (characters are Unicode code points): correct answer_start or the text"
             )
         yield Answer(text, start)
@@ -201,9 +204,9 @@ def _list(owner: object, name: str, place: object) -> list:
 
 def _field(owner: object, name: str, place: object) -> object:
     if not isinstance(owner, dict):
-        raise InputError(f"{place}: the value is {shown(owner)}; expected an object with {name!r}: {_FORMS}")
+        raise InputError(f"{place}: the value is {shown(owner)}; expected an object with {shown(name)}: {_FORMS}")
     if name not in owner:
-        raise InputError(f"{place}: there is no field {name!r}; the fields are {quoted(owner)}: {_FORMS}")
+        raise InputError(f"{place}: there is no field {shown(name)}; the fields are {quoted(owner)}: {_FORMS}")
     return owner[name]
 
 

@@ -7,7 +7,10 @@ the reader cannot go on after is raised, such as a quote mark that is never clos
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
+
+_MAX_NAMES = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,13 +33,15 @@ def check_column(name: str, names: Sequence[str], place: str) -> None:
     if names.count(name) != 1:
         how = "more than one" if name in names else "no"
         raise InputError(
-            f"{place}: there is {how} column {name!r}; the columns are {quoted(names)}: name the one that is meant"
+            f"{place}: there is {how} column {shown(name)}; the columns are {quoted(names)}: name the one that is meant"
         )
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Returns names as messages list them: `'a', 'b'`, or `none`."""
-    return ", ".join(map(repr, names)) or "none"
+    """Return names as messages list them: `'a', 'b'`, the first ten of them, or `none`."""
+    names = list(names)
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return (", ".join(map(shown, names[:_MAX_NAMES])) or "none") + more
 
 
 def alternatives(names: Sequence[str]) -> str:

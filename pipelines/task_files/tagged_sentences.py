@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from bert_keras.checks import shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text_rules import TextRules
 
@@ -77,7 +78,7 @@ def check_tags(
     tags = sorted({tag for sentence in train for tag in sentence.tags}, key=lambda tag: (tag != OUTSIDE, tag))
     if len(tags) < 2:
         raise InputError(
-            f"{train_path}: every word has the tag {tags[0]!r}; expected two tags or more: "
+            f"{train_path}: every word has the tag {shown(tags[0])}; expected two tags or more: "
             "name the column of the tags with --tag-column"
         )
     known = set(tags)
@@ -85,8 +86,10 @@ def check_tags(
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             if tag not in known:
                 raise InputError(
-                    f"{dev_path}, line {sentence.line}: the word {word!r} has the tag {tag!r}, which does not occur in "
-                    f"{train_path}; its tags are {', '.join(tags)}: correct the tag, or add sentences with it there"
+                    f"{dev_path}, line {sentence.line}: the word {shown(word)} has the tag {shown(tag)}, which does "
+                    "not occur in "
+                    f"{train_path}; its tags are {shown_names(tags, most=20)}: correct the tag, or add sentences with "
+                    "it there"
                 )
     return tags
 

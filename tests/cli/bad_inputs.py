@@ -153,7 +153,7 @@ CASES = {
     "make-records: a setting": ("make-records good/vocab.txt out --max-sequence-length 2", r"max_sequence_length|2"),
     "make-records: no text": ("make-records good/vocab.txt out --text no.txt", r"no\.txt"),
     "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt"),
-    "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"--size 5 leaves no room"),
+    "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"a vocabulary of 5 tokens has no room"),
     "an option that is unknown": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
     "a command that is unknown": ("foretell good", r"invalid choice: 'foretell'"),
 }

@@ -100,7 +100,10 @@ def test_settings_and_progress_are_told(capsys):
         (["text.txt/vocab.txt"], r"text\.txt/vocab\.txt cannot be written \(.*text\.txt: Not a directory\)"),
         (["/proc/vocab.txt"], r"/proc/vocab\.txt cannot be written \(/proc: "),
         (["out", "--text", "no.txt", "*.none"], r"no\.txt does not exist.*; the pattern '\*\.none' matches no file"),
-        (["out", "--text", "folder", "--unused", "80", "--size", "77"], r"--size 77 leaves no room beside 85 special"),
+        (
+            ["out", "--text", "folder", "--unused", "80", "--size", "77"],
+            r"a vocabulary of 77 tokens has no room beside 85 special",
+        ),
         (["out", "--text", "text.txt", "--size", "20"], r"of 20 pieces cannot hold the text's alphabet"),
         (
             ["out", "--text", "records.jsonl"],

@@ -87,12 +87,15 @@ def test_a_special_token_may_be_a_piece_of_the_text_and_stands_once():
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["[E1]", "[E1]"], r"the special token \[E1\] is there already: name each once, without \[PAD\]"),
-        (["[MASK]"], r"the special token \[MASK\] is there already"),
-        (["[unused3]"], r"the special token \[unused3\] is there already"),
+        (["[E1]", "[E1]"], r"the special token \'\[E1\]\' is there already: name each once, without \[PAD\]"),
+        (["[MASK]"], r"the special token \'\[MASK\]\' is there already"),
+        (["[unused3]"], r"the special token \'\[unused3\]\' is there already"),
         ([""], "the special token '' is empty or holds white space"),
         (["a b", "c\n"], r"the special token 'a b' is empty or holds white space.*; the special token 'c\\n'"),
         (["a\u2028"], "holds white space; expected one such as"),
+        (["a\ud800"], r"the special token 'a\\ud800' is not UTF-8"),
+        (["a\0"], r"the special token 'a\\x00' is not UTF-8"),
+        (["[E1]"] * 20, r"is there already.*; and 9 more$"),
     ],
 )
 def test_special_tokens_that_are_no_tokens_are_refused_before_any_text_is_read(tokens, message):
@@ -102,6 +105,29 @@ def test_special_tokens_that_are_no_tokens_are_refused_before_any_text_is_read(t
 
     with pytest.raises(InputError, match=message):
         learn_vocabulary(untouched(), size=99, special_tokens=tokens, num_unused=5)
+
+
+@pytest.mark.parametrize("num_unused", [95, 10**9, 10**30])
+def test_more_unused_slots_than_pieces_are_refused_before_any_is_made(num_unused):
+    with pytest.raises(
+        InputError, match=r"a vocabulary of 99 tokens has no room beside [\d,]+ special tokens and unused"
+    ):
+        leading_tokens([], num_unused, size=99)
+
+
+def test_a_vocabulary_that_no_memory_holds_is_refused():
+    with pytest.raises(InputError, match=r"1,000,000,000 tokens was asked for; expected 10,000,000 at most"):
+        learn_vocabulary(TEXT, size=10**9)
+
+
+def test_many_special_tokens_take_a_moment():
+    tokens = [f"[E{number}]" for number in range(100_000)]  # 0.05 s; where each was looked for in a list, minutes
+    assert leading_tokens(tokens, 99_999)[-100_000:] == tokens
+
+
+def test_text_that_is_no_unicode_is_refused():
+    with pytest.raises(InputError, match=r"the sentence 'a .ud800' holds half a surrogate pair"):
+        learn_vocabulary(["fine", "a \ud800"], size=99)
 
 
 def test_the_trainer_is_told_every_word_as_often_as_it_was_counted():

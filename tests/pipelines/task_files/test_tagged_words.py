@@ -347,7 +347,7 @@ RECORD_ERRORS = {
     "no spans": ({"text": "a"}, "the words have no tags: there is no field 'entities' or 'spans' or"),
     "spans no list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
     "span no triple": (marked([0, 2]), r"entities\[0\] is \[0, 2\]; expected"),
-    "span without label": (marked({"start": 0, "end": 2}), r"entities\[0\] is {'start': 0, 'end': 2}; expected"),
+    "span without label": (marked({"start": 0, "end": 2}), r"entities\[0\] is {'end': 2, 'start': 0}; expected"),
     "border no number": (marked([0, "2", "X"]), r"entities\[0\].*; expected .*whole numbers"),
     "border true": (marked([0, True, "X"]), r"entities\[0\].*; expected .*whole numbers"),
     "label no string": (marked([0, 2, 7]), r"the label of entities\[0\] is the number 7; expected the tag's name"),
