@@ -14,6 +14,7 @@ from bert_keras.checkpoints import (
     BertTokenClassifier,
     load,
 )
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import check_bert_model
@@ -42,7 +43,7 @@ def model_of(subject, run: Pretraining | None, head: str | None, num_classes: in
         if head is not None:
             raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
         begun = run.model.start_from
-        size = _VOCABULARY_SIZE if begun is None else load(begun).encoder.config.vocabulary_size
+        size = _VOCABULARY_SIZE if begun is None else read_checkpoint(begun).config.vocabulary_size
         with without_initial_values():
             return build_model(run, size)
     pooler = head in (None, *_WITH_POOLER)

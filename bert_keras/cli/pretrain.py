@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
-from bert_keras.cli.model_folder import read_any_model
+from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.training_options import (
@@ -31,12 +31,13 @@ from bert_keras.training.tables import DTYPE_POLICIES, OBJECTIVES, OPTIMIZERS
 
 if TYPE_CHECKING:
     from bert_keras.training.recipes import Pretraining
+    from bert_keras.training.starting import Start
 
 # flag, key of the setting, type or choices, help
 _FLAGS = (
-    ("--preset", "model.preset", tuple(PRESETS), "the size (default tiny)"),
+    ("--preset", "model.preset", tuple(PRESETS), "the size of a new model (default tiny)"),
     ("--objective", "model.objective", OBJECTIVES, "masked words and sentences, words, replaced words"),
-    ("--start-from", "model.start_from", str, "go on from this checkpoint folder"),
+    ("--start-from", "model.start_from", str, "train this checkpoint further, on records of its tokenizer"),
     ("--dtype", "model.dtype_policy", DTYPE_POLICIES, "precision (default float32)"),
     ("--steps", "budget.steps", positive_integer, "optimizer steps (default 1000)"),
     ("--epochs", "budget.epochs", positive_number, "passes over the records, instead of steps"),
@@ -46,7 +47,7 @@ _FLAGS = (
     ("--masking", "batches.masking", ("dynamic", "static"), "new masks in every epoch, or the same (default dynamic)"),
     ("--mask-unit", "batches.mask_unit", ("piece", "whole_word", "span"), "what is masked as a whole (default piece)"),
     ("--optimizer", "optimizer.name", OPTIMIZERS, "default adamw"),
-    ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3; base takes 1e-4)"),
+    ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3, with --start-from 5e-5)"),
     ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
     (
         "--evaluate-every",
@@ -82,8 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_out(arguments, *_inputs(arguments)),
         lambda: settings_of(arguments),
     )
-    if settings.model.start_from is not None:
-        read_any_model(pathlib.Path(settings.model.start_from))
+    start = _start(settings, arguments)
+    settings = settings if start is None else start.run
     if started_workers(arguments):
         return
     plans = settings.plan([manifest["splits"]["train"]["num_rows"] for manifest in manifests])
@@ -96,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.training.callbacks import TensorBoardScalars
     from bert_keras.training.strategies import is_chief
 
-    print_settings("pretrain", _shown(arguments, settings, plans, manifests, strategy))
+    print_settings("pretrain", _shown(arguments, settings, plans, manifests, strategy, start))
     watched = arguments.tensorboard is not None and is_chief(strategy)
     listeners = [TensorBoardScalars(arguments.tensorboard)] if watched else []
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
@@ -114,7 +115,9 @@ def run(arguments: argparse.Namespace) -> None:
         if not is_chief(strategy):
             return
         notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
-        card = model_card(trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics))
+        card = model_card(
+            trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics, start)
+        )
         parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite, "written_by": "pretrain"}
         publish(arguments, lambda folder: save(trained.model, trained.tokenizer, folder, **parts))
     sentence = f"wrote {arguments.out}: {_summary(trained.metrics)}"
@@ -149,15 +152,36 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     return settings, manifests
 
 
-def _shown(arguments, settings: Pretraining, plans, manifests: Sequence[Mapping], strategy) -> dict[str, object]:
+def _start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None:
+    """Read the checkpoint that a run starts from, if any, and compare it with the settings and the records.
+
+    Raises:
+        InputError: it cannot be read or trained further on these records with these settings.
+    """
+    if settings.model.start_from is None:
+        return None
+    from bert_keras.training.starting import check_start_tokenizer, start_of
+
+    folder = pathlib.Path(settings.model.start_from)
+    check_exists(folder, "a checkpoint folder")
+    check_out(arguments, folder)  # a file of settings may name it, too
+    check_start_tokenizer(settings.model.start_from, arguments.records)  # before TensorFlow, which some formats need
+    return start_of(settings, read_model(folder))
+
+
+def _shown(
+    arguments, settings: Pretraining, plans, manifests: Sequence[Mapping], strategy, start: Start | None
+) -> dict[str, object]:
     """Returns what is printed before the work begins."""
     config = settings.model.bert_config(manifests[0]["vocabulary_size"], max(settings.records.max_sequence_lengths))
     shown = {"records": ", ".join(f"{folder}" for folder in arguments.records), "out": arguments.out}
     if settings.recipe:
-        shown["recipe"] = settings.recipe
+        shown["recipe"] = settings.recipe + (", without its model" if start else "")
+    if start is not None:
+        shown["start from"] = start
     shown["model"] = (
         f"{settings.model.objective}, {config.num_layers} layers, {config.hidden_dim} wide, "
-        f"{config.vocabulary_size:,} pieces, {settings.model.dtype_policy}"
+        f"{config.vocabulary_size:,} tokens, {settings.model.dtype_policy}"
     )
     for number, plan in enumerate(plans, 1):
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _budget(plan, manifests[plan.records])
@@ -196,11 +220,14 @@ def _summary(metrics: Mapping[str, float]) -> str:
     return ", ".join(parts) + (" on held-out records" if where else " (mean of the last steps)")
 
 
-def _history(settings: Pretraining, manifests: Sequence[Mapping], metrics: Mapping[str, float]) -> str:
+def _history(
+    settings: Pretraining, manifests: Sequence[Mapping], metrics: Mapping[str, float], start: Start | None
+) -> str:
     """Returns the model card's sentence on how the model came to be."""
     rows = sum(manifest["splits"]["train"]["num_rows"] for manifest in manifests)
+    further = f" further (started from {start})" if start else ""
     recipe = f" by the recipe `{settings.recipe}`" if settings.recipe else ""
     return (
-        f"Pretrained{recipe} on {rows:,} rows: {_summary(metrics)}. Every setting stands in `pretraining.toml`, "
-        "the course of the training in `training_log.jsonl`."
+        f"Pretrained{further}{recipe} on {rows:,} sequences: {_summary(metrics)}. Every setting stands in "
+        "`pretraining.toml`, the course of the training in `training_log.jsonl`."
     )

@@ -11,6 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.training.settings import Settings, choice, read_table, text, unknown_key, whole
 from bert_keras.training.tables import (
     SIZE_FIELDS,
+    START_OPTIMIZER,
     BatchesSettings,
     BudgetSettings,
     EvaluationSettings,
@@ -36,6 +37,8 @@ TABLES: dict[str, type[Settings]] = {
     "evaluation": EvaluationSettings,
     "speed": SpeedSettings,
 }
+
+_KEPT_OF_A_RECIPE = ("objective", "dtype_policy")  # of its model, where a run starts from a checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +93,8 @@ def raw_layers(
 ) -> list[tuple[str, dict]]:
     """Returns (where it stands, unchecked settings) of each layer, the weakest first; `defaults` are the weakest.
 
+    Of a run that starts from a checkpoint, the recipe's model is left out: the checkpoint decides it.
+
     Raises:
         InputError: a file cannot be read.
     """
@@ -97,8 +102,14 @@ def raw_layers(
     flags = _nested({**overrides, "recipe": recipe or overrides.get("recipe")})
     layers += [("the flags", flags)] if flags else []
     named = [raw["recipe"] for _, raw in layers if "recipe" in raw]
+    starts = any("start_from" in raw["model"] for _, raw in layers if isinstance(raw.get("model"), Mapping))
     if named and named[-1] in RECIPES:  # another name is told with all other faults
-        layers.insert(0, (f"recipe {named[-1]!r}", _read_toml(recipe_path(named[-1]))))
+        recipe = _read_toml(recipe_path(named[-1]))
+        if starts:
+            recipe["model"] = {name: recipe["model"][name] for name in _KEPT_OF_A_RECIPE if name in recipe["model"]}
+        layers.insert(0, (f"recipe {named[-1]!r}", recipe))
+    if starts:
+        layers.insert(0, ("--start-from", {"optimizer": START_OPTIMIZER}))
     return [("the records", _nested(defaults)), *layers] if defaults else layers
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints import load
-from bert_keras.config import BertConfig
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.batch_share import BatchShare
@@ -22,6 +22,7 @@ from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.recipes import Pretraining
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.schedules import TimedLearningRate
+from bert_keras.training.starting import check_start_tokenizer, start_of
 from bert_keras.training.strategies import spread
 
 MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
@@ -66,9 +67,10 @@ def pretrain(
             to go on from there.
 
     Raises:
-        InputError: the records are not those that the run asks for, are damaged, or are too few; the batch cannot be
-            divided among the replicas; the loss became infinite or not a number, the message says at which step; or
-            the backup is of another run.
+        InputError: the records are not those that the run asks for, are damaged, or are too few; the checkpoint to
+            start from has another tokenizer, or another model than the settings say; the batch cannot be divided among
+            the replicas; the loss became infinite or not a number, the message says at which step; or the backup is of
+            another run.
         InterruptedTrainingError: SIGTERM came, and the state was written.
 
     Example:
@@ -78,6 +80,9 @@ def pretrain(
     manifests = [read_manifest(folder) for folder in folders]
     run.check_records(manifests, [os.fspath(folder) for folder in folders])
     tokenizer = BertTokenizer.from_checkpoint(folders[0])
+    if run.model.start_from is not None:
+        check_start_tokenizer(run.model.start_from, folders)
+        run = start_of(run, read_checkpoint(run.model.start_from)).run
     num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
     plans, stretches = run.plan(num_rows), run.stretches(num_rows)
     strategy = strategy or tf.distribute.get_strategy()
@@ -133,7 +138,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
     length = max(run.records.max_sequence_lengths)
     with default_dtype_policy(run.model.dtype_policy):
         if run.model.start_from is not None:
-            return _loaded(run, vocabulary_size, length)
+            return _started(run, read_checkpoint(run.model.start_from), vocabulary_size)
         config = run.model.bert_config(vocabulary_size, length)
         if run.model.objective == "electra":
             encoder = BertEncoder(config, pooler=False, name="encoder")
@@ -142,20 +147,20 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
 
 
-def _loaded(run: Pretraining, vocabulary_size: int, length: int):
-    folder, wanted = run.model.start_from, MODELS[run.model.objective]
-    model = load(folder)
-    if type(model) is not wanted and wanted is ElectraPretrainer:
-        raise InputError(f"{folder} holds a {type(model).__name__}; expected an ElectraPretrainer to go on from")
-    if type(model) is not wanted:
-        model = wanted.from_checkpoint(folder)
-    config: BertConfig = model.encoder.config
-    if config.vocabulary_size != vocabulary_size or config.max_sequence_length < length:
+def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
+    """Build the model of a run on the weights of a checkpoint; parts that it lacks are new."""
+    start = start_of(run, checkpoint)
+    if checkpoint.config.vocabulary_size != vocabulary_size:
         raise InputError(
-            f"{folder} has {config.vocabulary_size:,} pieces and reads {config.max_sequence_length} a row, the records "
-            f"{vocabulary_size:,} and {length}: make records with its own vocab.txt, and rows that are no longer"
+            f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, the records {vocabulary_size:,}: make "
+            "records with its own vocab.txt"
         )
-    return model
+    head = {}
+    if "generator" in start.new:
+        head["generator_config"] = start.run.model.generator_config(checkpoint.config)
+    elif run.model.objective != "electra" and "head_act" in checkpoint.settings:
+        head["head_act"] = checkpoint.settings["head_act"]
+    return MODELS[run.model.objective].from_checkpoint(checkpoint, **head)
 
 
 @dataclasses.dataclass(frozen=True)

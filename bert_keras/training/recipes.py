@@ -1,7 +1,8 @@
 """`Pretraining`: all settings of one run, from a named recipe, a TOML file and flags. No TensorFlow here.
 
-Flags override the file, the file overrides the recipe, the recipe overrides the defaults. Who names a preset takes
-back the sizes said before, who names a budget the budget, and who names the lengths of the records the phases.
+Flags override the file, the file overrides the recipe, the recipe overrides the defaults. A run that starts from a
+checkpoint takes nothing of a recipe's model but its objective and precision. Who names a preset takes back the sizes
+said before, who names a budget the budget, and who names the lengths of the records the phases.
 """
 
 import dataclasses
@@ -159,6 +160,8 @@ class Pretraining:
     def _model_faults(self) -> Iterator[str]:
         if self.model.objective == "bert" and self.records.sentence_objective == "none":
             yield "model.objective 'bert' needs sentences, and records.sentence_objective is 'none': change either"
+        if self.model.start_from is not None:  # see `starting.start_of`
+            return
         try:
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))
             if self.model.objective == "electra":

@@ -19,6 +19,10 @@ SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "emb
 
 _OPTIONS = {"sentence_objective": "--objective", "packed": "--pack"}  # of `make-records`, where the name is another
 _NOT_OF_THE_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from")
+PRESET, GENERATOR_SIZE = "tiny", 0.25
+# The usual rates of pretraining would undo what a checkpoint knows. 5e-5 is the default of transformers' `run_mlm.py`,
+# which adapts models; Google's README of BERT names 2e-5. The warm-up is that of Gururangan et al. 2020.
+START_OPTIMIZER = {"learning_rate": 5e-5, "warmup_rate": 0.06}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,16 +31,17 @@ class ModelSettings(Settings):
 
     Args:
         objective: "bert" (masked words and sentences), "mlm" (masked words) or "electra" (replaced words).
-        preset: the size, see `BertConfig.from_preset`.
-        generator_size: ELECTRA's generator, as a share of the discriminator's width.
+        preset: the size, see `BertConfig.from_preset`; unsaid: "tiny", or that of `start_from`.
+        generator_size: ELECTRA's generator, as a share of the discriminator's width; unsaid: 0.25, or that of
+            `start_from`.
         dtype_policy: Keras's name for what is computed in which type.
         start_from: a checkpoint folder whose training is continued on new text; unsaid: new weights.
-        num_layers ... initializer_range: fields of `BertConfig`; unsaid: what the preset says.
+        num_layers ... initializer_range: fields of `BertConfig`; unsaid: what the preset says, or `start_from`.
     """
 
     objective: str = choice("bert", OBJECTIVES)
-    preset: str = choice("tiny", PRESETS)
-    generator_size: float = number(0.25, above=0, maximum=1)
+    preset: str | None = choice(None, PRESETS)
+    generator_size: float | None = number(None, above=0, maximum=1)
     dtype_policy: str = choice("float32", DTYPE_POLICIES)
     start_from: str | None = text(None)
     num_layers: int | None = whole(None)
@@ -52,23 +57,34 @@ class ModelSettings(Settings):
     layer_norm_epsilon: float | None = number(None, above=0)
     initializer_range: float | None = number(None, above=0)
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.start_from is None:
+            object.__setattr__(self, "preset", self.preset or PRESET)
+            object.__setattr__(self, "generator_size", self.generator_size or GENERATOR_SIZE)
+
     def bert_config(self, vocabulary_size: int, max_sequence_length: int) -> BertConfig:
         """Returns the encoder's shape; raises `InputError` if the overrides do not fit together."""
         overrides = {name: value for name, value in said(self) if name not in _NOT_OF_THE_CONFIG}
         return BertConfig.from_preset(
-            self.preset, vocabulary_size=vocabulary_size, max_sequence_length=max_sequence_length, **overrides
+            self.preset or PRESET, vocabulary_size=vocabulary_size, max_sequence_length=max_sequence_length, **overrides
         )
 
     def generator_config(self, config: BertConfig) -> BertConfig:
         """Returns the shape of ELECTRA's generator: as deep, `generator_size` as wide (Clark et al. 2020, 3.2)."""
-        num_heads = max(1, round(config.num_heads * self.generator_size))
-        head_dim = max(1, round(config.hidden_dim * self.generator_size / num_heads))
+        share = self.generator_size or GENERATOR_SIZE
+        num_heads = max(1, round(config.num_heads * share))
+        head_dim = max(1, round(config.hidden_dim * share / num_heads))
         return dataclasses.replace(
             config,
             num_heads=num_heads,
             hidden_dim=num_heads * head_dim,
-            intermediate_dim=max(1, round(config.intermediate_dim * self.generator_size)),
+            intermediate_dim=max(1, round(config.intermediate_dim * share)),
         )
+
+
+# those that a checkpoint decides
+MODEL_FIELDS = tuple(field.name for field in dataclasses.fields(ModelSettings) if field.name not in _NOT_OF_THE_CONFIG)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,9 +170,10 @@ class OptimizerSettings(Settings):
 
     Args:
         name: "adamw" or "lamb".
-        learning_rate: the peak.
+        learning_rate: the peak; unsaid, of a run that starts from a checkpoint: 5e-5.
         schedule: the shape, one of `schedules.SCHEDULES`.
-        warmup_rate: the share of the steps, or of the time, in which the rate rises.
+        warmup_rate: the share of the steps, or of the time, in which the rate rises; unsaid, of a run that starts from
+            a checkpoint: 0.06.
         power: the exponent of the "polynomial" schedule.
         weight_decay: of matrices and tables; biases and norms are never decayed.
         beta_1, beta_2: decay of the two moments.

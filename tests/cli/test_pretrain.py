@@ -2,15 +2,19 @@
 
 import json
 import re
+import shutil
 import sys
 
 import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.cli.main import main
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.cli.main import main, parser
+from bert_keras.cli.pretrain import settings_of
 from bert_keras.pipelines.records import write_records
 from bert_keras.training.recipes import Pretraining
+from bert_keras.training.starting import start_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -116,6 +120,152 @@ def test_what_cannot_be_run_is_one_sentence(arguments, message, records, tmp_pat
     assert message in told
     assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def starts(tokenizer, tmp_path_factory):
+    """A folder with checkpoints to start from, of the records' vocabulary and of others."""
+    folder = tmp_path_factory.mktemp("starts")
+    sizes = {"num_layers": 2, "num_heads": 3, "hidden_dim": 18, "intermediate_dim": 20, "max_sequence_length": 16}
+    config = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **sizes)
+    words = list(tokenizer.vocabulary)
+    others = {
+        "swapped": bk.BertTokenizer([*words[:-2], words[-1], words[-2]]),
+        "cased": bk.BertTokenizer(words, lowercase=False),
+        "accents": bk.BertTokenizer(words, strip_accents=False),
+        "special": bk.BertTokenizer(words, additional_special_tokens=["hat"]),
+    }
+    encoder = bk.BertEncoder(config)
+    for name, other in {"encoder": tokenizer, **others}.items():
+        bk.save(encoder, other, folder / name)
+    bk.save(bk.BertMaskedLM(encoder), tokenizer, folder / "masked_lm")
+    bk.save(bk.BertPretrainer(encoder), tokenizer, folder / "pretrainer")
+    bk.save(bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False)), tokenizer, folder / "electra")
+    short = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **{**sizes, "max_sequence_length": 9})
+    bk.save(bk.BertEncoder(short), tokenizer, folder / "short")
+    shutil.copytree(folder / "encoder", folder / "mute", ignore=shutil.ignore_patterns("*token*", "vocab.txt", "SHA*"))
+    (folder / "wide.toml").write_text('[model]\nhidden_dim = 32\npreset = "base"')
+    return folder
+
+
+STARTS = {
+    "another vocabulary of the same size": (
+        "swapped",
+        "",
+        r"swapped has another tokenizer than the records \S+ \(2 tokens differ, token 22 is '##ed' and '##s' in the "
+        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped/vocab.txt",
+    ),
+    "another casing": (
+        "cased",
+        "",
+        r"\(lowercase is False and True; strip_accents is False and True in the records\).*vocab.txt \S+ --cased$",
+    ),
+    "other accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
+    "other special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
+    "no vocabulary": ("mute", "", r"mute has no vocabulary; expected a checkpoint folder with vocab.txt, because"),
+    "a preset": (
+        "encoder",
+        "--preset mini",
+        r"model.preset is 'mini', and the model is that of \S+encoder: leave the preset out",
+    ),
+    "sizes in a file": (
+        "encoder",
+        "--config {starts}/wide.toml",
+        r"model.preset is 'base', .*; model.hidden_dim is 32, and \S+encoder has 18: leave it out, or train a new",
+    ),
+    "sizes by --set": ("encoder", "--set model.num_layers=3", r"model.num_layers is 3, and \S+encoder has 2"),
+    "dropout by --set": ("encoder", "--set model.hidden_dropout_rate=0", r"model.hidden_dropout_rate is 0.0, and"),
+    "a generator that is not trained": (
+        "encoder",
+        "--set model.generator_size=0.5",
+        r"model.generator_size is 0.5, but the model is that of \S+, and no generator is trained: leave it out",
+    ),
+    "records that are too long": ("short", "", r"sequences of 16 tokens, and \S+short reads 9: make them again with"),
+    "another kind of model": (
+        "pretrainer",
+        "--objective electra",
+        r"pretrainer holds a BertPretrainer; expected an ElectraPretrainer for the objective electra: choose",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_a_start_that_does_not_fit_is_refused_before_tensorflow_loads(
+    case, starts, records, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
+    folder, options, message = STARTS[case]
+    options = options.format(starts=starts).split()
+    assert main(["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / folder), *options]) == 2
+    told = capsys.readouterr().err
+    assert re.search(message, told), told
+    assert not (tmp_path / "out").exists()
+
+
+class WentOnError(Exception):
+    """The checks let a command pass."""
+
+
+def _go_on():
+    raise WentOnError
+
+
+def test_the_remedy_for_another_tokenizer_works(starts, records, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", _go_on)
+    again = tmp_path / "again"
+    shutil.copytree(records, again)
+    command = ["pretrain", str(again), str(tmp_path / "out"), "--start-from", str(starts / "cased")]
+    assert main(command) == 2
+    [remedy] = re.findall(r"bert-keras (make-records .*)\n", capsys.readouterr().err)
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
+    options = ["--overwrite", "--text", str(tmp_path / "text.txt"), "--max-sequence-length", "16", "--workers", "1"]
+    assert main([*remedy.split(), *options]) == 0
+    with pytest.raises(WentOnError):
+        main(command)
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "parts"),
+    [
+        ("encoder", [], "its encoder, pooler; new: masked-LM head, next-sentence head"),
+        ("masked_lm", [], "its encoder, masked-LM head; new: pooler, next-sentence head"),
+        ("masked_lm", ["--objective", "mlm"], "its encoder, masked-LM head"),
+        ("pretrainer", [], "its encoder, masked-LM head, pooler, next-sentence head"),
+        ("electra", ["--objective", "electra"], "its encoder, replaced-token head; new: generator"),
+    ],
+)
+def test_the_parts_that_are_kept_and_new_are_announced(folder, options, parts, starts, records):
+    command = ["pretrain", str(records), "out", "--start-from", str(starts / folder), "--recipe", "cramming"]
+    as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
+    arguments = parser().parse_args([*command, *as_the_records_are, *(options or ["--objective", "bert"])])
+    settings, _ = settings_of(arguments)
+    start = start_of(settings, read_checkpoint(starts / folder))
+    assert str(start) == f"{starts / folder}: {parts}"
+    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # cramming has 16 and 0
+    assert start.run.optimizer.learning_rate == 1e-3  # cramming's
+    assert start_of(start.run, read_checkpoint(starts / folder)) == start
+
+
+def test_a_start_describes_the_model_that_trains(starts, records, small_file, tmp_path, capfd):
+    small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
+    out = tmp_path / "out"
+    arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
+    assert main(["pretrain", str(records), str(out), *arguments]) == 0
+    printed = capfd.readouterr().err
+    assert re.search(r"model +bert, 2 layers, 18 wide, 24 tokens, float32\n", printed)
+    parts = "its encoder, masked-LM head; new: pooler, next-sentence head"
+    assert re.search(rf"start from +{starts / 'masked_lm'}: {parts}\n", printed)
+    assert re.search(r"optimizer +adamw, linear to 5e-05, 6% warm-up\n", printed)
+    stored = tomllib.loads((out / "pretraining.toml").read_text())
+    assert {"num_layers": 2, "hidden_dim": 18, "num_heads": 3}.items() <= stored["model"].items()
+    assert "preset" not in stored["model"]
+    assert json.loads((out / "config.json").read_text())["num_hidden_layers"] == 2
+    run = Pretraining.resolve(out / "pretraining.toml")
+    assert start_of(run, read_checkpoint(starts / "masked_lm")).run == run  # it can be repeated
+    trained, begun = bk.load(out), bk.load(starts / "masked_lm")
+    for ours, theirs in zip(begun.mlm_head.weights, trained.mlm_head.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps of 5e-5
+    assert "further (started from" in (out / "README.md").read_text()
 
 
 def test_a_lost_loss_leaves_nothing_behind(records, small_file, tmp_path, capsys):

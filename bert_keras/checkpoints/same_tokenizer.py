@@ -1,0 +1,55 @@
+"""Whether a checkpoint and records have the same tokenizer. No TensorFlow here."""
+
+import os
+from collections.abc import Mapping
+
+from bert_keras.checks import shown
+from bert_keras.errors import InputError
+from bert_keras.pipelines.text_rules import TextRules
+
+_RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "text_rules")
+
+
+def check_same_tokenizer(
+    checkpoint: str | os.PathLike,
+    settings: Mapping[str, object],
+    records: str | os.PathLike,
+    settings_of_records: Mapping[str, object],
+) -> None:
+    """Raise `InputError` unless records were made with the tokenizer of a checkpoint; all differences are named.
+
+    Args:
+        checkpoint: the folder, for messages.
+        settings: the arguments of `BertTokenizer` that it asks for, see `read_tokenizer_of`.
+        records: the folder, for messages.
+        settings_of_records: the same of the records.
+    """
+    ours, theirs = _facts(settings), _facts(settings_of_records)
+    differences = [*_differing_tokens(settings["vocabulary"], settings_of_records["vocabulary"])]
+    differences += [f"{name} is {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]
+    if not differences:
+        return
+    cased = "" if ours["lowercase"] else " --cased"
+    raise InputError(
+        f"{checkpoint} has another tokenizer than the records {records} ({'; '.join(differences)} in the records); "
+        "expected the same, because token ids would mean other words: make the records again with  "
+        f"bert-keras make-records {os.path.join(checkpoint, 'vocab.txt')} {records}{cased}"
+    )
+
+
+def _facts(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return what decides the ids of a text beside the vocabulary."""
+    rules = TextRules(**{name: settings[name] for name in _RULES if name in settings})
+    special = sorted(settings.get("additional_special_tokens") or ())
+    return {**{name: getattr(rules, name) for name in _RULES}, "additional_special_tokens": special}
+
+
+def _differing_tokens(ours, theirs):
+    """Yield how many tokens differ, and the first of them."""
+    if len(ours) != len(theirs):
+        yield f"{len(ours):,} tokens and {len(theirs):,}"
+    pairs = zip(ours, theirs, strict=False)
+    differing = [(place, one, other) for place, (one, other) in enumerate(pairs) if one != other]
+    if differing:
+        place, one, other = differing[0]
+        yield f"{len(differing):,} tokens differ, token {place:,} is {shown(one)} and {shown(other)}"
