@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.byte_lines import MAX_LINE_BYTES, whole_lines
@@ -43,6 +44,15 @@ def check_text_file(path: str | os.PathLike) -> pathlib.Path:
     if not path.exists():
         raise InputError(f"{path} does not exist; expected a UTF-8 text file there: check the name")
     return path
+
+
+def check_no_utf16(file: BinaryIO, name: object) -> None:
+    """Raises `InputError` if a buffered stream begins as UTF-16 does, with its byte order mark."""
+    if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise InputError(
+            f"{name} is UTF-16; expected UTF-8: save it as UTF-8 (Excel: 'CSV UTF-8'), or convert it with  "
+            "iconv -f utf-16 -t utf-8"
+        )
 
 
 def decode_line(line: bytes, name: object, number: int) -> str:

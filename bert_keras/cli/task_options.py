@@ -34,11 +34,12 @@ _TASKS_OF_OPTION = {
     "second_text_column": ("classify", "embed"),
     "label_column": ("classify", "embed"),
     "columns": ("classify", "embed"),
+    "delimiter": ("classify", "embed"),
     "separator": ("classify",),
     "word_column": ("tag",),
     "tag_column": ("tag",),
 }
-_TASK_OF_ENDING = {**dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag"), ".json": "answer"}
+_TASK_OF_ENDING = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag")
 _NUM_SCORES_SAID = 3
 
 
@@ -52,6 +53,11 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
         group.add_argument("--label-column", metavar="NAME", help="the column of labels, or of scores")
     group.add_argument(
         "--columns", metavar="NAMES", type=_names, help="names of all columns, comma-separated, where no line has them"
+    )
+    group.add_argument(
+        "--delimiter",
+        metavar="MARK",
+        help="between the fields of a .csv: comma, semicolon, tab or | (default: recognized from the first lines)",
     )
     if labelled:
         group.add_argument("--separator", metavar="MARK", help="between several labels of a text (default |)")
@@ -102,7 +108,7 @@ def file_options(arguments: argparse.Namespace) -> FileOptions:
     """Returns how files are read."""
     from bert_keras.tasks.files import FileOptions
 
-    names = ("format", "text_column", "second_text_column", "label_column", "columns", "separator")
+    names = ("format", "text_column", "second_text_column", "label_column", "columns", "delimiter", "separator")
     return FileOptions(**said(arguments, *names, "word_column", "tag_column"))
 
 
@@ -122,8 +128,13 @@ def columns_shown(columns: Columns | None) -> dict[str, object]:
     """Returns the columns of a table in words, to be shown where there is one."""
     if columns is None:
         return {}
+    from bert_keras.pipelines.task_files.delimiters import DELIMITERS
+
     purposes = {"text": columns.text, "second text": columns.second_text, "label": columns.label}
-    return {"columns": ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)}
+    shown = {"columns": ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)}
+    if columns.delimiter is not None:
+        shown["delimiter"] = DELIMITERS[columns.delimiter]
+    return shown
 
 
 def rows_shown(task: Task) -> str:

@@ -41,16 +41,28 @@ class Columns:
         text: the column of texts.
         second_text: that of the second text of a pair; None: there are no pairs.
         label: that of labels or scores; None: it is not read.
+        delimiter: the mark between the fields of a `.csv` where it is no comma; None: there is nothing to tell.
     """
 
     text: str
     second_text: str | None
     label: str | None
+    delimiter: str | None = None
 
     @property
     def names(self) -> list[str]:
         """The columns that are not None, in the order text, second text, label."""
         return [name for name in (self.text, self.second_text, self.label) if name is not None]
+
+
+def is_usual_text(name: str) -> bool:
+    """Whether columns of texts are often called so."""
+    return _usual(name) in (*_TEXTS, *(second for _, second in _PAIRS))
+
+
+def is_usual_label(name: str) -> bool:
+    """Whether columns of labels are often called so."""
+    return _usual(name) in _LABELS
 
 
 def guess_columns(
@@ -115,8 +127,12 @@ def _usual_names(names: Iterable[str]) -> dict[str, str]:
     """Returns the columns by their names in lower case; of equal ones, that which is spelled so, or the first."""
     usual: dict[str, str] = {}
     for name in sorted(names, key=str.islower, reverse=True):
-        usual.setdefault(name.lower().replace(" ", "_").replace("-", "_"), name)
+        usual.setdefault(_usual(name), name)
     return usual
+
+
+def _usual(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _none_fits(purpose: str, option: str, names: Sequence[str], place: str) -> str:

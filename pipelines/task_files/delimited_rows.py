@@ -1,27 +1,32 @@
-"""Rows of lines of fields, one by one: commas and quotes, or tabs."""
+"""Rows of lines of fields, one by one: commas or other marks and quotes, or tabs."""
 
 import contextlib
 import csv
 from collections.abc import Iterator, Sequence
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.delimiters import DELIMITERS, delimiter_of, recognized
 from bert_keras.pipelines.task_files.lines import Line, bounded
+from bert_keras.pipelines.task_files.listed_examples import place_of
 from bert_keras.pipelines.task_files.table_rows import Row, check_column, counted
 
 MAX_CSV_FIELD = 1 << 24  # characters; Python's own limit, 131,072, is less than a long court opinion has
 
 
 class DelimitedReader:
-    """Rows of lines of fields: `.csv` with commas and RFC 4180 quotes, `.tsv` with tabs and no quotes.
+    """Rows of lines of fields: `.csv` with commas or other marks and RFC 4180 quotes, `.tsv` with tabs and no quotes.
 
     Args:
         lines: the lines of the file.
         name: what messages call the file.
         format: "csv" or "tsv".
         columns: the names of the columns; None: the first line that is not blank has them.
+        delimiter: the mark between the fields of a `.csv`; None: it is recognized.
 
     Attributes:
         name: what messages call the file.
+        format: "csv" or "tsv".
+        delimiter: the mark between the fields.
         place: what messages about its columns call it; the line that names them is in it.
         columns: the names of its columns.
 
@@ -29,10 +34,26 @@ class DelimitedReader:
         InputError: the file has no line to name the columns, or that line is bad.
     """
 
-    def __init__(self, lines: Iterator[Line], name: str, *, format: str, columns: Sequence[str] | None = None):
+    def __init__(
+        self,
+        lines: Iterator[Line],
+        name: str,
+        *,
+        format: str,
+        columns: Sequence[str] | None = None,
+        delimiter: str | None = None,
+    ):
         self.name = self.place = name
-        self._format = format
-        self._rows = {"csv": _comma_rows, "tsv": _tab_rows}[format](lines, name)
+        self.format = format
+        if format == "csv":
+            if delimiter is None:
+                self.delimiter, lines = recognized(lines, None if columns is None else len(columns))
+            else:
+                self.delimiter = delimiter_of(delimiter)
+            self._rows = _quoted_rows(lines, name, self.delimiter)
+        else:
+            self.delimiter = "\t"
+            self._rows = _tab_rows(lines, name)
         if columns is None:
             header = next(self._rows, None)
             if header is None:
@@ -58,6 +79,10 @@ class DelimitedReader:
         indexes = range(len(self.columns)) if columns is None else [self.columns.index(column) for column in columns]
         return (self._chosen(row, indexes) for row in self._rows)
 
+    def place_of(self, line: int) -> str:
+        """Return where a row is, for messages."""
+        return place_of(self.name, line)
+
     def _chosen(self, row: Row, indexes: Sequence[int]) -> Row:
         if row.error is not None:
             return row
@@ -66,14 +91,15 @@ class DelimitedReader:
         return Row(row.line, [row.fields[index] for index in indexes])
 
     def _ragged(self, row: Row) -> InputError:
-        mend = {"csv": "quote a field that holds a comma", "tsv": "take the tab out of a text that holds one"}
+        mark = DELIMITERS[self.delimiter]
+        mend = {"csv": f"quote a field that holds a {mark}", "tsv": "take the tab out of a text that holds one"}
         return InputError(
             f"{self.name}, line {row.line}: the row has {counted(row.fields, 'field')} where there are "
-            f"{counted(self.columns, 'column')}; expected the same: {mend[self._format]}"
+            f"{counted(self.columns, 'column')}; expected the same: {mend[self.format]}"
         )
 
 
-def _comma_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
+def _quoted_rows(lines: Iterator[Line], name: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows that are not blank; a text within quotes may go over several lines."""
     errors = []
     lines = iter(lines)
@@ -85,7 +111,7 @@ def _comma_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
                 errors.append(line.error)  # the row is read to its end, so that the next one begins where it should
             yield line.text
 
-    reader = csv.reader(texts(), strict=True)
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
         number, fields = reader.line_num + 1, []
         of_row = bounded(lines, name, "row")

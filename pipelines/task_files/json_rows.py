@@ -1,12 +1,14 @@
-"""Rows of JSON lines, one by one."""
+"""Rows of JSON lines, one by one, and of arrays of JSON objects."""
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.json_values import check_characters, json_value
+from bert_keras.pipelines.task_files.json_values import check_characters, json_document, json_value
 from bert_keras.pipelines.task_files.lines import Line
+from bert_keras.pipelines.task_files.listed_examples import ListedExamples, place_of
 from bert_keras.pipelines.task_files.table_rows import Row, check_column, quoted
 
 _MAX_BAD_LINES = 1000  # at the beginning of a file, kept in memory until one names the columns
@@ -52,6 +54,10 @@ class JsonLinesReader:
         exactly = columns is None and self._first is not None
         return (self._row(line, self.columns if columns is None else columns, exactly) for line in self._lines)
 
+    def place_of(self, line: int) -> str:
+        """Return where a row is, for messages."""
+        return place_of(self.name, line)
+
     def _read_columns(self) -> Iterable[str]:
         """Returns the fields of the first good line; it and the bad ones before it are still to be read as rows."""
         begin, first_error = [], InputError(f"{self.name} is empty; expected one JSON object a line: name another file")
@@ -83,6 +89,101 @@ class JsonLinesReader:
             return Row(line.number, [_json_field(values, column, place) for column in columns])
         except InputError as error:
             return Row(line.number, [], error)
+
+
+class ListedReader:
+    """Rows of examples that are in memory; numbers and booleans become strings, as JSON spells them.
+
+    Args:
+        examples: the examples.
+        columns: the fields that are columns; None: those of the first example.
+
+    Attributes:
+        name: what messages call the examples.
+        place: what messages about its columns call it.
+        columns: the names of its columns.
+
+    Raises:
+        InputError: no example is an object.
+    """
+
+    def __init__(self, examples: ListedExamples, *, columns: Sequence[str] | None = None):
+        self.name = self.place = examples.name
+        self._examples = examples
+        if columns is None:
+            first = next((index for index, one in enumerate(examples.objects) if isinstance(one, dict)), None)
+            if first is None:
+                raise InputError(
+                    f"{self.name} holds no objects; expected a list of one or more such as {{'text': ...}}: name "
+                    "another file"
+                )
+            columns, self.place = examples.objects[first], place_of(examples, first)
+        self.columns = list(columns)
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
+        """Give the rows, once; each has the number of its example as its line.
+
+        Args:
+            columns: which fields, in which order, whatever else an example holds; None: all of them.
+
+        Raises:
+            InputError: a column is not there.
+        """
+        for column in columns or ():
+            check_column(column, self.columns, self.place)
+        chosen = self.columns if columns is None else columns
+        return (self._row(index, values, chosen) for index, values in enumerate(self._examples.objects))
+
+    def place_of(self, index: int) -> str:
+        """Return where an example is, for messages."""
+        return place_of(self._examples, index)
+
+    def _row(self, index: int, values: object, columns: Sequence[str]) -> Row:
+        place = place_of(self._examples, index)
+        try:
+            values = {name: _spelled(value) for name, value in object_of(values, place).items()}
+            return Row(index, [_json_field(values, column, place) for column in columns])
+        except InputError as error:
+            return Row(index, [], error)
+
+
+def listed_in_file(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
+    """Read a file that holds an array of JSON objects, whole.
+
+    Args:
+        path: the file, in UTF-8; its name may end in `.gz`.
+        spelled: whether numbers become the strings that the file has, for tables.
+
+    Raises:
+        InputError: the file cannot be read, or holds no array.
+    """
+    hooks = dict.fromkeys(("parse_int", "parse_float"), _Number) if spelled else {}
+    value = json_document(path, parse_constant=_refuse_constant, **hooks)
+    if not isinstance(value, list):
+        squad = " (questions in the form of SQuAD are for --task answer)" if isinstance(value, dict) else ""
+        raise InputError(
+            f"{path} holds a JSON {_kind(value)}; expected a list of objects such as "
+            f"[{{'text': ..., 'label': ...}}]{squad}: name another file"
+        )
+    return ListedExamples(str(path), value)
+
+
+def object_of(value: object, place: str) -> dict:
+    """Return an example that must be an object.
+
+    Raises:
+        InputError: it is another value.
+    """
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is {_with_article(_kind(value))}; expected an object such as {{'text': ...}}")
+    return value
+
+
+def _spelled(value: object) -> object:
+    """Return a value whose numbers are strings, as JSON spells them."""
+    if isinstance(value, list):
+        return [_spelled(part) for part in value]
+    return _Number(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _json_object(line: Line, name: str) -> dict:
@@ -128,7 +229,7 @@ def _refuse_constant(name: str) -> None:
 
 def _kind(value: object) -> str:
     kinds = {dict: "object", list: "array", str: "string", bool: "boolean", _Number: "number", type(None): "null"}
-    return kinds[type(value)]
+    return {**kinds, int: "number", float: "number"}.get(type(value), type(value).__name__)
 
 
 def _with_article(kind: str) -> str:

@@ -1,9 +1,11 @@
 """Values from JSON, checked."""
 
 import json
+import os
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.lines import read_document
 from bert_keras.pipelines.text_lines import NOT_TEXT
 
 
@@ -17,6 +19,22 @@ def json_value(line: str, place: object, **parsing) -> object:
         return json.loads(line, **parsing)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
+
+
+def json_document(path: str | os.PathLike, **parsing) -> object:
+    """Returns the value of a file that is one JSON document; `parsing` are arguments of `json.loads`.
+
+    Raises:
+        InputError: the file cannot be read, or is not JSON.
+    """
+    text = read_document(path)
+    try:
+        return json.loads(text, **parsing)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: not JSON ({error}); expected one JSON document: restore the file from its source, or say "
+            "--format jsonl if it has one object a line"
+        ) from None
 
 
 def json_object(line: str, place: object) -> dict:

@@ -26,12 +26,17 @@ def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     def read(lines: NumberedLines) -> TaggedSentence:
         [(number, line)] = lines
         place = f"{file.name}, line {number}"
-        return _record_sentence(json_object(line, place), file, place, number)
+        return sentence_of(json_object(line, place), file, place, number)
 
     return read
 
 
-def _record_sentence(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
+def sentence_of(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
+    """Return the sentence of a JSON record, see `read_tagged_words`; `number` becomes its line.
+
+    Raises:
+        InputError: the record has no words, or they and their tags do not fit together.
+    """
     word_field, span_field = word_and_span_fields(record, file.word_column, file.tag_column)
     if word_field is None and ("text" not in record or file.word_column):
         expected = [file.word_column] if file.word_column else ["text", *_WORD_FIELDS]

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.bad_examples import BadExamples, collected
 from bert_keras.pipelines.task_files.column_names import Columns, guess_columns
-from bert_keras.pipelines.task_files.table_rows import Row, quoted
-from bert_keras.pipelines.task_files.tables import TableReader, open_table, strict_rows
+from bert_keras.pipelines.task_files.listed_examples import ListedExamples, Source
+from bert_keras.pipelines.task_files.table_rows import Row
+from bert_keras.pipelines.task_files.tables import TableReader, open_table
 from bert_keras.publishing import publish_file
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 SEPARATOR = "|"  # between several labels: a comma may stand within one, and needs quotes in a .csv
-_NUM_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LabelledTexts:
     """A file of labelled texts that was read whole; its lists have one entry a row.
 
     Attributes:
-        path: the file.
+        path: the file, or the examples in memory.
         columns: the columns that were read.
         texts: the texts, as they stand in the file.
         second_texts: the second text of each pair; None: there are no pairs.
@@ -32,7 +33,7 @@ class LabelledTexts:
         lines: the number of each row's first line in the file, from 1.
     """
 
-    path: pathlib.Path
+    path: pathlib.Path | ListedExamples
     columns: Columns
     texts: list[str]
     second_texts: list[str] | None
@@ -44,7 +45,7 @@ class LabelledTexts:
 
 
 def read_labelled_texts(
-    path: str | os.PathLike,
+    path: Source,
     *,
     problem: str = "single_label",
     text_column: str | None = None,
@@ -53,11 +54,14 @@ def read_labelled_texts(
     columns: Sequence[str] | None = None,
     separator: str = SEPARATOR,
     format: str | None = None,
+    delimiter: str | None = None,
+    bad: BadExamples | None = None,
 ) -> LabelledTexts:
     """Reads labelled texts or pairs of texts; other columns and blank lines are passed over.
 
     Args:
-        path: a table in UTF-8: `.csv`, `.tsv` (without quotes) or `.jsonl`, also with `.gz`.
+        path: a table in UTF-8: `.csv`, `.tsv` (without quotes), `.jsonl` or `.json`, also with `.gz`; or examples in
+            memory.
         problem: what the labels are. "single_label": a label each. "multi_label": a JSON list, or labels with
             `separator` between them; an empty field is no label, and one that occurs twice is kept once.
             "regression": a finite number. White space around labels is dropped.
@@ -66,7 +70,9 @@ def read_labelled_texts(
         label_column: the column of labels; None: guessed.
         columns: the names of all columns of a file without a header line; of JSON lines, the fields to look at.
         separator: what stands between several labels in one string.
-        format: "csv", "tsv" or "jsonl"; None: the name of the file ends in it.
+        format: "csv", "tsv", "jsonl" or "json"; None: the name of the file ends in it.
+        delimiter: as `open_table` has it.
+        bad: takes bad rows, to be refused or skipped by the caller; None: they are refused here.
 
     Raises:
         InputError: the file cannot be read or lacks a column; a row is ragged, has an empty text or a label
@@ -76,24 +82,28 @@ def read_labelled_texts(
         raise InputError(f"problem is {problem!r}; expected {', '.join(PROBLEMS)}")
     if not separator:
         raise InputError("the separator of labels is empty; expected a mark such as '|'")
-    with open_table(path, columns=columns, format=format) as table:
+    with collected(bad) as bad, open_table(path, columns=columns, format=format, delimiter=delimiter) as table:
         chosen = guess_columns(
             table.columns, text=text_column, second_text=second_text_column, label=label_column, place=table.place
         )
-        rows = strict_rows(text_rows(table, chosen), table.name)
-        name = table.name
-    labels = []
-    for row in rows:
-        place = f"{name}, line {row.line}: the column {shown(chosen.label)}"
-        labels.append(_read_label(row.fields[-1], problem, separator, place))
+        chosen = dataclasses.replace(chosen, delimiter=unusual_delimiter(table))
+        found = (_with_label(row, table, chosen.label, problem, separator) for row in text_rows(table, chosen))
+        rows = list(bad.good(found))
+    bad.check_any_left(len(rows), table.name)
     return LabelledTexts(
-        path=pathlib.Path(path),
+        path=path if isinstance(path, ListedExamples) else pathlib.Path(path),
         columns=chosen,
         texts=[row.fields[0] for row in rows],
         second_texts=None if chosen.second_text is None else [row.fields[1] for row in rows],
-        labels=labels,
+        labels=[row.fields[-1] for row in rows],
         lines=[row.line for row in rows],
     )
+
+
+def unusual_delimiter(table: TableReader) -> str | None:
+    """Return the mark between the fields of a table, where its form and ending do not tell it."""
+    mark = getattr(table, "delimiter", None)
+    return None if mark == "," or (mark == "\t" and table.format == "tsv") else mark
 
 
 def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
@@ -106,41 +116,11 @@ def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
         for name, text in zip(text_columns, row.fields, strict=False):  # a label may follow; a bad row has none
             fault = "holds a list" if isinstance(text, list) else "" if text.strip() else "is empty"
             if fault:
-                error = (
-                    f"{table.name}, line {row.line}: the column {shown(name)} {fault}; expected a text: mend the row"
-                )
+                place = table.place_of(row.line)
+                error = f"{place}: the column {shown(name)} {fault}; expected a text: mend the row"
                 row = Row(row.line, [], InputError(error))
                 break
         yield row
-
-
-def check_classes(train: LabelledTexts, dev: LabelledTexts) -> list[str]:
-    """Returns the labels of the training file in the order of their names; those are the classes.
-
-    Args:
-        train: texts with one label or several.
-        dev: held-out texts of the same problem.
-
-    Raises:
-        InputError: there is nothing to tell apart (one label, or none where there may be several), or a label
-            of `dev` does not occur in `train`; file and line are named.
-    """
-    classes = sorted({label for _, label in _label_lines(train)})
-    several = isinstance(train.labels[0], list)
-    if several and not classes:
-        raise InputError(f"{train.path}: no text has a label; expected one or more: check the column of labels")
-    if not several and len(classes) < 2:
-        raise InputError(
-            f"{train.path}: every text has the label {shown(classes[0])}; expected two labels or more to tell apart: "
-            "add texts of another label, or name another column"
-        )
-    unknown: dict[str, int] = {}
-    for line, label in _label_lines(dev):
-        if label not in classes:
-            unknown.setdefault(label, line)
-    if unknown:
-        raise InputError(_unknown_labels(unknown, dev, train, classes))
-    return classes
 
 
 def write_labelled_csv(path: str | os.PathLike, rows: Iterable[tuple[str, str]]) -> None:
@@ -162,6 +142,19 @@ def write_labelled_csv(path: str | os.PathLike, rows: Iterable[tuple[str, str]])
                 raise InputError(f"row {index} holds a tab or a line end, which {path} cannot hold: write a .csv file")
             else:
                 file.write("\t".join(row) + "\n")
+
+
+def _with_label(row: Row, table: TableReader, column: str, problem: str, separator: str) -> Row:
+    """Return a row whose last field is the label that it spells, or that has the error of it."""
+    if row.error is not None:
+        return row
+    try:
+        label = _read_label(
+            row.fields[-1], problem, separator, f"{table.place_of(row.line)}: the column {shown(column)}"
+        )
+    except InputError as error:
+        return Row(row.line, [], error)
+    return Row(row.line, [*row.fields[:-1], label])
 
 
 def _read_label(value: str | list[str], problem: str, separator: str, place: str) -> str | list[str] | float:
@@ -194,23 +187,3 @@ def _number(value: str | list[str], place: str) -> float:
     if "_" in value or not math.isfinite(number):
         raise InputError(f"{place} holds {shown(value)}; expected a finite number such as 3.5: mend the row")
     return number
-
-
-def _label_lines(data: LabelledTexts) -> Iterator[tuple[int, str]]:
-    """Yields (line, label) of every label."""
-    for line, label in zip(data.lines, data.labels, strict=True):
-        for name in label if isinstance(label, list) else [label]:
-            yield line, name
-
-
-def _unknown_labels(unknown: dict[str, int], dev: LabelledTexts, train: LabelledTexts, classes: list[str]) -> str:
-    """Tells the first labels that only the held-out file has, with their lines."""
-    (_, line), *others = unknown.items()
-    names = [shown(next(iter(unknown))), *(f"{shown(label)} (line {line})" for label, line in others[: _NUM_SHOWN - 1])]
-    more = f" and {len(unknown) - len(names)} more" if len(unknown) > len(names) else ""
-    verb = "the label {} does" if len(unknown) == 1 else "the labels {} do"
-    known = quoted(classes[:_NUM_SHOWN]) + (", ..." if len(classes) > _NUM_SHOWN else "")
-    return (
-        f"{dev.path}, line {line}: {verb.format(', '.join(names) + more)} not occur in {train.path}, which has {known}"
-        "; expected labels that can be learned: mend the row, or add texts of the label to the training file"
-    )

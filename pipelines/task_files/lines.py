@@ -11,7 +11,7 @@ from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.byte_lines import MAX_LINE_BYTES, open_bytes, whole_content, whole_lines
 from bert_keras.pipelines.task_files.table_rows import alternatives
-from bert_keras.pipelines.text_lines import check_text_file, decode_line
+from bert_keras.pipelines.text_lines import check_no_utf16, check_text_file, decode_line
 from bert_keras.pipelines.text_sources import STANDARD_INPUT
 
 
@@ -32,6 +32,7 @@ def open_lines(source: str | os.PathLike) -> Iterator[tuple[str, Iterator[Line]]
     """
     path, name = named_source(source)
     with open_bytes(path and check_text_file(path), name, lambda num_bytes: None) as file:
+        check_no_utf16(file, name)
         yield name, _decoded_lines(file, name)
 
 
@@ -43,6 +44,7 @@ def numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """
     path = check_text_file(path)
     with open_bytes(path, str(path), lambda num_bytes: None) as file:
+        check_no_utf16(file, path)
         for number, text, error in _decoded_lines(file, str(path)):
             if error is not None:
                 raise error
@@ -57,6 +59,7 @@ def read_document(source: str | os.PathLike) -> str:
     """
     path, name = named_source(source)
     with open_bytes(path and check_text_file(path), name, lambda num_bytes: None) as file:
+        check_no_utf16(file, name)
         content = whole_content(file, name)
     return "".join(decode_line(line, name, number) for number, line in enumerate(io.BytesIO(content), start=1))
 
@@ -108,7 +111,8 @@ def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, s
         return form
     path, name = named_source(source)
     if path is None:
-        raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(forms)}")
+        by_lines = [form for form in forms if form != "json"]  # which is read whole
+        raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(by_lines)}")
     ending = ending_of(path)
     if ending not in endings:
         has = f"ends in {shown(ending)}" if ending else "has no ending"

@@ -1,16 +1,17 @@
 """Questions about texts from SQuAD's JSON, versions 1.1 and 2.0, or from flat JSON lines; every answer is checked."""
 
 import dataclasses
-import json
-import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.json_values import check_text, json_object
-from bert_keras.pipelines.task_files.lines import form_of, numbered_lines, read_document
+from bert_keras.pipelines.task_files.bad_examples import BadExamples, collected
+from bert_keras.pipelines.task_files.json_rows import object_of
+from bert_keras.pipelines.task_files.json_values import check_text, json_document, json_object
+from bert_keras.pipelines.task_files.lines import form_of, open_lines
+from bert_keras.pipelines.task_files.listed_examples import ListedExamples, Source
 from bert_keras.pipelines.task_files.table_rows import quoted
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one flat question"
@@ -34,7 +35,7 @@ class Question:
         title: the title of the article; "" if it has none.
         answers: accepted answers, which may repeat each other; none if it is impossible, or for prediction.
         is_impossible: whether the context is said to hold no answer.
-        place: where it is in its file, such as "data[0].paragraphs[3].qas[1]" or "line 7".
+        place: where it is in its file, such as "data[0].paragraphs[3].qas[1]", "line 7" or "[3]".
     """
 
     id: str
@@ -46,19 +47,34 @@ class Question:
     place: str
 
 
-def read_questions(path: str | os.PathLike, *, format: str | None = None, needs_answers: bool = True) -> list[Question]:
+class ReadQuestion(NamedTuple):
+    """What was read of one place of a file: a question, or what is wrong with it."""
+
+    question: Question | None
+    error: InputError | None
+
+
+def read_questions(
+    path: Source,
+    *,
+    format: str | None = None,
+    needs_answers: bool = True,
+    bad: BadExamples | None = None,
+) -> list[Question]:
     """Reads the questions of a file.
 
-    - `.json`: SQuAD 1.1 or 2.0. A question without answers must have a true `is_impossible`.
+    - `.json`: SQuAD 1.1 or 2.0, or an array of flat objects. A question of SQuAD without answers must have a true
+      `is_impossible`.
     - `.jsonl`: a flat object a line, as Hugging Face's datasets have it: "question", "context", "answers" (an object
       of the lists "text" and "answer_start", or a list of objects), perhaps "id" (else the number of the line),
       "title" and "is_impossible" (else true where "answers" is empty, as in their squad_v2).
 
     Args:
-        path: a file in UTF-8; its name may end in .gz, too.
+        path: a file in UTF-8, whose name may end in .gz, too; or examples in memory, flat objects.
         format: "json" or "jsonl"; by default what the name's ending says.
         needs_answers: raise for a question that has none and is not impossible. Answers that are there are checked
             in any case.
+        bad: takes bad questions, to be refused or skipped by the caller; None: they are refused here.
 
     Returns:
         The questions in order, one or more.
@@ -67,57 +83,110 @@ def read_questions(path: str | os.PathLike, *, format: str | None = None, needs_
         InputError: the file cannot be read or is not of its format, an id repeats, or an answer is not what the
             context has at its place; the file and the place in it are named.
     """
-    path = pathlib.Path(path)
-    read = _READERS[form_of(path, format, {f".{name}": name for name in _READERS})]
-    questions, places = [], {}
-    for question in read(path, needs_answers):
-        if (first := places.setdefault(question.id, question.place)) != question.place:
-            raise InputError(
-                f"{path}, {question.place}: the id {shown(question.id)} is that of {first} too; expected an id of its "
-                "own: "
-                "take one of the two out, or rename it"
-            )
-        questions.append(question)
-    if not questions:
-        raise InputError(f"{path} holds no question; expected one or more: name another file")
+    with collected(bad) as bad:
+        found = stream_questions(path, format=format, needs_answers=needs_answers)
+        questions = [one.question for one in bad.good(found)]
+    bad.check_any_left(len(questions), path, "question")
     return questions
+
+
+def stream_questions(
+    source: Source, *, format: str | None = None, needs_answers: bool = True
+) -> Iterator[ReadQuestion]:
+    """Yield the questions of a file one by one, bad ones with their errors.
+
+    Args: as `read_questions`.
+
+    Raises:
+        InputError: the file cannot be read at all.
+    """
+    path = source if isinstance(source, ListedExamples) else pathlib.Path(source)
+    places = {}
+    for one in _found(path, format, needs_answers):
+        if one.error is None:
+            question = one.question
+            if (first := places.setdefault(question.id, question.place)) != question.place:
+                error = (
+                    f"{_Place(path, question.place)}: the id {shown(question.id)} is that of {first} too; expected an "
+                    "id of its own: take one of the two out, or rename it"
+                )
+                one = ReadQuestion(None, InputError(error))
+        yield one
+
+
+def _found(path: pathlib.Path | ListedExamples, format: str | None, needs_answers: bool) -> Iterator[ReadQuestion]:
+    if isinstance(path, ListedExamples):
+        return _listed_questions(path, path.objects, needs_answers)
+    if form_of(path, format, {".json": "json", ".jsonl": "jsonl"}) == "jsonl":
+        return _flat_questions(path, needs_answers)
+    value = json_document(path)
+    if isinstance(value, list):
+        return _listed_questions(path, value, needs_answers)
+    return _squad_questions(path, value, needs_answers)
 
 
 class _Place(NamedTuple):
     """Where something is: a file, and where in it."""
 
-    path: pathlib.Path
+    path: pathlib.Path | ListedExamples
     inside: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}, {self.inside}" if self.inside else str(self.path)
+        gap = "" if self.inside.startswith("[") else ", "
+        return f"{self.path}{gap}{self.inside}" if self.inside else str(self.path)
 
 
-def _squad_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[Question]:
-    for article, at_article in _members(_json_file(path), "data", _Place(path)):
+def _squad_questions(path: pathlib.Path, value: object, needs_answers: bool) -> Iterator[ReadQuestion]:
+    for article, at_article in _members(value, "data", _Place(path)):
         paragraphs = _members(article, "paragraphs", at_article)
         title = _title(article, at_article)
         for paragraph, at_paragraph in paragraphs:
             context = check_text(_field(paragraph, "context", at_paragraph), "context", at_paragraph)
             for qa, place in _members(paragraph, "qas", at_paragraph):
-                name = _name(_field(qa, "id", place), place)
-                yield _question(qa, name, title, context, place, needs_answers, is_impossible=False)
+                try:
+                    name = _name(_field(qa, "id", place), place)
+                    question = _question(qa, name, title, context, place, needs_answers, is_impossible=False)
+                    yield ReadQuestion(question, None)
+                except InputError as error:
+                    yield ReadQuestion(None, error)
 
 
-def _flat_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[Question]:
-    contexts = {}
-    for number, line in numbered_lines(path):
-        if line.strip():
+def _flat_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[ReadQuestion]:
+    contexts: dict[str, str] = {}
+    with open_lines(path) as (_, lines):
+        for number, line, error in lines:
             place = _Place(path, f"line {number}")
-            record = json_object(line, place)
-            context = check_text(_field(record, "context", place), "context", place)
-            context = contexts.setdefault(context, context)
-            name = _name(record.get("id", number), place)
-            is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
-            yield _question(record, name, _title(record, place), context, place, needs_answers, is_impossible)
+            if error is not None:
+                yield ReadQuestion(None, error)
+            elif line.strip():
+                try:
+                    yield _flat_question(json_object(line, place), number, place, contexts, needs_answers)
+                except InputError as fault:
+                    yield ReadQuestion(None, fault)
 
 
-_READERS = {"json": _squad_questions, "jsonl": _flat_questions}
+def _listed_questions(
+    path: pathlib.Path | ListedExamples, objects: Sequence[object], needs_answers: bool
+) -> Iterator[ReadQuestion]:
+    contexts: dict[str, str] = {}
+    for index, value in enumerate(objects):
+        place = _Place(path, f"[{index}]")
+        try:
+            yield _flat_question(object_of(value, str(place)), index, place, contexts, needs_answers)
+        except InputError as error:
+            yield ReadQuestion(None, error)
+
+
+def _flat_question(
+    record: dict, number: int, place: _Place, contexts: dict[str, str], needs_answers: bool
+) -> ReadQuestion:
+    """Return the question of a flat object; `contexts` are those of the questions before."""
+    context = check_text(_field(record, "context", place), "context", place)
+    context = contexts.setdefault(context, context)
+    name = _name(record.get("id", number), place)
+    is_impossible = record.get("answers") in ([], {"text": [], "answer_start": []})
+    question = _question(record, name, _title(record, place), context, place, needs_answers, is_impossible)
+    return ReadQuestion(question, None)
 
 
 def _question(
@@ -208,14 +277,3 @@ def _field(owner: object, name: str, place: object) -> object:
     if name not in owner:
         raise InputError(f"{place}: there is no field {shown(name)}; the fields are {quoted(owner)}: {_FORMS}")
     return owner[name]
-
-
-def _json_file(path: pathlib.Path) -> object:
-    text = read_document(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not JSON ({error}); expected one JSON object: restore the file from its source, or name it "
-            ".jsonl if it has one object a line"
-        ) from None

@@ -18,13 +18,13 @@ class Row:
     """One row of a table.
 
     Attributes:
-        line: the number of its first line in the file, from 1.
-        fields: a value a column: a string, or a list of strings where JSON has a list.
+        line: the number of its first line in the file, from 1; of examples in memory their index, from 0.
+        fields: a value a column: a string, or a list of strings where JSON has a list; labels also as numbers.
         error: what is wrong with the row, whose fields are empty then; None: nothing.
     """
 
     line: int
-    fields: list[str | list[str]]
+    fields: list[str | list[str] | float]
     error: InputError | None = None
 
 

@@ -3,13 +3,10 @@
 import dataclasses
 import functools
 import itertools
-import os
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bert_keras.checks import shown, shown_names
-from bert_keras.errors import InputError
 from bert_keras.pipelines.text_rules import TextRules
 
 OUTSIDE = "O"
@@ -54,44 +51,6 @@ class TaggedSentence:
         ends = list(itertools.accumulate(words, lambda end, word: end + 1 + len(word), initial=-1))[1:]
         ranges = [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
         return cls.of_ranges(" ".join(words), ranges, tags, line)
-
-
-def check_tags(
-    train: Sequence[TaggedSentence],
-    dev: Sequence[TaggedSentence],
-    train_path: str | os.PathLike,
-    dev_path: str | os.PathLike,
-) -> list[str]:
-    """Returns the tags of the training sentences, sorted, "O" first if it is one.
-
-    Tags are compared as they are: bring schemes such as IOB1 to one form before.
-
-    Args:
-        train: the sentences to learn from, with tags.
-        dev: the sentences to measure on, with tags; may be empty.
-        train_path: what errors call the first.
-        dev_path: what errors call the second.
-
-    Raises:
-        InputError: there is only one tag, or one occurs in `dev` alone.
-    """
-    tags = sorted({tag for sentence in train for tag in sentence.tags}, key=lambda tag: (tag != OUTSIDE, tag))
-    if len(tags) < 2:
-        raise InputError(
-            f"{train_path}: every word has the tag {shown(tags[0])}; expected two tags or more: "
-            "name the column of the tags with --tag-column"
-        )
-    known = set(tags)
-    for sentence in dev:
-        for word, tag in zip(sentence.words, sentence.tags, strict=True):
-            if tag not in known:
-                raise InputError(
-                    f"{dev_path}, line {sentence.line}: the word {shown(word)} has the tag {shown(tag)}, which does "
-                    "not occur in "
-                    f"{train_path}; its tags are {shown_names(tags, most=20)}: correct the tag, or add sentences with "
-                    "it there"
-                )
-    return tags
 
 
 def split_words(text: str, borders: Iterable[int] = ()) -> list[tuple[int, int]]:

@@ -1,22 +1,24 @@
-"""Sentences of tagged words from CoNLL columns, CoNLL-U and JSON lines, each word with its place in the text.
+"""Sentences of tagged words from CoNLL columns, CoNLL-U and JSON, each word with its place in the text.
 
 What is wrong is named by file and line. Files to learn from are read strictly; those to be answered give their bad
 sentences with the error, and go on.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.task_files.bad_examples import BadExamples, collected
 from bert_keras.pipelines.task_files.column_words import column_reader
 from bert_keras.pipelines.task_files.conllu_words import conllu_reader
-from bert_keras.pipelines.task_files.json_words import json_reader
+from bert_keras.pipelines.task_files.json_rows import listed_in_file, object_of
+from bert_keras.pipelines.task_files.json_words import json_reader, sentence_of
 from bert_keras.pipelines.task_files.lines import Line, form_of, open_lines
-from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, check_tags, split_words
+from bert_keras.pipelines.task_files.listed_examples import ListedExamples, Source, place_of
+from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence, split_words
 from bert_keras.pipelines.task_files.word_files import NumberedLines, WordFile, paragraphs, single_lines
 
-__all__ = ["TaggedSentence", "check_tags", "read_tagged_words", "split_words", "stream_tagged_words"]
+__all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_words"]
 
 # by format: how lines are divided, and what reads a part
 _READERS = {
@@ -28,6 +30,7 @@ _ENDINGS = {
     **dict.fromkeys((".conll", ".txt", ".tsv", ".iob", ".bio"), "conll"),
     ".conllu": "conllu",
     ".jsonl": "jsonl",
+    ".json": "json",
 }
 
 
@@ -46,12 +49,13 @@ class ReadSentence(NamedTuple):
 
 
 def read_tagged_words(
-    path: str | os.PathLike,
+    path: Source,
     *,
     word_column: int | str | None = None,
     tag_column: int | str | None = None,
     format: str | None = None,
     needs_tags: bool = True,
+    bad: BadExamples | None = None,
 ) -> list[TaggedSentence]:
     """Reads the sentences of a file.
 
@@ -62,15 +66,17 @@ def read_tagged_words(
       "ner_tags"), or with a "text" and its marked spans ("entities", "spans", "labels", "label"), objects of "start",
       "end" and "label" or lists of these three, counted in characters, end exclusive. The spans become IOB2 tags of
       the words that `split_words` finds. "entities" or "spans" beside a text go before lists of words.
+    - "json" (.json): an array of such records.
 
     Args:
-        path: a file in UTF-8; its name may end in .gz, too.
+        path: a file in UTF-8, whose name may end in .gz, too; or examples in memory, such records.
         word_column: which column holds the words, from 0 or from the end with negative numbers: by default the
             first. For "jsonl" the field of the list of words.
         tag_column: which column holds the tags: by default the last. For "conllu" "upos" (the default), "xpos",
             "feats", "deprel" or a number. For "jsonl" the field of tags or spans. Numbers may be strings.
-        format: "conll", "conllu" or "jsonl"; by default what the name's ending says.
+        format: "conll", "conllu", "jsonl" or "json"; by default what the name's ending says.
         needs_tags: raise if there are no tags. False: the `tags` of all sentences are None if the file has none.
+        bad: takes bad sentences, to be refused or skipped by the caller; None: they are refused here.
 
     Returns:
         The sentences in order, one or more, each of one word or more.
@@ -78,25 +84,23 @@ def read_tagged_words(
     Raises:
         InputError: the file cannot be read or is not of its format; file and line are named.
     """
-    sentences = []
-    for _, sentence, error in stream_tagged_words(
-        path, word_column=word_column, tag_column=tag_column, format=format, needs_tags=needs_tags
-    ):
-        if error is not None:
-            raise error
-        sentences.append(sentence)
+    columns = {"word_column": word_column, "tag_column": tag_column}
+    with collected(bad) as bad:
+        found = stream_tagged_words(path, **columns, format=format, needs_tags=needs_tags)
+        sentences = [one.sentence for one in bad.good(found)]
+    bad.check_any_left(len(sentences), path, "sentence")
     for sentence in sentences:
         if (sentence.tags is None) != (sentences[0].tags is None):
             with_tags, without = sorted((sentences[0], sentence), key=lambda one: one.tags is None)
             raise InputError(
-                f"{path}, line {without.line}: the words have no tags, and those of line {with_tags.line} have; "
+                f"{place_of(path, without.line)}: the words have no tags, and those of line {with_tags.line} have; "
                 "expected tags everywhere or nowhere: tag them, or take the others' tags out"
             )
     return sentences
 
 
 def stream_tagged_words(
-    source: str | os.PathLike,
+    source: Source,
     *,
     word_column: int | str | None = None,
     tag_column: int | str | None = None,
@@ -110,7 +114,15 @@ def stream_tagged_words(
     Raises:
         InputError: the file cannot be read at all, or holds no sentence.
     """
-    divided, reader = _READERS[form_of(source, format, _ENDINGS)]
+    if isinstance(source, ListedExamples):
+        yield from _listed_sentences(source, WordFile(source.name, word_column, tag_column, needs_tags))
+        return
+    form = form_of(source, format, _ENDINGS)
+    if form == "json":
+        listed = listed_in_file(source, spelled=False)
+        yield from stream_tagged_words(listed, word_column=word_column, tag_column=tag_column, needs_tags=needs_tags)
+        return
+    divided, reader = _READERS[form]
     is_empty = True
     with open_lines(source) as (name, lines):
         read = reader(WordFile(name, word_column, tag_column, needs_tags))
@@ -121,6 +133,15 @@ def stream_tagged_words(
                 yield found
     if is_empty:
         raise InputError(f"{name} holds no sentence; expected one or more: name another file")
+
+
+def _listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
+    for index, record in enumerate(examples.objects):
+        place = place_of(examples, index)
+        try:
+            yield ReadSentence(index, sentence_of(object_of(record, place), file, place, index), None)
+        except InputError as error:
+            yield ReadSentence(index, None, error)
 
 
 def _read_part(part: list[Line], read: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:

@@ -92,7 +92,7 @@ CASES = {
     "an empty table": ("predict good empty.csv", r"empty\.csv is empty"),
     "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9"),
     "a first line that is bad": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
-    "a file of questions": ("predict good questions.json", r"is of a form that holds no texts"),
+    "a file of questions": ("predict good questions.json", r"questions\.json holds a JSON object; expected a list"),
     "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'"),
     "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is none of the model's"),
     "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column is named as labels are"),

@@ -348,7 +348,7 @@ FAULTS = {
     "a column that nobody can guess": ("classify rows.csv", r"rows\.csv, line 1: no column is named as texts are"),
     "an empty table": ("classify empty.csv", r"empty\.csv is empty; expected a line that names the columns"),
     "another encoding": ("classify latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
-    "a file of questions": ("classify questions.json", r"questions\.json is of a form that holds no texts"),
+    "a file of questions": ("classify questions.json", r"questions\.json holds a JSON object; expected a list"),
     "an ending that is unknown": ("classify texts.doc", r"texts\.doc ends in '\.doc'; expected"),
     "windows that do not move on": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",

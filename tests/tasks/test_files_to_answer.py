@@ -210,7 +210,7 @@ def test_the_form_of_questions_can_be_said(ending, form, write):
 
 
 ANSWERING_ERRORS = {
-    "json for texts": (CLASSIFY, "a.json", "{}", r"a\.json is of a form that holds no texts; expected \.txt, \.csv"),
+    "json for texts": (CLASSIFY, "a.json", "{}", r"a\.json holds a JSON object; expected a list of objects"),
     "words for texts": (EMBED, "a.conll", "a O\n", r"a\.conll is of a form that holds no texts"),
     "lines for questions": (ANSWER, "a.txt", "Where?\n", r"a\.txt: lines of text hold no contexts; expected \.json"),
     "table without contexts": (
@@ -226,7 +226,7 @@ ANSWERING_ERRORS = {
         r"a\.csv, line 1: the columns 'text1' and 'text2' hold pairs .*--text-column",
     ),
     "no texts": (CLASSIFY, "a.csv", "x,y\na,b\n", r"a\.csv, line 1: no column is named as texts are"),
-    "unknown ending": (CLASSIFY, "a.doc", "a", r"a\.doc ends in '\.doc'; expected \.csv, \.tsv or \.jsonl"),
+    "unknown ending": (CLASSIFY, "a.doc", "a", r"a\.doc ends in '\.doc'; expected \.csv, \.tsv, \.jsonl or \.json"),
 }
 
 

@@ -176,7 +176,7 @@ LEARNING_ERRORS = {
         "text1,text2,score\na,b,1\n",
         r"a\.csv has no pairs",
     ),
-    "json for texts": ("classify", "a.json", "{}", "{}", r"a\.json ends in '\.json'; expected \.csv, \.tsv or \.jsonl"),
+    "json for texts": ("classify", "a.json", "{}", "{}", r"a\.json holds a JSON object; expected a list"),
     "text for questions": (
         "answer",
         "a.txt",

@@ -97,7 +97,7 @@ FAULTY = {
     "latin 1 in a long text": ("t.csv", b'a,b\n"1\ncaf\xe9\n",2\n', r"t\.csv, line 3: byte 0xe9 at column 4"),
     "latin 1 header": ("t.tsv", b"caf\xe9\tb\n1\t2\n", r"t\.tsv, line 1: byte 0xe9"),
     "latin 1 json": ("t.jsonl", b'{"a": "x"}\n{"a": "caf\xe9"}\n', r"t\.jsonl, line 2: byte 0xe9"),
-    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), r"t\.csv, line 1: there is a NUL byte.*UTF-16"),
+    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), r"t\.csv is UTF-16; expected UTF-8: save it as UTF-8"),
     "nul": ("t.csv", b"a,b\n1\0,2\n", r"t\.csv, line 2: there is a NUL byte"),
     "nul in a long text": ("t.csv", b'a,b\n"1\n2\0\n",2\n', r"t\.csv, line 3: there is a NUL byte"),
     "nul tsv": ("t.tsv", b"a\tb\n\0\n", r"t\.tsv, line 2: there is a NUL byte"),
@@ -124,8 +124,8 @@ FAULTY = {
         "t.jsonl", b'{"a": "1"}\n{"a": "1", "b": ""}\n', r"line 2: there is a field 'b', which line 1 lacks"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], r"t\.csv\.gz: the gzip data is cut short"),
     "no gzip": ("t.csv.gz", b"a,b\n1,2\n", r"t\.csv\.gz is not gzip"),
-    "other ending": ("t.txt", b"a\n", r"t\.txt ends in '\.txt'; expected \.csv, \.tsv or \.jsonl, or .* \.gz"),
-    "other ending, gzip": ("t.json.gz", b"a\n", r"t\.json\.gz ends in '\.json'; expected \.csv"),
+    "other ending": ("t.txt", b"a\n", r"t\.txt ends in '\.txt'; expected \.csv, \.tsv, \.jsonl or \.json, or .* \.gz"),
+    "other ending, gzip": ("t.conll.gz", b"a\n", r"t\.conll\.gz ends in '\.conll'; expected \.csv"),
     "no ending": ("table", b"a\n", r"table has no ending; expected \.csv"),
 }  # fmt: skip
 
@@ -236,7 +236,7 @@ def test_the_format_can_be_told_and_must_be_for_standard_input(write, feed):
     told = "standard input has no ending; say what it holds with --format csv, tsv or jsonl"
     with pytest.raises(InputError, match=told):
         read_table("-")
-    with pytest.raises(InputError, match="the format is 'xls'; expected csv, tsv or jsonl"):
+    with pytest.raises(InputError, match="the format is 'xls'; expected csv, tsv, jsonl or json"):
         read_table("-", format="xls")
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.tagged_words import TaggedSentence, check_tags, read_tagged_words, split_words
+from bert_keras.pipelines.task_files.tagged_words import TaggedSentence, read_tagged_words, split_words
 from tests.marks import slow_except
 from tests.shared_data import shared
 
@@ -393,11 +393,11 @@ def test_tags_stand_in_all_of_a_file_or_nowhere(read):
 
 
 def test_unknown_endings_and_formats_are_refused(read, tmp_path):
-    for name in ("f.annotated", "f.annotated.gz", "f.json", "f"):
+    for name in ("f.annotated", "f.annotated.gz", "f.csv", "f"):
         ending = r"(ends in '\..*'|has no ending)"
         with pytest.raises(InputError, match=rf"f.* {ending}; expected .*\.conll.*\.jsonl.*--format"):
             read(name, "a O\n")
-    with pytest.raises(InputError, match="the format is 'iob2'; expected conll, conllu or jsonl"):
+    with pytest.raises(InputError, match="the format is 'iob2'; expected conll, conllu, jsonl or json"):
         read("f.conll", "a O\n", format="iob2")
     with pytest.raises(InputError, match=r"none\.conll does not exist"):
         read_tagged_words(tmp_path / "none.conll")
@@ -406,31 +406,6 @@ def test_unknown_endings_and_formats_are_refused(read, tmp_path):
         read_tagged_words(tmp_path / "folder.conll")
     with pytest.raises(InputError, match=r"f\.conll\.gz: the gzip data is cut short"):
         read("f.conll.gz", gzip.compress(b"a O\n" * 1000)[:-9])
-
-
-def sentence_of(*tags, line=1):
-    """Returns a sentence of words w0, w1, ..."""
-    words = tuple(f"w{place}" for place in range(len(tags)))
-    starts = tuple(place * 3 for place in range(len(tags)))
-    return TaggedSentence(" ".join(words), words, starts, tuple(start + 2 for start in starts), tags, line)
-
-
-def test_tags_are_sorted_with_outside_first():
-    train = [sentence_of("b", "B-x", "O"), sentence_of("a", "B-x", line=7)]
-    assert check_tags(train, [sentence_of("a", "O")], "train", "dev") == ["O", "B-x", "a", "b"]
-    assert check_tags([sentence_of("b", "a")], [], "train", "dev") == ["a", "b"]
-
-
-def test_tags_that_cannot_be_learned_are_refused():
-    with pytest.raises(
-        InputError, match=r"^train: every word has the tag 'O'; expected two tags or more.*--tag-column"
-    ):
-        check_tags([sentence_of("O"), sentence_of("O")], [], "train", "dev")
-    dev = [sentence_of("O", "a"), sentence_of("a", "I-x", "I-y", line=5)]
-    with pytest.raises(
-        InputError, match=r"^dev, line 5: the word 'w1' has the tag 'I-x', which does not occur in train"
-    ):
-        check_tags([sentence_of("O", "a")], dev, "train", "dev")
 
 
 @pytest.mark.parametrize(
@@ -444,12 +419,6 @@ def test_tags_that_cannot_be_learned_are_refused():
 def test_wnut17_is_read_whole(name, num_sentences, num_words, options):
     sentences = check_places(read_tagged_words(shared(f"wnut17/{name}"), **options))
     assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (num_sentences, num_words)
-
-
-def test_wnut17_has_thirteen_tags():
-    train, dev = (read_tagged_words(shared(f"wnut17/{name}.conll.gz")) for name in ("wnut17train", "emerging.dev"))
-    tags = check_tags(train, dev, "train", "dev")
-    assert (len(tags), tags[0], tags[1]) == (13, "O", "B-corporation")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Examples that are in memory: lists of dicts or of tuples, data frames, and the JSON arrays of files."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from bert_keras.checks import shown
+from bert_keras.errors import InputError
+
+_EXPECTED = (
+    "a path, a list of dicts such as {'text': ..., 'label': ...}, a list of (text, label) pairs, or a data frame"
+)
+_NAMES = {2: ("text", "label"), 3: ("text1", "text2", "label")}  # of the members of a tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedExamples:
+    """Examples with named fields, in memory.
+
+    Attributes:
+        name: what messages call them: the argument's name, or the file that holds the array.
+        objects: one for each example, as JSON has them: dicts of strings, numbers, booleans, lists and None.
+    """
+
+    name: str
+    objects: Sequence[object]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Source = str | os.PathLike | ListedExamples
+
+
+def place_of(source: object, number: int) -> str:
+    """Return where an example is, for messages: the line of a file from 1, or the index of a list from 0."""
+    return f"{source}[{number}]" if isinstance(source, ListedExamples) else f"{source}, line {number}"
+
+
+def as_source(given: object, name: str) -> Source:
+    """Return data of a user as what the readers take; a path stays as it is.
+
+    Args:
+        given: a path, a list of dicts or of (text, label) pairs, an iterable of them such as a dataset of Hugging
+            Face, or a data frame of pandas or polars.
+        name: what messages call it.
+
+    Raises:
+        InputError: it is nothing of that, or has no examples.
+    """
+    if isinstance(given, str | os.PathLike | ListedExamples):
+        return given
+    if hasattr(given, "to_dicts"):  # polars
+        given = given.to_dicts()
+    elif hasattr(given, "to_dict") and hasattr(given, "columns"):  # pandas
+        given = given.to_dict("records")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"{name} is a {type(given).__name__}; expected {_EXPECTED}")
+    objects = [_object(one, f"{name}[{index}]") for index, one in enumerate(given)]
+    if not objects:
+        raise InputError(f"{name} has no examples; expected one or more: pass another list")
+    return ListedExamples(name, objects)
+
+
+def _object(given: object, place: str) -> dict:
+    if isinstance(given, Mapping):
+        return {str(name): _plain(value) for name, value in given.items()}
+    if isinstance(given, tuple | list) and len(given) in _NAMES:
+        names = ("words", "tags") if isinstance(given[0], list | tuple) else _NAMES[len(given)]
+        return dict(zip(names, map(_plain, given), strict=True))
+    raise InputError(f"{place} is {shown(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it; missing values of NumPy and pandas are None."""
+    if isinstance(value, str | bool | int):
+        return value
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(part) for part in value]
+    is_missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if is_missing else value
