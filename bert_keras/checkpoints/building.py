@@ -3,7 +3,13 @@
 import logging
 
 from bert_keras import modeling
-from bert_keras.checkpoints.checkpoint import Checkpoint, check_weights
+from bert_keras.checkpoints.checkpoint import (
+    Checkpoint,
+    check_complete,
+    check_encoder,
+    check_num_classes,
+    check_weights,
+)
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.errors import InputError
 from bert_keras.modeling.layers import without_initial_values
@@ -39,6 +45,7 @@ def variables_of(model) -> dict:
 
 def build_model(checkpoint: Checkpoint):
     """Builds the model that the checkpoint names; every one of its weights must be there."""
+    check_complete(checkpoint)
     checkpoint.check_once()
     model_class = getattr(modeling, checkpoint.model)
     with without_initial_values():
@@ -53,6 +60,7 @@ def build_head(model_class, checkpoint: Checkpoint, head: dict):
 
     A head of the same class keeps its weights and settings, unless `head` asks for other classes.
     """
+    check_encoder(checkpoint)
     checkpoint.check_once()
     settings = {**_settings_to_keep(model_class, checkpoint, head), **head}
     pooler = _wants_pooler(model_class, checkpoint)
@@ -109,7 +117,9 @@ def _settings_to_keep(model_class, checkpoint: Checkpoint, head: dict) -> dict:
     if checkpoint.model != model_class.__name__:
         return {}
     settings = dict(checkpoint.settings)
-    if head.get("num_classes", settings.get("num_classes")) != settings.get("num_classes"):
+    if "num_classes" not in head:
+        check_num_classes(checkpoint)
+    elif head["num_classes"] != settings.get("num_classes"):
         settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem were those of other classes
     return settings
 

@@ -5,7 +5,8 @@ No Keras here: a command reads and checks a folder before it loads TensorFlow.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,17 +15,23 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+_LAYER = re.compile(r"encoder[./]layer[._](\d+)[./]")
 NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
 _MAX_NAMED = 3  # tensors that a sentence names
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredWeight:
-    """A weight that can be read: its name in the file, its shape and a function that reads it, both in our layout."""
+    """A weight that can be read: its name in the file, its shape and a function that reads it, both in our layout.
+
+    `dtype` is NumPy's name of the type in the file.
+    """
 
     name: str
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]
+    dtype: str = "float32"
 
 
 @dataclasses.dataclass(eq=False)
@@ -103,6 +110,19 @@ def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:
     return [f"tensors that {model} has no place for: {', '.join(names[:_MAX_NAMED])}{more}"]
 
 
+def check_num_layers(num_layers: int, names: Iterable[str], source: str) -> None:
+    """Raises `InputError` unless the names of tensors, of Hugging Face or Google, are of so many layers.
+
+    To be called before anything counts to the config's number, which may be any.
+    """
+    layers = {match[1] for name in names if (match := _LAYER.search(name))}
+    if len(layers) != num_layers:
+        raise InputError(
+            f"{source}: the config has {num_layers:,} layers, the weights have {len(layers):,}: config and weights "
+            "are not of one model"
+        )
+
+
 def check_complete(checkpoint: Checkpoint) -> None:
     """Raises `InputError` unless every weight of the model that the checkpoint names is there, in its shape."""
     num_classes = checkpoint.settings.get("num_classes")
@@ -110,6 +130,25 @@ def check_complete(checkpoint: Checkpoint) -> None:
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config, num_classes) for name in names})
     if checkpoint.generator is not None:
         check_complete(checkpoint.generator)
+
+
+def check_encoder(checkpoint: Checkpoint) -> None:
+    """Raises `InputError` unless every weight of the checkpoint's encoder is there, in its shape."""
+    names = weight_names("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
+    check_weights(checkpoint, {name.ours: name.shape(checkpoint.config) for name in names})
+    if checkpoint.generator is not None:
+        check_complete(checkpoint.generator)
+
+
+def check_num_classes(checkpoint: Checkpoint) -> None:
+    """Raises `InputError` if the checkpoint's head is over classes and its weights are of another number of them."""
+    num_classes = checkpoint.settings.get("num_classes")
+    bias = checkpoint.weights.get("classifier.bias")
+    if num_classes is not None and (bias is None or tuple(bias.shape) != (num_classes,)):
+        stored = "no weights of it" if bias is None else f"weights of the shape {tuple(bias.shape)}"
+        raise InputError(
+            f"{checkpoint}: the config has a head over {num_classes:,} classes, and there are {stored}: say num_classes"
+        )
 
 
 def check_weights(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int, ...]], model: str | None = None) -> None:
@@ -123,16 +162,22 @@ def check_weights(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int, ...]],
     Raises:
         InputError: a weight is missing or of another shape; both shapes are named.
     """
-    if missing := [checkpoint.expected_names.get(name, name) for name in shapes if name not in checkpoint.weights]:
+    stored = checkpoint.weights
+    if missing := [checkpoint.expected_names.get(name, name) for name in shapes if name not in stored]:
         raise InputError(
             f"{checkpoint.source} lacks {len(missing)} of the {len(shapes)} tensors of {model or checkpoint.model}, "
             f"{', '.join(missing[:3])} {'among them' if len(missing) > 3 else 'in all'}: "
             "config and weights are not of one model, or the file was written without them"
         )
     for name, shape in shapes.items():
-        stored = checkpoint.weights[name]
-        if tuple(stored.shape) != tuple(shape):
+        if tuple(stored[name].shape) != tuple(shape):
             raise InputError(
-                f"{checkpoint.source}: tensor {stored.name}, read as {name}, is {tuple(stored.shape)}, "
+                f"{checkpoint.source}: tensor {stored[name].name}, read as {name}, is {tuple(stored[name].shape)}, "
                 f"the config makes it {tuple(shape)}: config and weights are not of one model"
+            )
+        if stored[name].dtype not in _DTYPES:
+            raise InputError(
+                f"{checkpoint.source}: tensor {stored[name].name} holds {stored[name].dtype} numbers, which are no "
+                f"weights without the scales they were quantized by; expected {', '.join(_DTYPES)}: take the folder "
+                "of the model that was not quantized"
             )

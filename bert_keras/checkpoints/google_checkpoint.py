@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers
 from bert_keras.checkpoints.huggingface_config import read_config
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
@@ -32,15 +32,17 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
     folder = pathlib.Path(folder)
     config, vocabulary, index = read_beside_weights(folder)
     reader = _open(index)
-    shapes = reader.get_variable_to_shape_map()
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
-    settings = {"num_classes": shapes["output_weights"][0]} if model == "BertClassifier" else {}
+    settings = {"num_classes": (*shapes["output_weights"], 1)[0]} if model == "BertClassifier" else {}
     names = weight_names(model, config, pooler="bert/pooler/dense/kernel" in shapes)
     weights = {
         name.ours: StoredWeight(
             name.google,
             tuple(shapes[name.google])[:: -1 if _is_transposed(name.google) else 1],
             functools.partial(_read, reader, name.google, str(folder)),
+            dtypes[name.google].name,
         )
         for name in names
         if name.google in shapes

@@ -6,7 +6,8 @@ describe how somebody trained or stored it pass.
 
 import re
 
-from bert_keras.config import BertConfig
+from bert_keras.checks import read_field, shown, shown_names
+from bert_keras.config import POSITION_TYPES, BertConfig
 from bert_keras.errors import InputError
 
 FORMAT = 1  # of our own part of config.json
@@ -25,6 +26,8 @@ FIELDS = {  # ours: Hugging Face's
     "layer_norm_epsilon": "layer_norm_eps",
     "initializer_range": "initializer_range",
 }
+_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range")
+_LARGEST_SIZE = 2**31 - 1
 _OPTIONAL_FIELDS = {  # defaults of Hugging Face's BertConfig, for the keys that its files may leave out
     "type_vocab_size": 2,
     "hidden_dropout_prob": 0.1,
@@ -68,6 +71,7 @@ PROBLEMS = {
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
+_MODELS = (*_ARCHITECTURES.values(), "BertEmbedder", "ElectraPretrainer")
 _OUR_KEYS = ("format", "model", "position_type", "settings", "task")
 OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
@@ -79,13 +83,12 @@ def read_config(values: dict, source: str) -> BertConfig:
         InputError: a key is missing, or asks for a function that this model does not compute.
     """
     _refuse_other_functions(values, source)
-    values = {**_OPTIONAL_FIELDS, **values}
-    fields = {ours: values[theirs] for ours, theirs in FIELDS.items() if theirs in values}
-    fields["hidden_act"] = _ACTS[values.get("hidden_act", "gelu")]
+    values = {"embedding_size": None, **_OPTIONAL_FIELDS, **values}
+    if missing := [theirs for theirs in FIELDS.values() if theirs not in values]:
+        raise InputError(f"{source} lacks {', '.join(missing)}: it is not the config of a BERT, or it was cut")
+    fields = {ours: _read_number(values, theirs, source) for ours, theirs in FIELDS.items()}
+    fields["hidden_act"] = _ACTS[read_field(values, "hidden_act", str, source=source, default="gelu", choices=_ACTS)]
     fields["position_type"] = _our_part(values, source).get("position_type", "learned")
-    required = [theirs for ours, theirs in FIELDS.items() if ours not in fields and ours != "embedding_dim"]
-    if required:
-        raise InputError(f"{source} lacks {', '.join(required)}: it is not the config of a BERT, or it was cut")
     try:
         return BertConfig.from_dict(fields)
     except InputError as error:
@@ -95,13 +98,13 @@ def read_config(values: dict, source: str) -> BertConfig:
 def read_model(values: dict, source: str) -> tuple[str, str, dict]:
     """Returns our model class, Hugging Face's family, and the settings of the head that `config.json` names."""
     family = values.get("model_type", "bert")
-    architecture = (values.get("architectures") or [None])[0]
+    architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
     ours = _our_part(values, source)
     if "model" in ours and architecture == architecture_of(ours["model"], family):
         model, own = ours["model"], ours.get("settings", {})
     else:  # a foreign folder, or one of ours that another tool turned into something else
         model, own = _model_of(architecture, family, source), {}
-    return model, family, {**_head_settings(values, model, family), **own}
+    return model, family, {**_head_settings(values, model, family, source), **own}
 
 
 def read_task(values: dict, source: str) -> dict | None:
@@ -119,32 +122,45 @@ def architecture_of(model: str, family: str) -> str:
 
 
 def _refuse_other_functions(values: dict, source: str) -> None:
-    if values.get("model_type", "bert") not in ("bert", "electra"):
-        raise InputError(
-            f"{source} is of a {values['model_type']!r} model; expected 'bert' or 'electra': load another one"
-        )
+    if (family := values.get("model_type", "bert")) not in ("bert", "electra"):
+        raise InputError(f"{source} is of a {shown(family)} model; expected 'bert' or 'electra': load another one")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
             raise InputError(
-                f"{source} sets {key} to {values[key]!r}, which changes what the model computes; "
+                f"{source} sets {key} to {shown(values[key])}, which changes what the model computes; "
                 f"expected {allowed[0]!r} or no such key: this toolkit has no such model"
             )
-    if values.get("hidden_act", "gelu") not in _ACTS:
-        raise InputError(f"{source} sets hidden_act to {values['hidden_act']!r}; expected one of {', '.join(_ACTS)}")
+
+
+def _read_number(values: dict, name: str, source: str) -> float | None:
+    """Returns a size or a rate; `BertConfig` checks its range. Null is for an embedding as wide as the encoder."""
+    default = {"default": None} if name == "embedding_size" else {}
+    if name in _RATES:
+        return read_field(values, name, float, source=source)
+    return read_field(values, name, int, source=source, maximum=_LARGEST_SIZE, **default)
 
 
 def _our_part(values: dict, source: str) -> dict:
-    ours = values.get("bert_keras", {})
-    unknown = sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(ours.get("settings", {})) - set(OUR_SETTINGS))
-    if unknown:
+    """Returns what stands under `bert_keras`, each value of its type."""
+    ours = read_field(values, "bert_keras", dict, source=source, default={})
+    place = f"{source}, under 'bert_keras',"
+    settings = read_field(ours, "settings", dict, source=place, default={})
+    if unknown := sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(settings) - set(OUR_SETTINGS)):
         raise InputError(
-            f"{source} has {', '.join(unknown)} under 'bert_keras', which this version does not know: "
+            f"{source} has {shown_names(unknown)} under 'bert_keras', which this version does not know: "
             "correct the name, or load the folder with the version that wrote it"
         )
     if ours and ours.get("format") != FORMAT:
         raise InputError(
-            f"{source} is of format {ours.get('format')!r}; this version reads {FORMAT}: update bert-keras"
+            f"{source} is of format {shown(ours.get('format'))}; this version reads {FORMAT}: update bert-keras"
         )
+    read_field(ours, "model", str, source=place, default=None, choices=_MODELS)
+    read_field(ours, "position_type", str, source=place, default="learned", choices=POSITION_TYPES)
+    read_field(ours, "task", dict, source=place, default=None)
+    read_field(settings, "normalize", bool, source=place, default=True)
+    read_field(settings, "head_act", str, source=place, default=None, choices=ACTS_OUT)
+    kind = list[str] if isinstance(settings.get("pooling"), list) else str
+    read_field(settings, "pooling", kind, source=place, default="mean")
     return ours
 
 
@@ -155,24 +171,36 @@ def _model_of(architecture: str | None, family: str, source: str) -> str:
         return "ElectraPretrainer"
     if ending not in _ARCHITECTURES or (architecture and not architecture.startswith(prefix)):
         known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
-        raise InputError(f"{source} names the architecture {architecture}; expected one of {known}")
+        raise InputError(f"{source} names the architecture {shown(architecture)}; expected one of {known}")
     return _ARCHITECTURES[ending]
 
 
-def _head_settings(values: dict, model: str, family: str) -> dict:
+def _head_settings(values: dict, model: str, family: str, source: str) -> dict:
     if model == "BertMaskedLM" and family == "electra":
         return {"head_act": "gelu"}  # transformers' ELECTRA has it so, whatever hidden_act says
     if model not in ("BertClassifier", "BertTokenClassifier"):
         return {}
-    names = values.get("id2label") or {}
-    labels = [names[key] for key in sorted(names, key=int)]
-    num_classes = len(labels) or values.get("num_labels", 2)
-    settings = {"num_classes": num_classes, "dropout_rate": values.get("classifier_dropout")}
-    settings["labels"] = (
-        labels if labels and not all(re.fullmatch(r"LABEL_\d+", str(name)) for name in labels) else None
-    )
+    labels = _labels(values, source)
+    num_classes = read_field(values, "num_labels", int, source=source, default=2, minimum=1, maximum=_LARGEST_SIZE)
+    num_classes = len(labels) or num_classes
+    dropout_rate = read_field(values, "classifier_dropout", float, source=source, default=None, minimum=0, maximum=1)
+    settings = {"num_classes": num_classes, "dropout_rate": dropout_rate}
+    settings["labels"] = labels if labels and not all(re.fullmatch(r"LABEL_\d+", name) for name in labels) else None
     if model == "BertClassifier":
         ours = {theirs: ours for ours, theirs in PROBLEMS.items()}
+        problem = read_field(values, "problem_type", str, source=source, default=None, choices=ours)
         by_size = "regression" if num_classes == 1 else "single_label"
-        settings["problem"] = ours.get(values.get("problem_type"), by_size)
+        settings["problem"] = by_size if problem is None else ours[problem]
     return settings
+
+
+def _labels(values: dict, source: str) -> list[str]:
+    """Returns the labels of the classes 0, 1, ... in their order; none where they have no names."""
+    names = read_field(values, "id2label", dict[str, str], source=source, default=None) or {}
+    numbers = [str(number) for number in range(len(names))]
+    if missing := [number for number in numbers if number not in names]:
+        raise InputError(
+            f"{source} has {len(names):,} labels in id2label and none for class {missing[0]}; expected the keys "
+            f"0 to {len(names) - 1}: correct them, or restore the file from its source"
+        )
+    return [names[number] for number in numbers]

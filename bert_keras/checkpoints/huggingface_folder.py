@@ -9,12 +9,14 @@ import pathlib
 
 import numpy as np
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, describe_unused_tensors
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
 from bert_keras.checkpoints.embedder_modules import read_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task
 from bert_keras.checkpoints.names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
 from bert_keras.checkpoints.weights_file import is_weights, open_weights
+from bert_keras.checks import shown_names
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
 
@@ -27,8 +29,10 @@ _TIED = ("cls.predictions.decoder.weight", "generator_lm_head.weight")
 _TIED_BIAS = {"cls.predictions.bias": "cls.predictions.decoder.bias"}
 
 
-def read_folder(folder: str | os.PathLike) -> Checkpoint:
+def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Checkpoint:
     """Reads a Hugging Face, sentence-transformers or own model folder. Weights are read when they are asked for.
+
+    `with_generator`: read also the generator that an ELECTRA of ours has in a folder of its own.
 
     Raises:
         InputError: a file is missing, damaged, or of another model; the message names it.
@@ -41,8 +45,10 @@ def read_folder(folder: str | os.PathLike) -> Checkpoint:
     if model == "BertEncoder" and (folder / "modules.json").exists():
         model, settings = "BertEmbedder", read_modules(folder)
     tensors = open_weights(folder)
+    check_num_layers(config.num_layers, tensors, source)
     check_checksums(folder, lambda name: not is_weights(name))
     vocabulary = read_vocabulary_of(folder, config.vocabulary_size)
+    _check_positions(tensors, config, source)
     names = weight_names(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
     weights = {name.ours: stored for name in names if (stored := _weight(name, tensors)) is not None}
@@ -65,10 +71,20 @@ def read_folder(folder: str | os.PathLike) -> Checkpoint:
         read_tokenizer=lambda: read_tokenizer_settings(folder, vocabulary),
         not_carried_over=describe_unused_tensors(unread, model),
     )
-    if model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
-        checkpoint.generator = read_folder(folder / GENERATOR)
+    if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
+        checkpoint.generator = _read_generator(folder / GENERATOR)
         checkpoint.settings["generator_config"] = checkpoint.generator.config
     return checkpoint
+
+
+def _read_generator(folder: pathlib.Path) -> Checkpoint:
+    generator = read_folder(folder, with_generator=False)
+    if generator.model != "BertMaskedLM":
+        raise InputError(
+            f"{folder} holds a {generator.model}; expected the masked-LM model that is ELECTRA's generator: copy the "
+            "folder again, whole"
+        )
+    return generator
 
 
 def stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
@@ -89,7 +105,7 @@ def _weight(name: WeightName, tensors: dict[str, StoredWeight]) -> StoredWeight 
     stored = tensors.get(name.huggingface) or tensors.get(_TIED_BIAS.get(name.huggingface))
     if stored is None or not name.is_kernel:
         return stored
-    return StoredWeight(stored.name, stored.shape[::-1], lambda: stored.read().T)
+    return StoredWeight(stored.name, stored.shape[::-1], lambda: stored.read().T, stored.dtype)
 
 
 def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
@@ -101,6 +117,18 @@ def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
                 f"{source}: {tensors[name].name} is not the token embedding, but the head of BERT is tied to it: "
                 "this toolkit has no untied head"
             )
+
+
+def _check_positions(tensors: dict[str, StoredWeight], config: BertConfig, source: str) -> None:
+    """Compares sinusoidal positions, which are computed, with the table that is written for transformers."""
+    shape = (config.max_sequence_length, config.embedding_dim)
+    if config.position_type != "sinusoidal" or (POSITIONS in tensors and tensors[POSITIONS].shape == shape):
+        return
+    stored = f"has the shape {tensors[POSITIONS].shape}" if POSITIONS in tensors else "is missing"
+    raise InputError(
+        f"{source} asks for {shape[0]:,} sinusoidal positions of width {shape[1]:,}, and {POSITIONS} {stored}: "
+        "config and weights are not of one model"
+    )
 
 
 def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], config, source: str) -> list[str]:
@@ -115,9 +143,9 @@ def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], c
     unread = [name for name in tensors if name not in read]
     if alien := [tensors[name].name for name in unread if name.startswith(("embeddings", "encoder."))]:
         raise InputError(
-            f"{source} has tensors that its config has no place for, {', '.join(alien[:3])} first: "
+            f"{source} has tensors that its config has no place for, {shown_names(alien)}: "
             "config and weights are not of one model"
         )
     if unread:
-        logger.info("%s: %s are not read by this model", source, ", ".join(unread))
+        logger.info("%s: %s are not read by this model", source, shown_names(unread))
     return [tensors[name].name for name in unread]

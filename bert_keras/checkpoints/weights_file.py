@@ -1,7 +1,6 @@
 """`model.safetensors`, whole or in shards: found, checked and opened. Nothing here unpickles."""
 
 import functools
-import json
 import os
 import pathlib
 from collections.abc import Iterator
@@ -11,11 +10,13 @@ import safetensors
 
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.names import plain_huggingface_name
+from bert_keras.checks import path_inside, read_field, shown
 from bert_keras.errors import InputError
-from bert_keras.files import read_json
+from bert_keras.files import parse_json, read_json
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 
 
 def is_weights(name: str) -> bool:
@@ -30,10 +31,18 @@ def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
         InputError: there are none, they are pickled, or cut short.
     """
     _check_weights_are_there(folder)
-    paths = [folder / shard for shard in _shards(folder)]
+    paths = _shards(folder)
     for path in paths:
         _check_size(path)
-    return {plain_huggingface_name(weight.name): weight for path in paths for weight in _stored(path)}
+    tensors: dict[str, StoredWeight] = {}
+    for weight in (weight for path in paths for weight in _stored(path)):
+        if (name := plain_huggingface_name(weight.name)) in tensors:
+            raise InputError(
+                f"{folder} has the tensors {shown(tensors[name].name)} and {shown(weight.name)}, which are one weight; "
+                "expected one of them: copy the folder again from its source"
+            )
+        tensors[name] = weight
+    return tensors
 
 
 def _check_weights_are_there(folder: pathlib.Path) -> None:
@@ -48,13 +57,14 @@ def _check_weights_are_there(folder: pathlib.Path) -> None:
     raise InputError(f"{folder} has no {WEIGHTS}: expected the weights there, so copy the folder again, whole")
 
 
-def _shards(folder: pathlib.Path) -> list[str]:
+def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
     if (folder / WEIGHTS).exists():
-        return [WEIGHTS]
-    shards = read_json(folder / _INDEX).get("weight_map")
-    if not isinstance(shards, dict) or not shards:
-        raise InputError(f"{folder / _INDEX} names no shards under 'weight_map': copy it again from its source")
-    return sorted(set(shards.values()))
+        return [folder / WEIGHTS]
+    index = folder / _INDEX
+    shards = read_field(read_json(index), "weight_map", dict[str, str], source=index)
+    if not shards:
+        raise InputError(f"{index} names no shards under 'weight_map': copy it again from its source")
+    return [path_inside(folder, shard, source=index) for shard in sorted(set(shards.values()))]
 
 
 def _check_size(path: pathlib.Path) -> None:
@@ -63,8 +73,8 @@ def _check_size(path: pathlib.Path) -> None:
         raise InputError(f"{path} is missing, though {_INDEX} lists it: copy the folder again, whole")
     try:
         expected_bytes = _announced_bytes(path)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path} is not a safetensors file: copy it again from its source") from None
+    except ValueError as error:  # InputError is one
+        raise InputError(f"{path} is not a safetensors file ({error}): copy it again from its source") from None
     actual_bytes = path.stat().st_size
     if actual_bytes != expected_bytes:
         raise InputError(
@@ -78,20 +88,34 @@ def _announced_bytes(path: pathlib.Path) -> int:
         header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > os.path.getsize(path):
             raise ValueError("no header of that size fits in")
-        header = json.loads(file.read(header_bytes))
-    ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
-    return 8 + header_bytes + max(ends, default=0)
+        header = parse_json(file.read(header_bytes), "its header", pairs=_without_twins)
+    ends = [0]
+    for name in header.keys() - {"__metadata__"}:
+        tensor = read_field(header, name, dict, source="its header")
+        ends += read_field(tensor, "data_offsets", list[int], source="its header")
+    return 8 + header_bytes + max(ends)
+
+
+def _without_twins(pairs: list[tuple[str, object]]) -> dict:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name stands in it twice")
+    return values
 
 
 def _stored(path: pathlib.Path) -> Iterator[StoredWeight]:
     try:
         file = safetensors.safe_open(path, framework="numpy")
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118, it is no dict
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no dict
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a whole safetensors file ({error}): copy it again from its source") from None
-    for name, shape in shapes.items():
-        yield StoredWeight(name, shape, functools.partial(_read, file, name))
+        reason = f"{error!s:.200}"
+        raise InputError(f"{path} is not a whole safetensors file ({reason}): copy it again from its source") from None
+    for name, one in slices.items():
+        dtype = _DTYPES.get(one.get_dtype(), one.get_dtype())
+        yield StoredWeight(name, tuple(one.get_shape()), functools.partial(_read, file, name), dtype)
 
 
 def _read(file, name: str) -> np.ndarray:
+    import ml_dtypes  # noqa: F401, it makes bfloat16 known to NumPy
+
     return file.get_tensor(name).astype("float32", copy=False)
