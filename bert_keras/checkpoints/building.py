@@ -10,6 +10,7 @@ from bert_keras.checkpoints.checkpoint import (
     check_num_classes,
     check_weights,
 )
+from bert_keras.checkpoints.finite import check_finite_weight
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.errors import InputError
 from bert_keras.modeling.layers import without_initial_values
@@ -80,14 +81,18 @@ def assign(model, checkpoint: Checkpoint, *, fresh=()) -> None:
     """Puts the checkpoint's weights into a model, except those in `fresh`.
 
     Raises:
-        InputError: a weight is missing or of another shape; both shapes are named. The model is not changed then.
+        InputError: a weight is missing or of another shape, and both shapes are named; the model is not changed then.
+            Or a weight holds NaN or infinity.
     """
     variables = {name: variable for name, variable in variables_of(model).items() if name not in fresh}
     check_weights(checkpoint, {name: variable.shape for name, variable in variables.items()}, type(model).__name__)
     if fresh:
         logger.info("%s starts afresh in %s", type(model).__name__, ", ".join(fresh))
     for name, variable in variables.items():
-        variable.assign(checkpoint.weights[name].read())
+        stored = checkpoint.weights[name]
+        value = stored.read()
+        check_finite_weight(stored.name, value, checkpoint.source)
+        variable.assign(value)
     if getattr(model, "generator", None) is not None and checkpoint.generator is not None:
         assign(model.generator, checkpoint.generator)
 

@@ -17,10 +17,10 @@ from bert_keras import modeling
 from bert_keras.checkpoints.building import encoder_of, variables_of
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.preset_checks import check_preset
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.files import read_json
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder, publish_folder
 
@@ -119,17 +119,15 @@ def _open(folder: pathlib.Path):
     """Returns KerasHub's model: the task where its head is one of ours, else the backbone."""
     import keras_hub
 
-    backbone = read_json(folder / "config.json").get("class_name")
-    if backbone != "BertBackbone":
-        raise InputError(f"{folder} is a preset of {backbone}; expected BertBackbone: load another preset")
-    task = read_json(folder / "task.json").get("class_name") if (folder / "task.json").exists() else None
+    task = check_preset(folder)
     reader = getattr(keras_hub.models, task, None) if task in _TASKS else None
     if task is not None and reader is None:
         logger.warning("%s: no head here equals that of KerasHub's %s; its encoder alone is read", folder, task)
     try:
         return (reader or keras_hub.models.BertBackbone).from_preset(str(folder))
-    except (ValueError, OSError, KeyError) as error:
-        raise InputError(f"{folder} cannot be read by KerasHub ({str(error).splitlines()[0]}): copy it again") from None
+    except Exception as error:  # deserializing a changed config raises errors of every type
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{folder} cannot be read by KerasHub ({reason}): copy it again") from None
 
 
 def _head_settings(preset, folder: pathlib.Path) -> dict:

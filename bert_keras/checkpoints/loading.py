@@ -2,12 +2,10 @@
 
 import os
 import pathlib
-import zipfile
-
-import keras
 
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.keras_file import load_keras_file
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import read_checkpoints_with
@@ -29,7 +27,7 @@ def load(path: str | os.PathLike | Checkpoint):
         InputError: the path is none of these, or a file in it is missing, damaged or of another model.
     """
     if is_keras_file(path):
-        return _load_keras_file(pathlib.Path(path))
+        return load_keras_file(pathlib.Path(path))
     return build_model(read_checkpoint(path))
 
 
@@ -55,17 +53,6 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
     """Tells the name of a `.keras` file from a folder."""
     return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"
-
-
-def _load_keras_file(path: pathlib.Path):
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected a .keras file: check the path")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not a whole .keras file: copy it again from its source")
-    try:
-        return keras.models.load_model(path)
-    except (ValueError, OSError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read by Keras ({str(error).splitlines()[0]}): copy it again") from None
 
 
 read_checkpoints_with(load_with_head)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
+from bert_keras.checkpoints.finite import check_finite_outputs
 from bert_keras.checkpoints.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, place_of
 from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
@@ -48,7 +49,8 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
         For each text, for each of its masks in their order, `top_k` `Filling`s.
 
     Raises:
-        InputError: the model has no masked-LM head or another vocabulary, or a text has no [MASK] or is too long.
+        InputError: the model has no masked-LM head or another vocabulary, a text has no [MASK] or is too long, or the
+            model computes NaN or infinity.
 
     Example:
         >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
@@ -115,6 +117,7 @@ def _best(masked_lm, tokenizer: BertTokenizer, token_ids, masks: list[np.ndarray
         row[: len(places)] = places + 1  # [CLS] comes first
     inputs = {**{name: value.numpy() for name, value in features.items()}, "mask_positions": positions}
     probabilities = ops.softmax(masked_lm(inputs, training=False)["mlm_logits"], axis=-1)
+    check_finite_outputs(masked_lm, ops.convert_to_numpy(probabilities))
     values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))  # (B, M, k)
     return [
         [list(zip(ids[row][slot], values[row][slot], strict=True)) for slot in range(len(places))]

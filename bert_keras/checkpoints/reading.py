@@ -10,9 +10,9 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, check_complete
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights, read_google
 from bert_keras.checkpoints.huggingface_folder import read_folder
+from bert_keras.checkpoints.preset_checks import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import VOCABULARY, read_preset_settings, read_tokenizer_settings
 from bert_keras.errors import InputError
-from bert_keras.files import read_json
 from bert_keras.pipelines.vocabulary import read_vocabulary
 
 
@@ -51,18 +51,11 @@ def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
         read_beside_weights(folder)
         return None
     if is_preset(folder):
+        check_preset(folder)
         return None
     checkpoint = read_folder(folder)
     check_complete(checkpoint)
     return checkpoint
-
-
-def is_preset(folder: pathlib.Path) -> bool:
-    """Tells a KerasHub preset folder from others by its config."""
-    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
-        return False
-    registered_name = str(read_json(folder / "config.json").get("registered_name"))
-    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
 
 
 def read_tokenizer_of(folder: str | os.PathLike | Checkpoint) -> dict | None:

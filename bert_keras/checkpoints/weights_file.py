@@ -118,4 +118,5 @@ def _stored(path: pathlib.Path) -> Iterator[StoredWeight]:
 def _read(file, name: str) -> np.ndarray:
     import ml_dtypes  # noqa: F401, it makes bfloat16 known to NumPy
 
-    return file.get_tensor(name).astype("float32", copy=False)
+    with np.errstate(over="ignore"):  # of float64; `check_finite_weight` tells of it
+        return file.get_tensor(name).astype("float32", copy=False)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.errors import InputError
+from bert_keras.checkpoints.finite import check_finite_outputs
 from bert_keras.inspection.rows import Row
 
 _ONE_ROW = ("hidden_states", "attention_scores")
@@ -54,11 +54,7 @@ def look(model: keras.Model, row: Row) -> Look:
     outputs = model(row.features(), training=False, return_hidden_states=True, return_attention_scores=True)
     outputs = keras.tree.map_structure(lambda tensor: ops.convert_to_numpy(tensor)[0], outputs)
     hidden_states = np.stack(outputs["hidden_states"]).astype(np.float32)
-    if not np.isfinite(hidden_states).all():
-        raise InputError(
-            "the model computes NaN or infinity on this text; expected finite numbers: take a checkpoint from "
-            "before its training went astray"
-        )
+    check_finite_outputs(model, hidden_states)
     encoder = getattr(model, "encoder", model)
     queries, keys = (
         np.stack(

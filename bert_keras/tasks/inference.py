@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.checkpoints.finite import check_finite_outputs
 from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.encoded_rows import EncodedRows
 from bert_keras.pipelines.row_batches import RowTable
@@ -24,6 +25,7 @@ class RowRunner:
     """
 
     def __init__(self, model: keras.Model, *, of_pieces: bool):
+        self._model = model
         self._of_pieces = of_pieces
         self._run_eagerly = as_written(lambda features: model(features, training=False))
         if keras.backend.backend() == "tensorflow":
@@ -41,6 +43,9 @@ class RowRunner:
             rows: the rows.
             progress: is told how many rows are done, and of how many.
             once: no more rows will follow; a single batch then runs op by op, which takes less than tracing a graph.
+
+        Raises:
+            InputError: the model computes NaN or infinity.
         """
         table = RowTable.of(rows)
         outputs: dict[str, np.ndarray] = {}
@@ -51,6 +56,7 @@ class RowRunner:
             features = table.batch_of(tf.constant(numbers))
             for name, values in run(features).items():
                 values = keras.ops.convert_to_numpy(values)
+                check_finite_outputs(self._model, values)
                 if name not in outputs:
                     tail = values.shape[2 if self._of_pieces else 1 :]
                     outputs[name] = np.empty((len(rows.token_ids if self._of_pieces else rows), *tail), values.dtype)

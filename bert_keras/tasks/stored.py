@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface_folder import stored_task
+from bert_keras.checks import read_field, shown_names
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
 from bert_keras.tasks.base import Task
@@ -17,7 +18,7 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     import keras
 
     from bert_keras.pipelines.tokenizer import BertTokenizer
@@ -139,10 +140,19 @@ def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
         return {}
     if unknown := sorted(set(stored) - set(_fields(kind))):
         raise InputError(
-            f"{source}/config.json has {', '.join(unknown)} in its task, which this version does not know: update "
+            f"{source}/config.json has {shown_names(unknown)} in its task, which this version does not know: update "
             "bert-keras, or take it out"
         )
-    return stored
+    kinds, place = typing.get_type_hints(kind), f"{source}/config.json, in its task,"
+    return {name: _read_setting(stored, name, kinds[name], place) for name in stored}
+
+
+def _read_setting(stored: dict, name: str, kind: type, place: str):
+    """Returns a stored setting of the type that the task's field has."""
+    parts = typing.get_args(kind)
+    if type(None) in parts:  # the window's overlap
+        return read_field(stored, name, parts[0], source=place, default=None, minimum=0)
+    return read_field(stored, name, list[parts[0]] if parts else kind, source=place, minimum=1 if kind is int else None)
 
 
 def _own(settings: Mapping[str, object], kind: type[Task]) -> dict:

@@ -1,0 +1,99 @@
+"""What the configs of Keras files ask for, compared with the weights that are there, before Keras builds anything."""
+
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from bert_keras.checks import shown
+from bert_keras.errors import InputError
+
+_SMALLEST_BYTES = 0.5  # of a parameter: int4, Keras's narrowest
+_SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "max_sequence_length")
+
+
+def check_fits(config: object, num_bytes: int, source: str) -> None:
+    """Raises `InputError` if a model that a Keras config describes has more parameters than its weights have bytes.
+
+    Args:
+        config: a parsed `config.json` of Keras, with any number of models of ours or BERTs of KerasHub in it.
+        num_bytes: of the weights.
+        source: the config's file, for the message.
+    """
+    hidden_dim, num_classes, num_parameters = 0, 0, 0
+    for part in _objects(config):
+        if all(name in part for name in _SIZES):
+            sizes = {name: _size(part, name, source) for name in _SIZES}
+            hidden_dim = max(hidden_dim, sizes["hidden_dim"])
+            num_parameters += _count_parameters(part, sizes, source)
+        if part.get("num_classes") is not None:
+            num_classes += _size(part, "num_classes", source)
+    num_parameters += num_classes * hidden_dim
+    if num_parameters * _SMALLEST_BYTES > num_bytes:
+        raise InputError(
+            f"{source} describes a model of {num_parameters:,} parameters, and its weights have {num_bytes:,} bytes: "
+            "config and weights are not of one model"
+        )
+
+
+def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
+    """Raises `InputError` unless a file of Keras weights holds every array itself, whole and uncompressed.
+
+    HDF5 can also declare arrays of any size that take no space, and arrays that lie in other files.
+    """
+    import h5py
+
+    def check(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            is_fine = _is_plain(item)
+        else:
+            is_fine = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
+        if not is_fine:
+            raise InputError(
+                f"{source}: what stands under {shown(name)} is not stored in it whole and uncompressed, as Keras "
+                "stores weights: copy the file again from its source"
+            )
+
+    try:
+        with h5py.File(file, "r") as opened:
+            check("/", opened)
+            opened.visititems(check)
+    except InputError:
+        raise
+    except Exception as error:  # h5py raises errors of many types on damaged files
+        reason = f"{error!s:.200}"
+        raise InputError(f"{source} is not readable HDF5 ({reason}): copy it again from its source") from None
+
+
+def _is_plain(dataset) -> bool:
+    is_inside = not dataset.is_virtual and dataset.external is None
+    return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
+
+
+def _objects(value: object) -> Iterator[dict]:
+    """Yields every object in a JSON value."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+
+
+def _size(values: dict, name: str, source: str) -> int:
+    value = values[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(
+            f"{source} sets {name} to {shown(value)}; expected a whole number from 1: restore the file from its source"
+        )
+    return value
+
+
+def _count_parameters(values: dict, sizes: dict[str, int], source: str) -> int:
+    """Returns the parameters of an encoder's tables and matrices."""
+    hidden = sizes["hidden_dim"]
+    width = hidden if values.get("embedding_dim") is None else _size(values, "embedding_dim", source)
+    segments = next(
+        (_size(values, name, source) for name in ("type_vocabulary_size", "num_segments") if name in values), 1
+    )
+    tables = (sizes["vocabulary_size"] + sizes["max_sequence_length"] + segments) * width
+    return tables + sizes["num_layers"] * (4 * hidden**2 + 2 * hidden * sizes["intermediate_dim"])

@@ -1,0 +1,104 @@
+"""Whole model folders that take no TensorFlow to write and a millisecond to read, to be spoiled."""
+
+import json
+import pathlib
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from bert_keras.checkpoints.names import weight_names
+from bert_keras.config import BertConfig
+
+SIZES = {"vocab_size": 13, "hidden_size": 6, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 10}
+SIZES |= {"max_position_embeddings": 17, "type_vocab_size": 2}
+OURS = BertConfig(
+    vocabulary_size=13, num_layers=2, num_heads=3, hidden_dim=6, intermediate_dim=10, max_sequence_length=17
+)
+LABELS = ["red", "green", "blue"]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##a"]
+TASK = {"name": "classify", "max_sequence_length": 16, "window_overlap": None, "problem": "single_label"}
+TASK |= {"labels": LABELS, "of_pairs": False, "class_weights": "equal"}
+CONFIG = {
+    "architectures": ["BertForSequenceClassification"],
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "id2label": {str(number): name for number, name in enumerate(LABELS)},
+    "problem_type": "single_label_classification",
+    "classifier_dropout": None,
+    "bert_keras": {"format": 1, "model": "BertClassifier", "settings": {}, "position_type": "learned", "task": TASK},
+    **SIZES,
+}
+ENCODER_CONFIG = {"architectures": ["BertModel"], "model_type": "bert", **SIZES}
+TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
+TOKENIZER_CONFIG |= {"model_max_length": 16, "additional_special_tokens": [], "tokenize_chinese_chars": True}
+MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+]
+POOLING = {"word_embedding_dimension": 6, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+
+
+def write_classifier(folder: pathlib.Path) -> pathlib.Path:
+    """Write a folder as we save a fine-tuned classifier, without hashes."""
+    _write(folder, CONFIG, "BertClassifier")
+    return folder
+
+
+def write_embedder(folder: pathlib.Path) -> pathlib.Path:
+    """Write a folder of sentence-transformers."""
+    _write(folder, ENCODER_CONFIG, "BertEmbedder")
+    write_json(folder / "modules.json", MODULES)
+    (folder / "1_Pooling").mkdir()
+    write_json(folder / "1_Pooling/config.json", POOLING)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False})
+    return folder
+
+
+def write_electra(folder: pathlib.Path) -> pathlib.Path:
+    """Write an ELECTRA of ours with its generator."""
+    config = {"model_type": "electra", "embedding_size": 6, **SIZES}
+    ours = {"format": 1, "position_type": "learned", "settings": {}}
+    discriminator = {"architectures": ["ElectraForPreTraining"], "bert_keras": {**ours, "model": "ElectraPretrainer"}}
+    _write(folder, {**config, **discriminator}, "ElectraPretrainer", "electra")
+    generator = {"architectures": ["ElectraForMaskedLM"], "bert_keras": {**ours, "model": "BertMaskedLM"}}
+    _write(folder / "generator", {**config, **generator}, "BertMaskedLM", "electra")
+    (folder / "generator/vocab.txt").unlink()
+    return folder
+
+
+def edit_json(path: pathlib.Path, *keys: str, **changes: object) -> None:
+    """Change fields of a JSON file, in the object under `keys`."""
+    values = json.loads(path.read_text())
+    part = values
+    for key in keys:
+        part = part[key]
+    part.update(changes)
+    write_json(path, values)
+
+
+def write_json(path: pathlib.Path, value: object) -> None:
+    """Write JSON, NaN included."""
+    path.write_text(json.dumps(value))
+
+
+def tensors_of(model: str, family: str = "bert") -> dict[str, np.ndarray]:
+    """Draw the tensors of a model, by Hugging Face's names."""
+    pooler = model in ("BertEmbedder", "BertClassifier")
+    names = weight_names(model, OURS, pooler=pooler, family=family)
+    generator = np.random.default_rng(0)
+    tensors = {}
+    for name in names:
+        value = generator.normal(0, 0.25, name.shape(OURS, len(LABELS))).astype("float32")
+        prefix = f"{family}." if name.ours.startswith("encoder.") and model != "BertEmbedder" else ""
+        tensors[prefix + name.huggingface] = np.ascontiguousarray(value.T if name.is_kernel else value)
+    return tensors
+
+
+def _write(folder: pathlib.Path, config: dict, model: str, family: str = "bert") -> None:
+    folder.mkdir(parents=True)
+    write_json(folder / "config.json", config)
+    save_file(tensors_of(model, family), folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_json(folder / "tokenizer_config.json", TOKENIZER_CONFIG)
