@@ -31,6 +31,7 @@ FEATURES: dict[str, Feature] = {
         Feature("token_ids", "int32", "BS", "WordPiece ids", "input_ids"),
         Feature("segment_ids", "int32", "BS", "0 = sentence A and padding, 1 = sentence B", "token_type_ids"),
         Feature("padding_mask", "int32", "BS", "1 = real token, 0 = padding", "attention_mask"),
+        Feature("pooling_mask", "int32", "BS", "1 = token that a sentence vector is made of, 0 = prompt or padding"),
         Feature("pack_ids", "int32", "BS", "which packed example a token belongs to, from 1; 0 = padding"),
         Feature("pack_starts", "int32", "BK", "where each packed example begins, at its [CLS]; 0 in unused places"),
         Feature("mask_positions", "int32", "BM", "positions of the masked slots; 0 in unused slots"),

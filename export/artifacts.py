@@ -15,6 +15,7 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import Checks, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.left_out import list_left_out
 from bert_keras.export.onnx_artifact import export_onnx
 from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
@@ -87,6 +88,9 @@ def export_checkpoint(
             for write, _ in writers:
                 write(export)
             checks.finish()
+        for name, verdict in checks.verdicts.items():
+            if left := list_left_out(reference, name):
+                verdict["not_carried_over"] = left
         add_verdicts(out / PARITY, str(checkpoint), checks.verdicts)
     stages.begin("published")
     logger.info("wrote %s", out)

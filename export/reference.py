@@ -64,8 +64,13 @@ class Reference:
         outputs = self._run.get_concrete_function().structured_outputs
         return {name for name, spec in outputs.items() if len(spec.shape) > 1 and spec.shape[1] is None}
 
-    def outputs(self, row: IdRow) -> dict[str, np.ndarray]:
-        """Returns the outputs of a sequence by their names at the border."""
+    def outputs(self, row: IdRow, prompt_length: int = 0) -> dict[str, np.ndarray]:
+        """Returns the outputs of a sequence by their names at the border.
+
+        `prompt_length`: how many tokens at its beginning a sentence vector is not made of.
+        """
+        if prompt_length:
+            return self._outputs_behind(row, prompt_length)
         key = (row.token_ids.tobytes(), row.segment_ids.tobytes())
         if key in self._answers:
             return self._answers[key]
@@ -78,25 +83,35 @@ class Reference:
             self._kept_bytes += num_bytes
         return outputs
 
+    def _outputs_behind(self, row: IdRow, prompt_length: int) -> dict[str, np.ndarray]:
+        inputs = id_inputs([row], self.tokenizer.pad_id)
+        features = {name: tf.constant(inputs[BORDER_NAMES[name]]) for name in ID_INPUTS}
+        places = tf.range(len(row.token_ids))[tf.newaxis]
+        features["pooling_mask"] = tf.cast(places >= prompt_length, tf.int32)
+        outputs = border_outputs(self.model(features, training=False))
+        return {name: values.numpy()[0] for name, values in outputs.items()}
+
     def outputs_of_rows(self, rows: EncodedRows) -> dict[str, np.ndarray]:
         """Returns the outputs of N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, as a task reads them."""
         return joined_outputs(rows, self.outputs, self.of_pieces.__contains__)
 
 
 def joined_outputs(
-    rows: EncodedRows, outputs: Callable[[IdRow], dict[str, np.ndarray]], of_pieces: Callable[[str], bool]
+    rows: EncodedRows, outputs: Callable[..., dict[str, np.ndarray]], of_pieces: Callable[[str], bool]
 ) -> dict[str, np.ndarray]:
     """Runs rows one by one and joins what they give, under the names that the model has.
 
     Args:
         rows: N rows of P tokens in all.
-        outputs: returns the outputs of one row, by their names at the border.
+        outputs: returns the outputs of one row, by their names at the border; it is also given `prompt_length` where
+            rows have one.
         of_pieces: whether an output of this name has something for each token, or for the row.
     """
     collected: dict[str, list[np.ndarray]] = {}
     is_second = rows.is_second
-    for begin, end in zip(rows.row_splits[:-1], rows.row_splits[1:], strict=True):
+    lengths = [()] * len(rows) if rows.prompt_lengths is None else rows.prompt_lengths[:, np.newaxis].tolist()
+    for begin, end, prompt_length in zip(rows.row_splits[:-1], rows.row_splits[1:], lengths, strict=True):
         row = IdRow(rows.token_ids[begin:end], is_second[begin:end].astype(np.int32))
-        for name, values in outputs(row).items():
+        for name, values in outputs(row, *prompt_length).items():
             collected.setdefault(name, []).append(values[: end - begin] if of_pieces(name) else values[np.newaxis])
     return {_OWN_NAMES.get(name, name): np.concatenate(values) for name, values in collected.items()}

@@ -86,7 +86,7 @@ def text_function(model, run, tokenizer: BertTokenizer, task: Task | None) -> Te
     if isinstance(model, BertQuestionAnswerer):
         return answering(in_chunks(run), tokenizer, task)
     if isinstance(model, BertEmbedder):
-        return embedding(run, tokenizer, task.max_sequence_length)
+        return embedding(run, tokenizer, task)
     if isinstance(model, MaskedLMModel):
         return filling_masks(run, tokenizer, length)
     return encoding(run, tokenizer, length) if isinstance(model, BertEncoder) else None

@@ -1,5 +1,6 @@
 """`TfliteRows`: rows through a TFLite file, one by one, as `RowRunner` runs them through the model."""
 
+import dataclasses
 import functools
 import os
 
@@ -51,6 +52,7 @@ class TfliteRows:
 
     def __call__(self, rows: EncodedRows) -> dict[str, np.ndarray]:
         """Returns what the file gives for N rows of P pieces in all, `(N, ...)` or `(P, ...)` each, by name."""
+        rows = dataclasses.replace(rows, prompt_lengths=None)  # a file pools all tokens, a prompt's too
         return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_pieces)
 
     def _outputs(self, pad_id: int, row: IdRow) -> dict[str, np.ndarray]:

@@ -38,6 +38,8 @@ class EncodedRows:
         starts, ends: `(P,)` int32, the range of characters of its text that a piece was made of; -1 for special
             tokens. None unless places were asked for.
         word_starts, word_ends: the same of the whole word that a piece belongs to. A punctuation mark is a word.
+        prompt_lengths: `(N,)` int32, how many tokens at the beginning of each row a sentence vector is not made of;
+            None: none.
     """
 
     token_ids: np.ndarray
@@ -50,6 +52,7 @@ class EncodedRows:
     ends: np.ndarray | None = None
     word_starts: np.ndarray | None = None
     word_ends: np.ndarray | None = None
+    prompt_lengths: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -61,7 +61,8 @@ def row_batches(
             then one replica's part of a batch. It needs `fill_batches`.
 
     Returns:
-        `features`: `token_ids`, `segment_ids`, `padding_mask` `(B, S)` int32. With labels `(features, labels)`, and
+        `features`: `token_ids`, `segment_ids`, `padding_mask` `(B, S)` int32; `pooling_mask` too, where prompts are not
+        pooled. With labels `(features, labels)`, and
         with `weights` or `fill_batches` besides `(features, labels, weights)`, the last `(B,)` float32. Labels of
         pieces are `(B, S)`, -100 in the padding.
 
@@ -149,6 +150,7 @@ class RowTable:
     labels: object
     weights: tf.Tensor | None
     pad_id: int
+    prompt_lengths: tf.Tensor | None = None
 
     @classmethod
     def of(
@@ -178,6 +180,7 @@ class RowTable:
             labels=_tensors(labels),
             weights=None if weights is None else tf.constant(weights, tf.float32),
             pad_id=rows.pad_id,
+            prompt_lengths=None if rows.prompt_lengths is None else tf.constant(rows.prompt_lengths, tf.int32),
         )
 
     def batch_of(self, numbers: tf.Tensor):
@@ -194,6 +197,9 @@ class RowTable:
             "segment_ids": tf.cast(is_second, tf.int32),
             "padding_mask": tf.cast(places < lengths, tf.int32),
         }
+        if self.prompt_lengths is not None:
+            is_text = places >= tf.gather(self.prompt_lengths, numbers)[:, tf.newaxis]
+            features["pooling_mask"] = features["padding_mask"] * tf.cast(is_text, tf.int32)
         features = {name: tf.ensure_shape(values, shape) for name, values in features.items()}
         if self.labels is None and "labels" not in pieces:
             return features

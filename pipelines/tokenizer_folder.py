@@ -13,11 +13,13 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
+from bert_keras.module_list import transformer_folder
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary, write_vocabulary
 
 _LOG = logging.getLogger(__name__)
 _UNLIMITED = int(1e30)  # what Hugging Face writes as `model_max_length` when there is none
 _OURS = "bert_keras"
+_SENTENCE_CONFIG = "sentence_bert_config.json"  # of sentence-transformers
 _OUR_SETTINGS = ("text_rules", "unicode_version")
 _NAMES_OF_MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")  # in transformers 4 and 5
 
@@ -30,7 +32,7 @@ def read_settings(folder: str | os.PathLike, vocabulary: Sequence[str] | None = 
     Raises:
         InputError: there is no `vocab.txt`, or a file cannot be read.
     """
-    folder = pathlib.Path(folder)
+    folder = transformer_folder(pathlib.Path(folder))
     if not (folder / "vocab.txt").is_file():
         raise InputError(
             f"{folder / 'vocab.txt'} does not exist; expected a BERT model folder: check the folder's name"
@@ -69,9 +71,12 @@ def _text_settings(config: dict, fast: dict, folder: pathlib.Path) -> dict:
         path = folder / "tokenizer_config.json"
         _LOG.warning("%s does not say do_lower_case: text will be lowercased, as is BERT's default", path)
         lowercase = True
+    strip_accents = config.get("strip_accents", normalizer.get("strip_accents"))
+    if not lowercase and _read_if_there(folder / _SENTENCE_CONFIG).get("do_lower_case") is True:
+        lowercase, strip_accents = True, bool(strip_accents)  # sentence-transformers folds the case and no more
     return {
         "lowercase": lowercase,
-        "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
+        "strip_accents": strip_accents,
         "tokenize_chinese_chars": config.get("tokenize_chinese_chars", normalizer.get("handle_chinese_chars", True)),
         "max_input_chars_per_word": config.get("max_input_chars_per_word", model.get("max_input_chars_per_word", 100)),
     }
@@ -96,12 +101,13 @@ def _check_algorithm(config: dict, fast: dict, folder: pathlib.Path) -> None:
 
 
 def _length_of(folder: pathlib.Path, config: dict) -> int | None:
-    """Returns the shortest length that the folder's files ask for; "unlimited" counts as none."""
-    sentence_config = _read_if_there(folder / "sentence_bert_config.json")
-    lengths = [config.get("model_max_length"), sentence_config.get("max_seq_length")]
-    limits = [length for length in lengths if not (isinstance(length, int | float) and length >= _UNLIMITED)]
+    """Returns the length that the folder's files ask for, sentence-transformers' first; "unlimited" counts as none."""
+    length = _read_if_there(folder / _SENTENCE_CONFIG).get("max_seq_length")
+    length = config.get("model_max_length") if length is None else length
+    if isinstance(length, int | float) and length >= _UNLIMITED:
+        return None
     try:
-        return min((checked_length(length) for length in limits if length is not None), default=None)
+        return checked_length(length)
     except InputError as error:
         raise InputError(f"{folder}: {error}") from None
 

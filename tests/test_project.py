@@ -25,12 +25,16 @@ BASE = (
     "bert_keras.figures",
     "bert_keras.compat",
     "bert_keras.checks",
+    "bert_keras.embedding_settings",
+    "bert_keras.module_list",
 )
 ROWS = {
     "bert_keras.array_files": (),
     "bert_keras.checks": ("bert_keras.errors",),
     "bert_keras.compat": (),
     "bert_keras.config": ("bert_keras.errors", "bert_keras.checks"),
+    "bert_keras.embedding_settings": ("bert_keras.errors", "bert_keras.checks"),
+    "bert_keras.module_list": ("bert_keras.errors", "bert_keras.checks", "bert_keras.files"),
     "bert_keras.features": ("bert_keras.errors",),
     "bert_keras.files": ("bert_keras.errors", "bert_keras.checks"),
     "bert_keras.publishing": ("bert_keras.errors", "bert_keras.files", "bert_keras.staging"),

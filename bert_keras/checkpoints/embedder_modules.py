@@ -1,29 +1,66 @@
-"""The files by which sentence-transformers knows how a `BertEmbedder` pools."""
+"""The files by which sentence-transformers knows how a `BertEmbedder` makes its vectors."""
 
-import json
 import pathlib
 
+from bert_keras.checks import read_field, shown
+from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, checked_pooling
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
+from bert_keras.module_list import MODULES, Module, read_module_list
 
-_POOLINGS = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+MODEL_CONFIG = "config_sentence_transformers.json"
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+_SUFFIXES = {"cls": "cls_token", "lasttoken": "lasttoken"}
+# of versions before 6; where several are true, their vectors are joined in this order
+_FLAGS = {name: f"pooling_mode_{_SUFFIXES.get(name, name.removesuffix('_tokens') + '_tokens')}" for name in POOLINGS}
+_POOLING_KEYS = ("pooling_mode", "include_prompt", "word_embedding_dimension", "embedding_dimension")
+_MODEL_KEYS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "model_type")
+_DESCRIPTIVE_KEYS = ("__version__", "requirements")  # of the software that wrote the folder
+# keys of the Transformer module with the only values under which it gives the encoder's vectors of whole texts
+_TRANSFORMER_KEYS = {
+    "transformer_task": ("feature-extraction",),
+    "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
+    "module_output_name": ("token_embeddings",),
+    **dict.fromkeys(("model_args", "tokenizer_args", "config_args"), ({}, None)),
+    **dict.fromkeys(("model_kwargs", "processor_kwargs", "config_kwargs", "processing_kwargs"), ({}, None)),
+    **dict.fromkeys(("query_length", "document_length", "query_expansion"), (None,)),
+}
+_FREE_TRANSFORMER_KEYS = ("max_seq_length", "do_lower_case", "unpad_inputs")  # the tokenizer reads the first two
+_NORMALIZE_KEYS = ("module_input_name", "module_output_name")
+_REASONS = {
+    "Dense": "maps vectors by weights of its own",
+    "LayerNorm": "normalizes vectors by weights of its own",
+    "WeightedLayerPooling": "averages the layers of the encoder",
+    "Router": "has several encoders",
+    "Asym": "has several encoders",
+}
 
 
-def read_modules(folder: pathlib.Path) -> dict:
-    """Returns the settings of the `BertEmbedder` that `modules.json` describes.
+def is_embedder(folder: pathlib.Path) -> bool:
+    """Tells a sentence-transformers folder of sentence vectors from one of a cross-encoder, which scores pairs."""
+    path = folder / MODEL_CONFIG
+    return not path.exists() or read_json(path).get("model_type") != "CrossEncoder"
+
+
+def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
+    """Reads what `modules.json` and the files it names say of a `BertEmbedder`.
+
+    Returns:
+        The arguments of `BertEmbedder` beside its encoder, and a sentence for each thing that it has no place for.
 
     Raises:
-        InputError: a module or a pooling that `BertEmbedder` does not compute.
+        InputError: a module, a pooling or a setting that `BertEmbedder` does not compute; it is named.
     """
-    path = folder / "modules.json"
-    try:
-        modules = [(module["type"].split(".")[-1], module["path"]) for module in json.loads(path.read_text("utf-8"))]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not a list of modules ({error!r}): restore the file from its source") from None
-    kinds = [kind for kind, _ in modules]
+    modules = read_module_list(folder)
+    kinds = [module.kind for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise InputError(f"{path} lists {', '.join(kinds)}; expected Transformer, Pooling and perhaps Normalize")
-    return {"pooling": _read_pooling(folder / modules[1][1] / "config.json"), "normalize": "Normalize" in kinds}
+        raise InputError(_refusal(folder, kinds))
+    _check_transformer(modules[0])
+    if len(modules) == 3:
+        _check_normalize(modules[2])
+    settings = {**_read_pooling(modules[1].folder / "config.json"), "normalize": len(modules) == 3}
+    model, lost = _read_model_config(folder / MODEL_CONFIG)
+    return settings | model, lost
 
 
 def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | None = None) -> None:
@@ -35,26 +72,119 @@ def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | Non
         return
     kinds = ["Transformer", "Pooling", *(["Normalize"] if model.normalize else [])]
     paths = ["", "1_Pooling", "2_Normalize"]
-    modules = [
+    modules = [  # version 6 gives its classes other names, and reads these too
         {"idx": i, "name": str(i), "path": paths[i], "type": f"sentence_transformers.models.{kind}"}
         for i, kind in enumerate(kinds)
     ]
-    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / MODULES, modules)
     config = model.encoder.config
-    modes = {mode: model.pooling == name for name, mode in _POOLINGS.items()}
     (folder / "1_Pooling").mkdir()
-    write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": config.hidden_dim, **modes})
+    write_json(folder / "1_Pooling/config.json", _pooling_config(model))
     length = min(max_sequence_length or config.max_sequence_length, config.max_sequence_length)
-    limits = {"max_seq_length": length, "do_lower_case": False}  # the tokenizer lowers
-    write_json(folder / "sentence_bert_config.json", limits)
+    write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": length, "do_lower_case": False})  # the tokenizer lowers
+    write_json(
+        folder / MODEL_CONFIG,
+        {
+            "model_type": "SentenceTransformer",
+            "prompts": dict(model.prompts),
+            "default_prompt_name": model.default_prompt_name,
+            "similarity_fn_name": model.similarity,
+        },
+    )
 
 
-def _read_pooling(path: pathlib.Path) -> str:
+def _refusal(folder: pathlib.Path, kinds: list[str]) -> str:
+    alien = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+    expected = "expected Transformer, Pooling and perhaps Normalize"
+    if alien is None:
+        return f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file"
+    reason = _REASONS.get(alien, "is not computed here")
+    return (
+        f"{folder / MODULES} lists the module {shown(alien)}, which {reason}, so vectors would differ; {expected}: use "
+        "sentence-transformers for this model"
+    )
+
+
+def _check_transformer(module: Module) -> None:
+    """Refuses settings of the Transformer module that would give other vectors."""
+    path = module.folder / TRANSFORMER_CONFIG
+    values = read_json(path) if path.exists() else {}
+    _check_keys(values, (*_TRANSFORMER_KEYS, *_FREE_TRANSFORMER_KEYS), path)
+    for key, allowed in _TRANSFORMER_KEYS.items():
+        value = values.get(key, allowed[0])
+        if isinstance(value, dict):
+            value = {name: part for name, part in value.items() if name != "trust_remote_code"}  # no code is run here
+        if value not in allowed:
+            raise InputError(
+                f"{path} sets {key} to {shown(value)}, under which vectors would differ; expected "
+                f"{shown(allowed[0])} or no such key: take it out if the model needs it not"
+            )
+
+
+def _check_normalize(module: Module) -> None:
+    path = module.folder / "config.json"
+    values = read_json(path) if path.exists() else {}
+    _check_keys(values, _NORMALIZE_KEYS, path)
+    for key in _NORMALIZE_KEYS:
+        read_field(values, key, str, source=path, default=None, choices=("sentence_embedding",))
+
+
+def _check_keys(values: dict, known: tuple[str, ...], path: pathlib.Path) -> None:
+    if unknown := sorted(set(values) - set(known)):
+        raise InputError(
+            f"{path} sets {shown(unknown[0])}, which this version does not know; expected keys among "
+            f"{', '.join(known)}: take it out if the model needs it not"
+        )
+
+
+def _read_pooling(path: pathlib.Path) -> dict:
     values = read_json(path)
-    chosen = [key for key, value in values.items() if key.startswith("pooling_mode") and value is True]
-    named = {mode: name for name, mode in _POOLINGS.items()}
-    if values.get("pooling_mode") in _POOLINGS:
-        return values["pooling_mode"]
-    if len(chosen) != 1 or chosen[0] not in named:
-        raise InputError(f"{path} asks for {', '.join(chosen) or 'no pooling'}; expected one of {', '.join(named)}")
-    return named[chosen[0]]
+    _check_keys(values, (*_POOLING_KEYS, *_FLAGS.values()), path)
+    chosen = [name for name, flag in _FLAGS.items() if read_field(values, flag, bool, source=path, default=False)]
+    pooling = values.get("pooling_mode")
+    if pooling is None:
+        pooling = chosen or "mean"  # as in sentence-transformers
+    try:
+        pooling = checked_pooling(pooling)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    include_prompt = read_field(values, "include_prompt", bool, source=path, default=True)
+    return {"pooling": pooling, "include_prompt": include_prompt}
+
+
+def _pooling_config(model) -> dict:
+    """Returns the config of the Pooling module; all versions read it unless version 6 alone has such a pooling."""
+    names = [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
+    in_order = [name for name in POOLINGS if name in names]
+    modes = {"pooling_mode": names}
+    if names == in_order:
+        modes = {flag: name in names for name, flag in _FLAGS.items()}
+    return {
+        "word_embedding_dimension": model.encoder.config.hidden_dim,
+        **modes,
+        "include_prompt": model.include_prompt,
+    }
+
+
+def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:
+    """Reads prompts and similarity, and lists what has no place here."""
+    values = read_json(path) if path.exists() else {}
+    read_field(values, "model_type", str, source=path, default=None, choices=("SentenceTransformer",))
+    if (size := read_field(values, "truncate_dim", int, source=path, default=None, minimum=1)) is not None:
+        raise InputError(
+            f"{path} cuts vectors to {size} numbers (truncate_dim), which is not done here; expected whole vectors: "
+            "take the key out, and cut them where they are used"
+        )
+    prompts = read_field(values, "prompts", dict, source=path, default=None) or {}
+    prompts = {name: "" if text is None else text for name, text in prompts.items()}
+    settings = {
+        "prompts": read_field({"prompts": prompts}, "prompts", dict[str, str], source=path),
+        "default_prompt_name": read_field(values, "default_prompt_name", str, source=path, default=None),
+        "similarity": read_field(values, "similarity_fn_name", str, source=path, default=None, choices=SIMILARITIES),
+    }
+    if (default := settings["default_prompt_name"]) is not None and default not in prompts:
+        raise InputError(
+            f"{path} sets default_prompt_name to {shown(default)}, and its prompts have no such name: correct it"
+        )
+    unknown = sorted(set(values) - {*_MODEL_KEYS, *_DESCRIPTIVE_KEYS})
+    return settings, [f"{name} of {MODEL_CONFIG}, which BertEmbedder has no place for" for name in unknown]

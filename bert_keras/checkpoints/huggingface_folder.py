@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
-from bert_keras.checkpoints.embedder_modules import read_modules
+from bert_keras.checkpoints.embedder_modules import is_embedder, read_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task
 from bert_keras.checkpoints.names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
@@ -19,6 +19,7 @@ from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
+from bert_keras.module_list import MODULES, transformer_folder
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +39,21 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Ch
         InputError: a file is missing, damaged, or of another model; the message names it.
     """
     folder = pathlib.Path(folder)
-    values = read_json(folder / "config.json")
-    source = str(folder / "config.json")
+    home = transformer_folder(folder)
+    values = read_json(home / "config.json")
+    source = str(home / "config.json")
     config = read_config(values, source)
     model, family, settings = read_model(values, source)
-    if model == "BertEncoder" and (folder / "modules.json").exists():
-        model, settings = "BertEmbedder", read_modules(folder)
-    tensors = open_weights(folder)
+    not_carried_over = []
+    if (folder / MODULES).exists():
+        if is_embedder(folder):  # whatever head the config names: sentence-transformers reads the encoder alone
+            model, (settings, not_carried_over) = "BertEmbedder", read_modules(folder)
+        else:
+            not_carried_over = [f"{MODULES}, which says how sentence-transformers uses a {model} as a cross-encoder"]
+    tensors = open_weights(home)
     check_num_layers(config.num_layers, tensors, source)
     check_checksums(folder, lambda name: not is_weights(name))
-    vocabulary = read_vocabulary_of(folder, config.vocabulary_size)
+    vocabulary = read_vocabulary_of(home, config.vocabulary_size)
     _check_positions(tensors, config, source)
     names = weight_names(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
@@ -68,8 +74,8 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Ch
         family,
         task=read_task(values, source),
         check_content=check_content,
-        read_tokenizer=lambda: read_tokenizer_settings(folder, vocabulary),
-        not_carried_over=describe_unused_tensors(unread, model),
+        read_tokenizer=lambda: read_tokenizer_settings(home, vocabulary),
+        not_carried_over=not_carried_over + describe_unused_tensors(unread, model),
     )
     if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
         checkpoint.generator = _read_generator(folder / GENERATOR)
@@ -91,7 +97,7 @@ def stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
     """Returns what a checkpoint folder says of the task that its model was fine-tuned for; None: nothing."""
     if isinstance(folder, Checkpoint):
         return folder.task
-    path = pathlib.Path(folder) / "config.json"
+    path = transformer_folder(pathlib.Path(folder)) / "config.json"
     return read_task(read_json(path), str(path)) if path.exists() else None
 
 

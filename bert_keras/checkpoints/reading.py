@@ -13,6 +13,7 @@ from bert_keras.checkpoints.huggingface_folder import read_folder
 from bert_keras.checkpoints.preset_checks import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import VOCABULARY, read_preset_settings, read_tokenizer_settings
 from bert_keras.errors import InputError
+from bert_keras.module_list import transformer_folder
 from bert_keras.pipelines.vocabulary import read_vocabulary
 
 
@@ -71,6 +72,7 @@ def read_tokenizer_of(folder: str | os.PathLike | Checkpoint) -> dict | None:
     folder = pathlib.Path(folder)
     if is_preset(folder):
         return read_preset_settings(folder)
+    folder = transformer_folder(folder)
     path = folder / VOCABULARY
     return read_tokenizer_settings(folder, read_vocabulary(path)) if path.exists() else None
 
@@ -81,7 +83,7 @@ def _checked(folder: str | os.PathLike) -> pathlib.Path:
     if not folder.is_dir():
         kind = "is not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {kind}; expected a checkpoint folder or a .keras file: check the path")
-    if not any((folder / name).exists() for name in (GOOGLE_CONFIG, "config.json")):
+    if not any((transformer_folder(folder) / name).exists() for name in (GOOGLE_CONFIG, "config.json")):
         raise InputError(
             f"{folder} is no checkpoint that is known here; expected config.json (Hugging Face, KerasHub) "
             f"or {GOOGLE_CONFIG} (Google) in it: check the path"

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores there, as JSON")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix there, as PNG")
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
+    task_options.add_prompt(parser, otherwise="the model's own default")
     task_options.add_file_options(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _check_apart(outs),
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_of_checkpoint(checkpoint, **lengths)
+    task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name),
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    answers = _answers(Predictor.from_checkpoint(checkpoint, **lengths), examples)
+    answers = _answers(Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task)), examples)
     scores = task.scores(answers, examples)
     if arguments.out:
         _write(arguments.out, json_text(scores, indent=2).encode() + b"\n")
@@ -73,6 +74,7 @@ def _shown(arguments: argparse.Namespace, task, num_examples: int, columns: dict
         "task": task_options.task_shown(task),
         "file": f"{arguments.file} ({num_examples:,} examples)",
         **columns,
+        **task_options.prompt_shown(task),
         "rows": task_options.rows_shown(task),
     }
 

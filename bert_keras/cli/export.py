@@ -14,7 +14,7 @@ from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positi
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.verdict_table import add_thorough, score_lines, verdict_table
+from bert_keras.cli.verdict_table import add_thorough, left_out_lines, score_lines, verdict_table
 from bert_keras.errors import InputError
 
 
@@ -106,7 +106,8 @@ def run(arguments: argparse.Namespace) -> None:
             tolerance=arguments.tolerance,
             thorough=arguments.thorough,
         )
-    tables = [verdict_table(parity["artifacts"]), *score_lines(parity["artifacts"])]
+    verdicts = parity["artifacts"]
+    tables = [verdict_table(verdicts), *score_lines(verdicts), *left_out_lines(verdicts)]
     sentence = "\n".join([*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"])
     print_result(sentence, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 

@@ -48,6 +48,8 @@ _TASK_SETTINGS = (
     *("problem", "class_weights", "labelled_pieces", "max_answer_length", "objective"),
     *("max_sequence_length", "window_overlap"),
 )
+# and those that an embedder keeps
+_OF_EMBEDDERS = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("regression", "contrastive"),
         help="embed: pairs with scores, or pairs that belong together (default regression)",
     )
+    task_options.add_prompt(parser, otherwise="the checkpoint's own default; OUT has it as its default")
     task_options.add_length_options(
         parser,
         length="128, answer 384",
@@ -152,7 +155,9 @@ def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Task, 
     longest = checkpoint.config.max_sequence_length
     files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
     if arguments.task == "embed" and checkpoint.model == "BertEmbedder":
-        given |= checkpoint.settings  # pooling and normalizing stay as they are
+        given |= {name: value for name, value in checkpoint.settings.items() if name in _OF_EMBEDDERS}
+    if arguments.task == "embed" and arguments.prompt is not None:
+        given |= {"default_prompt_name": arguments.prompt or None, "prompts": given.get("prompts", {})}
     length = given.pop("max_sequence_length", None)
     task, train, dev = read_to_learn(arguments.task, arguments.train, arguments.dev, files, **given)
     task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
@@ -199,6 +204,7 @@ def _task_shown(arguments: argparse.Namespace, task: Task, train: list, dev: lis
         shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
     if task_options.has_confusion(task):
         shown["to beat"] = _majority(train, dev)
+    shown |= task_options.prompt_shown(task)
     shown["rows"] = task_options.rows_shown(task)
     rare = ("class_weights", "labelled_pieces", "max_answer_length", "highest_score")
     unusual = {name: getattr(task, name, None) for name in rare}

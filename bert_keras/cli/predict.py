@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="classes, tags of several and answers: tell also the N best, of answers 5 at most (default 1)",
     )
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
+    task_options.add_prompt(parser, otherwise="the model's own default")
     task_options.add_file_options(parser, labelled=False)
     parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
 
@@ -74,13 +75,13 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_of_checkpoint(checkpoint, **lengths)
+    task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
     columns, read = _opened(arguments, task)
     print_settings("predict", _shown(arguments, task, columns))
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths)
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
     with _output(arguments.out) as out, _progress(out) as bar:
         source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
         num_answers = _answer(predictor, source, out, arguments.top, bar)
@@ -147,6 +148,7 @@ def _shown(arguments: argparse.Namespace, task, columns: dict[str, object]) -> d
         "task": task_options.task_shown(task),
         **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _file_shown(arguments.file)}),
         **columns,
+        **task_options.prompt_shown(task),
         "rows": task_options.rows_shown(task),
     }
 

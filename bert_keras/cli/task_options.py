@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bert_keras.checks import shown
 from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_can_draw
@@ -29,6 +30,7 @@ _TASKS_OF_OPTION = {
     "labelled_pieces": ("tag",),
     "max_answer_length": ("answer",),
     "objective": ("embed",),
+    "prompt": ("embed",),
     "window_overlap": ("classify", "tag", "answer"),
     "text_column": ("classify", "embed"),
     "second_text_column": ("classify", "embed"),
@@ -84,6 +86,39 @@ def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap:
         metavar="PIECES",
         help=f"read longer texts in windows that share so many pieces (default {overlap})",
     )
+
+
+def add_prompt(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
+    """Adds the option that names a prompt; `otherwise` says which one is used without it."""
+    parser.add_argument(
+        "--prompt",
+        metavar="NAME",
+        help=f"embed: the model's prompt that stands before each text; '': none (default {otherwise})",
+    )
+
+
+def with_prompt(arguments: argparse.Namespace, task: Task) -> Task:
+    """Returns the task with the prompt that was asked for.
+
+    Raises:
+        InputError: the task takes none, or there is none of that name.
+    """
+    if arguments.prompt is None:
+        return task
+    if task.name != "embed":
+        raise InputError(f"--prompt is for embed, and the task is {task.name}: leave it out")
+    return task.with_prompt(arguments.prompt)
+
+
+def said_prompt(task: Task) -> dict[str, object]:
+    """Returns the setting of a task that `with_prompt` made, where it made one."""
+    return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
+
+
+def prompt_shown(task: Task) -> dict[str, object]:
+    """Returns what stands before each text, to be shown where something does."""
+    prompt = getattr(task, "prompt_text", "")
+    return {"prompt": f"{shown(prompt)} before each text"} if prompt else {}
 
 
 def check_options_of_task(arguments: argparse.Namespace, task: str) -> None:

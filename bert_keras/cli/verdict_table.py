@@ -39,6 +39,15 @@ def score_lines(verdicts: Mapping[str, Mapping]) -> list[str]:
     return lines
 
 
+def left_out_lines(verdicts: Mapping[str, Mapping]) -> list[str]:
+    """Returns a line for each thing that an artifact does not carry of its checkpoint."""
+    return [
+        f"{name}: not carried over: {left}"
+        for name, verdict in verdicts.items()
+        for left in verdict.get("not_carried_over", ())
+    ]
+
+
 def _row(name: str, verdict: Mapping) -> tuple[str, ...]:
     measure = verdict["measure"]
     largest = max((seen[measure] for seen in verdict["outputs"].values()), default=float("nan"))

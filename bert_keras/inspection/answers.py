@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
+from bert_keras.checks import shown
 from bert_keras.inspection.looking import Look
 from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.tokenizer import BertTokenizer
@@ -95,7 +96,9 @@ def _of_task(task, answer: Mapping) -> Answer:
     if task.name == "answer":
         return _spans(answer)
     cosine = Finding("cosine", answer["cosine"])
-    return Answer("How alike the two texts are, each read alone: 1 = the same direction.", "cosine", (cosine,))
+    prompt = f" behind the prompt {shown(task.prompt_text)}" if task.prompt_text else ""
+    note = f"How alike the two texts are, each read alone{prompt}: 1 = the same direction."
+    return Answer(note, "cosine", (cosine,))
 
 
 def _classes(task, answer: Mapping) -> Answer:

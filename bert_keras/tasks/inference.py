@@ -13,7 +13,6 @@ from bert_keras.pipelines.encoded_rows import EncodedRows
 from bert_keras.pipelines.row_batches import RowTable
 
 _PIECES_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 pieces are a fair load too
-_AS_INPUTS = ("token_ids", "segment_ids", "padding_mask")
 
 
 class RowRunner:
@@ -28,11 +27,9 @@ class RowRunner:
         self._model = model
         self._of_pieces = of_pieces
         self._run_eagerly = as_written(lambda features: model(features, training=False))
-        if keras.backend.backend() == "tensorflow":
-            signature = {name: tf.TensorSpec([None, None], tf.int32) for name in _AS_INPUTS}
-            self._run = tf.function(self._run_eagerly, input_signature=[signature])
-        else:
-            self._run = self._run_eagerly = functools.partial(_run_on_arrays, model)
+        self._graphs: dict[tuple[str, ...], Callable] = {}  # by the names of the features
+        if keras.backend.backend() != "tensorflow":
+            self._run_eagerly = functools.partial(_run_on_arrays, model)
 
     def __call__(
         self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None, *, once: bool = False
@@ -51,9 +48,9 @@ class RowRunner:
         outputs: dict[str, np.ndarray] = {}
         done = 0
         batches = _batches(rows.lengths)
-        run = self._run_eagerly if once and len(batches) == 1 else self._run
         for numbers in batches:
             features = table.batch_of(tf.constant(numbers))
+            run = self._run_eagerly if once and len(batches) == 1 else self._graph(features)
             for name, values in run(features).items():
                 values = keras.ops.convert_to_numpy(values)
                 check_finite_outputs(self._model, values)
@@ -68,6 +65,16 @@ class RowRunner:
             if progress is not None:
                 progress(done, len(rows))
         return outputs
+
+    def _graph(self, features: dict[str, tf.Tensor]) -> Callable:
+        """Returns the model as a graph of these features, traced once for batches of any shape."""
+        if keras.backend.backend() != "tensorflow":
+            return self._run_eagerly
+        names = tuple(sorted(features))
+        if names not in self._graphs:
+            signature = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
+            self._graphs[names] = tf.function(self._run_eagerly, input_signature=[signature])
+        return self._graphs[names]
 
     def _put(self, flat: np.ndarray, values: np.ndarray, rows: EncodedRows, numbers: np.ndarray) -> None:
         lengths = rows.lengths[numbers]

@@ -1,5 +1,7 @@
 """`Predictor`: a fine-tuned checkpoint that answers, in the terms of its task."""
 
+import copy
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +17,7 @@ from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.stored import task_of, task_of_model
 
 EXAMPLES_A_CHUNK = 1024  # answered at once, so that texts of like length meet
@@ -62,7 +65,14 @@ class Predictor:
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
         return cls(model, tokenizer, task_of(checkpoint, model, tokenizer, **changes))
 
-    def __call__(self, examples: Sequence, top: int | None = None) -> list[dict]:
+    def __call__(
+        self,
+        examples: Sequence,
+        top: int | None = None,
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+    ) -> list[dict]:
         """Return an answer to each example, of plain Python values, as `json.dumps` takes them.
 
         Args:
@@ -70,16 +80,38 @@ class Predictor:
                 tags as they are; or examples of the task.
             top: how many of the best classes or answers to list under `best`, instead of the probabilities of all
                 classes, as `predict --top` does; 1: the best alone, without a list.
+            prompt_name: of sentence vectors: which of the model's prompts stands before each text; "": none. Unless
+                given, the model's default prompt, if it has one.
+            prompt: of sentence vectors: the text that stands there, instead of one of the model's prompts.
 
         Raises:
-            InputError: an example is nothing of that, or not what the task reads, or `top` is below 1.
+            InputError: an example is nothing of that, or not what the task reads, `top` is below 1, or there is no
+                such prompt.
         """
         if isinstance(examples, str):
             raise InputError("one text was given; expected a list of texts: put it in brackets")
         if top is not None:
             check_counts(top=top)
+        if prompt_name is not None or prompt is not None:
+            return self.with_prompt(prompt_name, prompt)(examples, top)
         answers = (answer for chunk in self.stream(map(self._example, examples)) for answer in chunk)
         return [_plain(answer if top is None else self.task.shown(answer, top)) for answer in answers]
+
+    def with_prompt(self, name: str | None = None, text: str | None = None) -> "Predictor":
+        """Return a predictor of the same model with another prompt; see `__call__`.
+
+        Raises:
+            InputError: there is no prompt of that name, both or none are given, or the task makes no sentence vectors.
+        """
+        if not isinstance(self.task, SentenceEmbedding):
+            raise InputError(
+                f"a prompt was given, and the task {self.task.name} takes none; expected the task embed: leave it out"
+            )
+        if (name is None) == (text is None):
+            raise InputError("a prompt is either a name or a text; expected one of the two: leave the other out")
+        other = copy.copy(self)
+        other.task = self.task.with_prompt(name) if text is None else dataclasses.replace(self.task, prompt=text)
+        return other
 
     def stream(self, examples: Iterable, *, once: bool = False) -> Iterator[list[dict]]:
         """Yields the answers to examples of the task, so many at a time, in their order.

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from bert_keras.embedding_settings import checked_pooling, checked_prompts, prompt_named
 from bert_keras.errors import InputError
 from bert_keras.metrics.numbers import regression_scores
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode
@@ -23,8 +24,12 @@ class SentenceEmbedding(Task):
         objective: "regression": the cosine of a pair is to be its score; "contrastive": each second text is to be found
             among those of the batch, all pairs being such as belong together.
         highest_score: the score of two texts that mean the same; scores are divided by it.
-        pooling: "mean" over the real tokens, or "cls".
+        pooling: how the vectors of tokens become one, see `BertEmbedder`.
         normalize: whether vectors have length 1.
+        include_prompt: whether the tokens of the prompt are pooled with those of the text.
+        prompts: what may stand before texts, by name.
+        default_prompt_name: which of them stands there, in training, in answers and in artifacts.
+        prompt: what stands there instead, as text; "": nothing.
 
     Raises:
         InputError: a setting is out of range.
@@ -32,8 +37,12 @@ class SentenceEmbedding(Task):
 
     objective: str = "regression"
     highest_score: float = 1.0
-    pooling: str = "mean"
+    pooling: str | tuple[str, ...] = "mean"
     normalize: bool = True
+    include_prompt: bool = True
+    prompts: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    default_prompt_name: str | None = None
+    prompt: str | None = None
 
     name: ClassVar[str] = "embed"
     model_class: ClassVar[str] = "BertEmbedder"
@@ -41,6 +50,8 @@ class SentenceEmbedding(Task):
 
     def __post_init__(self):
         check_choice("objective", self.objective, OBJECTIVES)
+        object.__setattr__(self, "pooling", checked_pooling(self.pooling))
+        object.__setattr__(self, "prompts", checked_prompts(self.prompts, self.default_prompt_name))
         if self.window_overlap is not None:
             raise InputError("sentence vectors are of whole texts; expected no window_overlap: leave it out")
 
@@ -58,7 +69,23 @@ class SentenceEmbedding(Task):
         return self.objective != "contrastive"
 
     def head(self) -> dict:
-        return {"pooling": self.pooling, "normalize": self.normalize}
+        names = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def prompt_text(self) -> str:
+        """What stands before each text; "": nothing."""
+        if self.prompt is not None:
+            return self.prompt
+        return "" if self.default_prompt_name is None else self.prompts[self.default_prompt_name]
+
+    def with_prompt(self, name: str) -> "SentenceEmbedding":
+        """Return the task with the prompt of that name before each text; "": with none.
+
+        Raises:
+            InputError: there is no such prompt; the message lists the names.
+        """
+        return dataclasses.replace(self, prompt=prompt_named({"": "", **self.prompts}, name))
 
     def loss(self):
         from bert_keras.modeling.losses import StepMean
@@ -71,9 +98,14 @@ class SentenceEmbedding(Task):
         return TextExample(text, second_text, None, line)
 
     def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedRows:
-        """Each text is a row of its own; the two of a pair are neighbours."""
+        """Each text is a row of its own, behind the prompt; the two of a pair are neighbours."""
+        prompt = self.prompt_text
         texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
-        return encode(tokenizer, texts, max_sequence_length=self.max_sequence_length)
+        rows = encode(tokenizer, [prompt + text for text in texts], max_sequence_length=self.max_sequence_length)
+        if self.include_prompt or not prompt:
+            return rows
+        lengths = np.full(len(rows), num_prompt_tokens(tokenizer, prompt), np.int32)
+        return dataclasses.replace(rows, prompt_lengths=lengths)
 
     def with_labels(self, rows: EncodedRows, examples: Sequence[TextExample]) -> LabelledRows:
         if (num_single := sum(example.second_text is None for example in examples)) > 0:
@@ -100,6 +132,11 @@ class SentenceEmbedding(Task):
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         truth = np.array([example.label for example in examples]) / self.highest_score
         return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
+
+
+def num_prompt_tokens(tokenizer, prompt: str) -> int:
+    """Returns how many tokens of a row are its prompt's, [CLS] among them, as sentence-transformers counts them."""
+    return 1 + int(tokenizer.tokenize([prompt]).row_lengths()[0])
 
 
 def _cosine(first: np.ndarray, second: np.ndarray) -> float:

@@ -87,13 +87,22 @@ def task_of_checkpoint(checkpoint: Checkpoint, **changes) -> Task:
     Raises:
         InputError: the model has no head that answers, or a setting is unknown or the model's own.
     """
-    settings = {"problem": "single_label", "pooling": "mean", "normalize": True, "labels": None, **checkpoint.settings}
+    settings = {**_DEFAULTS, **checkpoint.settings}
     length = (checkpoint.tokenizer_settings or {}).get("max_sequence_length")
     head = _Head(checkpoint.model, settings, checkpoint.config.max_sequence_length, length)
     return _task(checkpoint.source, checkpoint.task, head, changes)
 
 
-_OF_HEADS = ("problem", "pooling", "normalize", "labels", "num_classes")
+_DEFAULTS = {  # of the arguments of heads
+    "problem": "single_label",
+    "pooling": "mean",
+    "normalize": True,
+    "include_prompt": True,
+    "prompts": {},
+    "default_prompt_name": None,
+    "labels": None,
+}
+_OF_HEADS = (*_DEFAULTS, "num_classes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +166,7 @@ def _read_setting(stored: dict, name: str, kind: type, place: str):
 
 def _own(settings: Mapping[str, object], kind: type[Task]) -> dict:
     """Returns the settings of the task that the model's head has itself."""
-    own = {name: settings[name] for name in ("problem", "pooling", "normalize") if name in _fields(kind)}
+    own = {name: settings[name] for name in _DEFAULTS if name in _fields(kind) and name != "labels"}
     if "labels" in _fields(kind):
         names = settings["labels"] or tuple(f"LABEL_{number}" for number in range(settings["num_classes"]))
         own["labels"] = () if own.get("problem") == "regression" else names

@@ -2,18 +2,28 @@
 
 from collections.abc import Callable
 
+import tensorflow as tf
+
 from bert_keras.export.answers.served import TextFunction
 from bert_keras.features import FEATURES, border_outputs
 from bert_keras.pipelines.graph_rows import graph_rows
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding, num_prompt_tokens
 
 
-def embedding(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFunction:
-    """Returns the function from `text` to `embedding` (B, D). Texts are cut to `length` pieces."""
+def embedding(run: Callable, tokenizer: BertTokenizer, task: SentenceEmbedding) -> TextFunction:
+    """Returns the function from `text` to `embedding` (B, D). The task's prompt stands before each text."""
+    prompt = task.prompt_text
+    num_unpooled = 0 if task.include_prompt or not prompt else num_prompt_tokens(tokenizer, prompt)
 
     def answer(text):
-        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
-        return {"embedding": run(rows.features)["embedding"]}
+        text = tf.strings.join([prompt, text]) if prompt else text
+        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
+        return {"embedding": run({**rows.features, **pooled(rows.features["padding_mask"])})["embedding"]}
+
+    def pooled(mask):
+        places = tf.range(tf.shape(mask)[1])
+        return {"pooling_mask": mask * tf.cast(places >= num_unpooled, tf.int32)} if num_unpooled else {}
 
     return TextFunction(("text",), answer)
 

@@ -281,9 +281,24 @@ def test_a_masked_lm_names_a_bad_head_act(sizes):
         bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig(**sizes)), head_act="silu")
 
 
-def test_an_embedder_names_a_bad_pooling(sizes):
-    with pytest.raises(bk.InputError, match="max"):
-        bk.BertEmbedder(bk.BertEncoder(bk.BertConfig(**sizes)), pooling="max")
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"pooling": "first"}, "pooling is 'first'; expected cls, max, mean, .*, or a list of these"),
+        ({"pooling": ["mean", "first"]}, r"pooling is \['mean', 'first'\]"),
+        ({"pooling": []}, r"pooling is \[\]"),
+        ({"pooling": 3}, "pooling is 3"),
+        ({"similarity": "near"}, "similarity is 'near', expected one of cosine, dot, euclidean, manhattan, or none"),
+        ({"prompts": {"query": 3}}, r"the embedder sets prompts to \{'query': 3\}; expected an object of texts"),
+        (
+            {"prompts": {"a": "x", "b": ""}, "default_prompt_name": "c"},
+            "there is no prompt 'c'; expected one of a, b: ",
+        ),
+    ],
+)
+def test_an_embedder_names_a_bad_argument(arguments, named, sizes):
+    with pytest.raises(bk.InputError, match=named):
+        bk.BertEmbedder(bk.BertEncoder(bk.BertConfig(**sizes)), **arguments)
 
 
 @pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])

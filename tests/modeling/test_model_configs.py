@@ -16,8 +16,12 @@ ARGUMENTS = {
     "num_classes": 6,
     "labels": ("a", "b", "c", "d", "e", "f"),
     "dropout_rate": 0.35,
-    "pooling": "cls",
+    "pooling": ("max", "cls"),
     "normalize": False,
+    "include_prompt": False,
+    "prompts": {"query": "query: "},
+    "default_prompt_name": "query",
+    "similarity": "dot",
     "problem": "multi_label",
     "head_act": "gelu",
 }

@@ -155,8 +155,8 @@ def test_a_length_that_is_not_known_stays_so(tmp_path):
     assert BertTokenizer.from_checkpoint(tmp_path).max_sequence_length is None
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(31, 31), (512, 77), (None, 77)])
-def test_the_shorter_of_the_lengths_of_a_sentence_model_counts(folder, limit, expected):
+@pytest.mark.parametrize(("limit", "expected"), [(31, 31), (512, 512), (None, 77)])
+def test_the_length_of_sentence_transformers_counts_first(folder, limit, expected):
     write(folder / "sentence_bert_config.json", {"max_seq_length": limit})
     assert BertTokenizer.from_checkpoint(folder).max_sequence_length == expected
 
@@ -293,3 +293,13 @@ def test_pieces_that_look_like_line_ends_survive_a_folder(tmp_path):
     BertTokenizer(pieces).save(tmp_path)
     assert BertTokenizer.from_checkpoint(tmp_path).vocabulary == tuple(pieces)
     assert read_vocabulary(tmp_path / "vocab.txt") == pieces
+
+
+@pytest.mark.parametrize(
+    ("strip_accents", "expected"), [(None, (True, False)), (True, (True, True)), (False, (True, False))]
+)
+def test_sentence_transformers_lower_case_folds_the_case_and_leaves_the_accents(folder, strip_accents, expected):
+    config_with(folder, do_lower_case=False, strip_accents=strip_accents)
+    write(folder / "sentence_bert_config.json", {"do_lower_case": True})
+    rules = BertTokenizer.from_checkpoint(folder).rules
+    assert (rules.lowercase, bool(rules.strip_accents)) == expected

@@ -20,6 +20,7 @@ from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.conftest import SIZES
 
+PROMPTS = {"include_prompt": False, "prompts": {"query": "Where? "}, "default_prompt_name": "query"}
 TASKS = {  # every setting is another one than the default
     "classify": TextClassification(
         max_sequence_length=31, window_overlap=3, labels=("bad", "good", "odd"), class_weights="balanced", of_pairs=True
@@ -40,7 +41,13 @@ TASKS = {  # every setting is another one than the default
         null_threshold=-1.5,
     ),
     "embed": SentenceEmbedding(
-        max_sequence_length=31, objective="contrastive", highest_score=5.0, pooling="cls", normalize=False
+        max_sequence_length=31,
+        objective="contrastive",
+        highest_score=5.0,
+        pooling="cls",
+        normalize=False,
+        **PROMPTS,
+        prompt="odd: ",
     ),
 }
 GIVEN = {"answer": [("Where?", "in Berlin, as it were")]}  # texts for the other tasks
@@ -132,7 +139,7 @@ def test_settings_can_be_changed_but_for_the_model_s_own(name, saved):
         assert task == dataclasses.replace(TASKS[name], max_sequence_length=25)
     with pytest.raises(InputError, match="max_length cannot be changed here; expected settings among max_seq"):
         task_of(folder, predictor.model, max_length=25)
-    for own in {"labels", "problem", "pooling", "normalize"} & set(TASKS[name].settings()):
+    for own in {"labels", "problem", "pooling", "normalize", *PROMPTS} & set(TASKS[name].settings()):
         with pytest.raises(InputError, match=f"{own} cannot be changed here"):
             task_of(folder, predictor.model, **{own: getattr(TASKS[name], own)})
 
@@ -151,7 +158,7 @@ def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
         "tag": TokenClassification(256, labels=("O", "B-X", "I-X"), scheme="IOB2"),
         "words": TokenClassification(256, labels=("X", "B")),
         "answer": QuestionAnswering(256, window_overlap=85),
-        "embed": SentenceEmbedding(256, pooling="cls", normalize=False),
+        "embed": SentenceEmbedding(256, pooling="cls", normalize=False, **PROMPTS),
     }
     for name, task in wanted.items():
         bk.save(model := build(TASKS[name]), None, tmp_path / name)

@@ -20,7 +20,7 @@ TASKS = {
     "classify": TextClassification(max_sequence_length=20, window_overlap=3, labels=("1", "2")),
     "tag": TokenClassification(max_sequence_length=20, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2"),
     "answer": QuestionAnswering(max_sequence_length=20, window_overlap=3, max_question_length=5, allows_null=True),
-    "embed": SentenceEmbedding(max_sequence_length=20),
+    "embed": SentenceEmbedding(max_sequence_length=20, prompts={"query": "so "}),
 }
 EXAMPLES = {
     "classify": NUMBERS,
@@ -60,8 +60,12 @@ CHANGES = {  # of every setting another value
         "max_sequence_length": 19,
         "objective": "contrastive",
         "highest_score": 5.0,
-        "pooling": "cls",
+        "pooling": ("mean", "cls"),
         "normalize": False,
+        "include_prompt": False,
+        "prompts": {"query": "so ", "passage": "odd "},
+        "default_prompt_name": "query",
+        "prompt": "fine ",
     },
 }
 FIELDS = [(name, field) for name, changes in CHANGES.items() for field in changes]

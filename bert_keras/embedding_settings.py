@@ -1,0 +1,48 @@
+"""How sentence vectors are made: poolings and prompts, under the names that sentence-transformers gives them."""
+
+from collections.abc import Mapping, Sequence
+
+from bert_keras.checks import check_value, shown, shown_names
+from bert_keras.errors import InputError
+
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+
+
+def checked_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
+    """Return one pooling as its name, several as a tuple of names.
+
+    Raises:
+        InputError: there is none, or one is unknown.
+    """
+    names = (pooling,) if isinstance(pooling, str) or not isinstance(pooling, Sequence) else tuple(pooling)
+    if not names or any(name not in POOLINGS for name in names):
+        raise InputError(
+            f"pooling is {shown(pooling)}; expected {', '.join(POOLINGS)}, or a list of these: name one that exists"
+        )
+    return names[0] if len(names) == 1 else names
+
+
+def checked_prompts(prompts: Mapping[str, str] | None, default_name: str | None) -> dict[str, str]:
+    """Return prompts by their names, as a plain dict.
+
+    Raises:
+        InputError: a prompt is no text, or the default is none of them.
+    """
+    prompts = check_value(dict(prompts or {}), dict[str, str], name="prompts", source="the embedder")
+    if default_name is not None:
+        prompt_named(prompts, default_name)
+    return prompts
+
+
+def prompt_named(prompts: Mapping[str, str], name: str) -> str:
+    """Return the prompt of that name.
+
+    Raises:
+        InputError: there is none; the message lists the names.
+    """
+    if name in prompts:
+        return prompts[name]
+    names = [known for known in prompts if known]
+    expected = f"one of {shown_names(names, most=20)}" if names else "no name, since the model has no prompts"
+    raise InputError(f"there is no prompt {shown(name)}; expected {expected}: name another one, or leave it out")

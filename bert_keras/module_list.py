@@ -1,0 +1,68 @@
+"""`modules.json` of sentence-transformers: which modules make a model, and in which folder each lies."""
+
+import pathlib
+from typing import NamedTuple
+
+from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.errors import InputError
+from bert_keras.files import read_json
+
+MODULES = "modules.json"
+_PACKAGE = "sentence_transformers."
+_TRANSFORMERS = ("Transformer", "BERT")  # versions before 0.3 named the class after the model
+
+
+class Module(NamedTuple):
+    """A module of a model.
+
+    Attributes:
+        kind: the name of its class, "Pooling" for example.
+        folder: where its files lie.
+    """
+
+    kind: str
+    folder: pathlib.Path
+
+
+def read_module_list(folder: pathlib.Path) -> list[Module]:
+    """Return the modules that a folder's `modules.json` lists, in their order.
+
+    Versions name a class differently (`sentence_transformers.models.Pooling`,
+    `sentence_transformers.sentence_transformer.modules.pooling.Pooling`); the last part is the same in all.
+
+    Raises:
+        InputError: the file is damaged, names a path outside the folder, or a class of another package.
+    """
+    path = folder / MODULES
+    modules = []
+    for entry in read_json(path, kind=list):
+        if not isinstance(entry, dict):
+            raise InputError(f"{path} lists {shown(entry)}; expected objects: restore the file from its source")
+        name = read_field(entry, "type", str, source=path)
+        if not name.startswith(_PACKAGE):
+            raise InputError(
+                f"{path} lists {shown(name)}, whose code comes with the folder and is not run here; expected modules "
+                "of sentence_transformers: use sentence-transformers for this model"
+            )
+        kind = name.rpartition(".")[2]
+        modules.append(
+            Module(
+                "Transformer" if kind in _TRANSFORMERS else kind,
+                path_inside(folder, read_field(entry, "path", str, source=path), source=path),
+            )
+        )
+    return modules
+
+
+def transformer_folder(folder: pathlib.Path) -> pathlib.Path:
+    """Return where the encoder and its tokenizer lie: in `folder`, or where its `modules.json` says.
+
+    sentence-transformers before version 2 wrote them into `0_Transformer`.
+
+    Raises:
+        InputError: see `read_module_list`.
+    """
+    if (folder / "config.json").exists() or not (folder / MODULES).exists():
+        return folder
+    modules = read_module_list(folder)
+    return modules[0].folder if modules and modules[0].kind == "Transformer" else folder
