@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_holds_no_input
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.text_sources import TextSource
+
+_LARGEST = 10**12  # of whole numbers on the command line, so that products of two stay in 64 bits
+_LARGEST_NUMBER = 1e30  # of others
 
 
 def check_all(*checks: Callable[[], object]) -> list:
@@ -34,30 +38,44 @@ def check_exists(path: pathlib.Path, what: str) -> None:
         raise InputError(f"{path} does not exist; expected {what}: check the path")
 
 
+def check_unicode(texts: Iterable[str]) -> None:
+    """Raise `InputError` if a text from the command line is not in the encoding of the terminal."""
+    for text in texts:
+        if any("\ud800" <= character <= "\udfff" for character in text):  # how Python hands on what it cannot decode
+            raise InputError(f"the text {shown(text)} is not UTF-8; expected UTF-8: put it into a file that is")
+
+
 def positive_integer(text: str) -> int:
     """An argparse type: a whole number from 1."""
-    return _number(int, text, lambda value: value >= 1, "a whole number from 1")
+    return _number(int, text, lambda value: value >= 1, "a whole number from 1", _LARGEST)
 
 
 def whole_number(text: str) -> int:
     """An argparse type: a whole number from 0."""
-    return _number(int, text, lambda value: value >= 0, "a whole number from 0")
+    return _number(int, text, lambda value: value >= 0, "a whole number from 0", _LARGEST)
 
 
 def positive_number(text: str) -> float:
     """An argparse type: a number above 0."""
-    return _number(float, text, lambda value: 0 < value < float("inf"), "a number above 0")
+    return _number(float, text, lambda value: value > 0, "a number above 0", _LARGEST_NUMBER)
 
 
-def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str):
+def number_from_zero(text: str) -> float:
+    """An argparse type: a number from 0."""
+    return _number(float, text, lambda value: value >= 0, "a number from 0", _LARGEST_NUMBER)
+
+
+def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str, largest: float):
     """Returns the number that `text` spells, or raises what argparse tells as it is."""
     try:
         value = kind(text)
     except ValueError:
         value = None
-    if value is None or not fits(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
-    return value
+    if value is not None and value > largest:
+        expected = f"{expected} to {largest:,}"
+    elif value is not None and fits(value):
+        return value
+    raise argparse.ArgumentTypeError(f"{shown(text)} is not {expected}")
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:

@@ -47,4 +47,4 @@ def run(arguments: argparse.Namespace) -> None:
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
         *(f"not carried over: {sentence}" for sentence in lost),
     ]
-    print_result("\n".join(lines), result, as_json=arguments.json)
+    print_result(lines, result, as_json=arguments.json)

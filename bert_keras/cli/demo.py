@@ -8,6 +8,7 @@ import time
 
 from bert_keras.cli.checks import add_overwrite
 from bert_keras.cli.report import print_result
+from bert_keras.cli.terminal import print_line
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -29,14 +30,16 @@ def run(arguments: argparse.Namespace) -> None:
     out = arguments.out
     dev = write_task(out, num_train=200 if arguments.quick else None)
     for command in commands(out, quick=arguments.quick):
-        print(f"\n$ bert-keras {' '.join(command)}", file=sys.stderr, flush=True)
+        print_line("")
+        print_line(f"$ bert-keras {' '.join(command)}")
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
             _run_verb(command + ["--overwrite"] * arguments.overwrite)
-    print("\nA fresh process, TensorFlow and tensorflow-text only, answers:", file=sys.stderr, flush=True)
+    print_line("")
+    print_line("A fresh process, TensorFlow and tensorflow-text only, answers:")
     answers = ask(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
     for answer in answers:
         verdict = f"{answer['label']} ({answer['probability']:.0%}), in truth {answer['truth']}"
-        print(f"  {answer['text'][:70]:<70}  -> {verdict}", file=sys.stderr)
+        print_line(f"  {answer['text'][:70]:<70}  -> {verdict}")
     minutes = (time.monotonic() - started) / 60
     result = {"out": str(out), "minutes": minutes, "answers": answers}
     print_result(f"wrote {out}: everything above, in {minutes:.1f} minutes", result, as_json=arguments.json)

@@ -10,7 +10,7 @@ import functools
 import pathlib
 
 from bert_keras.cli import task_options
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer
+from bert_keras.cli.checks import add_overwrite, check_all, check_exists, number_from_zero, positive_integer
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
@@ -55,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--eval", type=pathlib.Path, metavar="FILE", help="labelled examples to score the files on")
     group.add_argument(
-        "--tolerance", type=float, default=0.5, metavar="POINTS", help="what auto may lose (default %(default)s)"
+        "--tolerance",
+        type=number_from_zero,
+        default=0.5,
+        metavar="POINTS",
+        help="what auto may lose (default %(default)s)",
     )
     group.add_argument(
         "--tflite-length",
@@ -107,9 +111,9 @@ def run(arguments: argparse.Namespace) -> None:
             thorough=arguments.thorough,
         )
     verdicts = parity["artifacts"]
-    tables = [verdict_table(verdicts), *score_lines(verdicts), *left_out_lines(verdicts)]
-    sentence = "\n".join([*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"])
-    print_result(sentence, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+    tables = [*verdict_table(verdicts).split("\n"), *score_lines(verdicts), *left_out_lines(verdicts)]
+    lines = [*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"]
+    print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 
 
 def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:

@@ -3,9 +3,8 @@
 import argparse
 import dataclasses
 import pathlib
-import sys
 
-from bert_keras.cli.checks import check_all, positive_integer
+from bert_keras.cli.checks import check_all, check_unicode, positive_integer
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
@@ -43,28 +42,33 @@ def run(arguments: argparse.Namespace) -> None:
         {"text": text, "masks": [[dataclasses.asdict(filling) for filling in of_mask] for of_mask in masks]}
         for text, masks in zip(texts, filled, strict=True)
     ]
-    tables = "\n\n".join(_table(text, masks) for text, masks in zip(texts, filled, strict=True))
-    print_result(tables, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
+    lines = []
+    for text, masks in zip(texts, filled, strict=True):
+        lines += [*([""] if lines else []), *_table(text, masks)]
+    print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
 
 
 def _texts(arguments: list[str]):
     """Yields the texts; "-" stands for the lines of standard input that are not blank."""
+    from bert_keras.pipelines.task_files.lines import numbered_lines
+
+    check_unicode(arguments)
     for text in arguments:
         if text != "-":
             yield text
             continue
-        lines = [line.strip() for line in sys.stdin]
+        lines = [line.strip() for _, line in numbered_lines("-")]
         if not any(lines):
             raise InputError("standard input has no text; expected lines with [MASK] in them: pipe them in")
         yield from filter(None, lines)
 
 
-def _table(text: str, masks: list) -> str:
-    """Returns the proposals for the masks of a text, one a line."""
+def _table(text: str, masks: list) -> list[str]:
+    """Return lines: a text, and below it the proposals for its masks."""
     lines = [text]
     for number, fillings in enumerate(masks, 1):
         if len(masks) > 1:
             lines.append(f"  [MASK] {number} of {len(masks)}")
         width = max(len(filling.piece) for filling in fillings)
         lines += [f"  {filling.probability:6.1%}  {filling.piece:<{width}}  {filling.text}" for filling in fillings]
-    return "\n".join(lines)
+    return lines

@@ -9,7 +9,7 @@ import argparse
 import collections
 import pathlib
 
-from bert_keras.cli.checks import add_overwrite, check_all, check_exists, positive_integer, whole_number
+from bert_keras.cli.checks import add_overwrite, check_all, check_exists, check_unicode, positive_integer, whole_number
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
@@ -64,6 +64,7 @@ def _check_texts(arguments: argparse.Namespace) -> None:
             raise InputError("--training reads no text and draws no head; expected MODEL and --out: leave out the rest")
     elif not 1 <= count <= 2:
         raise InputError(f"there are {count} texts; expected one, or two for a pair: put each in quotes")
+    check_unicode(arguments.texts)
 
 
 def _text(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import sys
 import time
 from collections.abc import Iterator
 
@@ -19,6 +18,7 @@ from bert_keras.cli.checks import (
     text_name,
 )
 from bert_keras.cli.report import ProgressBar, counted, memory_note, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.terminal import print_line
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -173,7 +173,7 @@ def _telling_what_stays(out: pathlib.Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if kept := _resumable(out):
-            print(f"  {kept}: the same command goes on with them", file=sys.stderr)
+            print_line(f"  {kept}: the same command goes on with them")
         raise
 
 

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     tables = plan_tables.tables_of(planned)
     if arguments.steps:
         tables.append(plan_tables.steps(planned))
-    print_result("\n\n".join(tables), planned.to_dict(), as_json=arguments.json)
+    print_result("\n\n".join(tables).split("\n"), planned.to_dict(), as_json=arguments.json)
 
 
 def _check_model(arguments: argparse.Namespace) -> None:

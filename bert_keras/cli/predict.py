@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from bert_keras.cli import task_options
-from bert_keras.cli.checks import check_all, check_exists, positive_integer
+from bert_keras.cli.checks import check_all, check_exists, check_unicode, positive_integer
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.terminal import print_line, printable_json
 from bert_keras.errors import InputError
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
         result = {"out": str(arguments.out), "answers": num_answers, "skipped": source.num_skipped}
         print_result(f"wrote {arguments.out}: {counts}", result, as_json=arguments.json)
     else:
-        print(counts, file=sys.stderr)
+        print_line(counts)
 
 
 def texts_of(inputs: list[str]) -> list[str]:
@@ -107,6 +108,7 @@ def texts_of(inputs: list[str]) -> list[str]:
         )
     if len(inputs) == 1 and not _is_text(inputs[0]):
         return []
+    check_unicode(inputs)
     return inputs
 
 
@@ -180,7 +182,7 @@ def _json_line(line: int | None, answer: dict) -> str:
     named = {} if line is None else {"line": line}
     named |= {name: value for name, value in answer.items() if name not in _LAST}
     named |= {name: answer[name] for name in _LAST if name in answer}
-    return json_text(_rounded(named)) + "\n"
+    return printable_json(json_text(_rounded(named)), "utf-8") + "\n"
 
 
 def _rounded(value):

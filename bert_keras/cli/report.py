@@ -11,24 +11,29 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bert_keras.cli.terminal import MOST_CHARACTERS, print_json, print_line, printable, unimportant
 from bert_keras.files import json_text
 
+_MOST_OF_A_SETTING = 1000  # characters
 _LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
 
 
 def print_settings(verb: str, settings: Mapping[str, object]) -> None:
     """Prints the resolved settings and derived numbers of a verb, one a line."""
     width = max(map(len, settings))
-    print(f"bert-keras {verb}", file=sys.stderr)
+    print_line(f"bert-keras {verb}")
     for name, value in settings.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        print(f"  {name:<{width}}  {shown}", file=sys.stderr)
-    sys.stderr.flush()
+        print_line(f"  {name:<{width}}  {shown}", most=_MOST_OF_A_SETTING)
 
 
-def print_result(sentence: str, result: Mapping[str, object], *, as_json: bool) -> None:
-    """Prints what was done: a sentence for people, or the whole result for machines."""
-    print(json_text(result) if as_json else sentence, flush=True)
+def print_result(sentence: str | Sequence[str], result: Mapping[str, object], *, as_json: bool) -> None:
+    """Prints what was done: a sentence, or several lines, for people, or the whole result for machines."""
+    if as_json:
+        print_json(json_text(result))
+        return
+    for line in [sentence] if isinstance(sentence, str) else sentence:
+        print_line(line, to_output=True)
 
 
 def counted(number: int, noun: str) -> str:
@@ -41,6 +46,7 @@ def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
 
     `left`: all columns to the left.
     """
+    rows = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.ljust, *([str.ljust if left else str.rjust] * (len(widths) - 1))]
     lines = ("  ".join(side(text, width) for side, text, width in zip(sides, row, widths, strict=True)) for row in rows)
@@ -49,10 +55,10 @@ def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
     """Prints a table of numbers, its columns under their names."""
-    texts = [list(names), *([f"{value:.4g}" for value in row] for row in rows)]
+    texts = [list(map(printable, names)), *([f"{value:.4g}" for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
-        print("  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)), file=sys.stderr)
+        print_line("  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)))
 
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
@@ -121,7 +127,9 @@ class ProgressBar:
 
     def say(self, sentence: str) -> None:
         """Prints a line of its own, above the bar where there is one; a long one is not broken."""
-        self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+        sentence = printable(sentence, most=MOST_CHARACTERS)
+        with unimportant(sys.stderr):
+            self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
 
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
         """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""
@@ -133,14 +141,14 @@ class ProgressBar:
         if self._unit is not None and done > done_before:
             note = f"{rate:,.{0 if rate >= 1000 else 1}f} {self._unit}/s  {note}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total, note=note)
+            self._bar.update(self._task, completed=done, total=total, note=printable(note))
         elif self._is_due(done, total):
             of_all = "" if total is None else f"/{total:,}"
             left = f"{(total - done) / rate:,.0f} s left" if total and rate else ""
-            print(f"  {self._what} {done:,}{of_all}  {note}  {left}".rstrip(), file=sys.stderr, flush=True)
+            print_line(f"  {self._what} {done:,}{of_all}  {note}  {left}".rstrip())
 
     def _is_due(self, done: int, total: int | None) -> bool:
         """Whether a log gets a line now: at each tenth of the way, or at each doubling of an unknown way."""
-        mark = done.bit_length() if total is None else done * _LINES_A_BAR // total
+        mark = done.bit_length() if total is None else done * _LINES_A_BAR // max(total, 1)
         due, self._printed = mark > self._printed, max(mark, self._printed)
         return due

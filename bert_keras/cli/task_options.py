@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import sys
 import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import shown
 from bert_keras.cli.checks import positive_integer, whole_number
+from bert_keras.cli.terminal import print_line
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_can_draw
 
@@ -218,7 +218,7 @@ def picture_notes(task: Task, answers, examples) -> dict[str, bytes]:
     try:
         return {"confusion_matrix.png": confusion_picture(task, answers, examples)}
     except MissingExtraError as error:
-        print(f"  no confusion_matrix.png: {error}", file=sys.stderr)
+        print_line(f"  no confusion_matrix.png: {error}")
         return {}
 
 

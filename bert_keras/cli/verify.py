@@ -34,6 +34,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     verdicts = verify(arguments.artifact, checkpoint, thorough=arguments.thorough)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
-    print_result(verdict_table(verdicts), result, as_json=arguments.json)
+    print_result(verdict_table(verdicts).split("\n"), result, as_json=arguments.json)
     if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:
         raise VerdictError(f"{', '.join(wrong)} differs from {arguments.checkpoint}: do not use it; export it anew")

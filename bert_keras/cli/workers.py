@@ -6,10 +6,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
+
+from bert_keras.cli.terminal import print_line
 
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 20.0  # for workers to end by themselves once one of them has failed
@@ -46,7 +47,9 @@ def run_workers(command: Sequence[str], num_workers: int) -> int:
             if worker.returncode not in (0, workers[0].returncode, -signal.SIGTERM, -signal.SIGKILL):
                 said[index].seek(0)
                 text = said[index].read().decode(errors="replace")
-                print(f"worker {index} ended with status {worker.returncode}:\n{text}", file=sys.stderr)
+                print_line(f"worker {index} ended with status {worker.returncode}:")
+                for line in text.splitlines():
+                    print_line(line)
     return status
 
 

@@ -130,10 +130,10 @@ class Pretraining:
         """Raises `InputError` unless there is a folder for each length, made as this run says, of one vocabulary."""
         lengths = self.records.max_sequence_lengths
         if len(folders) != len(lengths):
-            commands = "\n  ".join(self.records.command(index) for index in range(len(lengths)))
+            commands = "  and  ".join(self.records.command(index) for index in range(len(lengths)))
             raise InputError(
                 f"{len(folders)} records folders were given, and the run has records of {len(lengths)} lengths "
-                f"{list(lengths)}; expected one folder for each, made with\n  {commands}\nor other lengths: "
+                f"{list(lengths)}; expected one folder for each, made with  {commands}  or other lengths: "
                 f"--set records.max_sequence_lengths=..."
             )
         for index, (manifest, folder) in enumerate(zip(manifests, folders, strict=True)):

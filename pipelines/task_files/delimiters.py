@@ -11,6 +11,10 @@ from bert_keras.pipelines.task_files.table_rows import alternatives
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _NUM_LINES = 50  # at the beginning of a file, from which its delimiter is recognized
+_MAX_BLANK_LINES = 1000  # before the first row
+_MAX_CHARACTERS = (
+    2**20
+)  # of the lines from which the delimiter is recognized, lest a file of long lines fill the memory
 _SPELLED = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # as a command line has them
 
 
@@ -33,13 +37,17 @@ def recognized(lines: Iterator[Line], num_columns: int | None = None) -> tuple[s
 
     More than the first line is read only where that has another mark than a comma: lines of a pipe come one by one.
     """
-    begin = []
-    for line in lines:
+    begin, num_characters = [], 0
+    for line in itertools.islice(lines, _MAX_BLANK_LINES):
         begin.append(line)
         if line.text.strip():
             break
     if num_columns is not None or any(mark in line.text for line in begin for mark in DELIMITERS if mark != ","):
-        begin += itertools.islice(lines, _NUM_LINES - 1)
+        for line in itertools.islice(lines, _NUM_LINES - 1):
+            begin.append(line)
+            num_characters += len(line.text)
+            if num_characters > _MAX_CHARACTERS:
+                break
     return recognize_delimiter([line.text for line in begin], num_columns), itertools.chain(begin, lines)
 
 

@@ -180,9 +180,11 @@ def object_of(value: object, place: str) -> dict:
 
 
 def _spelled(value: object) -> object:
-    """Return a value whose numbers are strings, as JSON spells them."""
-    if isinstance(value, list):
-        return [_spelled(part) for part in value]
+    """Return a value whose numbers are strings, as JSON spells them; a list's too, and no deeper one is read."""
+    return [_spelled_one(part) for part in value] if isinstance(value, list) else _spelled_one(value)
+
+
+def _spelled_one(value: object) -> object:
     return _Number(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

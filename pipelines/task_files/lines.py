@@ -36,16 +36,16 @@ def open_lines(source: str | os.PathLike) -> Iterator[tuple[str, Iterator[Line]]
         yield name, _decoded_lines(file, name)
 
 
-def numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yields (number from 1, line) of a UTF-8 text file, unpacked if it is gzip.
+def numbered_lines(source: str | os.PathLike) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, line) of a UTF-8 text file, unpacked if it is gzip; "-" is standard input.
 
     Raises:
         InputError: the file is missing, is a folder, is not UTF-8, holds NUL bytes or is damaged gzip.
     """
-    path = check_text_file(path)
-    with open_bytes(path, str(path), lambda num_bytes: None) as file:
-        check_no_utf16(file, path)
-        for number, text, error in _decoded_lines(file, str(path)):
+    path, name = named_source(source)
+    with open_bytes(path and check_text_file(path), name, lambda num_bytes: None) as file:
+        check_no_utf16(file, name)
+        for number, text, error in _decoded_lines(file, name):
             if error is not None:
                 raise error
             yield number, text

@@ -43,7 +43,7 @@ CASES = {
     "a config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
     "a config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),
     "a config of another model": ("predict roberta", r"roberta.config\.json is of a 'roberta' model"),
-    "another architecture": ("predict choice", r"names the architecture BertForMultipleChoice"),
+    "another architecture": ("predict choice", r"names the architecture 'BertForMultipleChoice'"),
     "weights that are missing": ("predict no_weights", r"no_weights has no model\.safetensors"),
     "weights that are cut": ("predict cut", r"model\.safetensors has [\d,]+ bytes where its header announces"),
     "weights without a header": ("predict no_header", r"model\.safetensors is not a safetensors file"),
@@ -177,7 +177,7 @@ def run(command: list[str]) -> int:
     """Runs a command as the shell does, standard input being empty."""
     from bert_keras.cli.main import main
 
-    sys.stdin = io.StringIO("")
+    sys.stdin = io.TextIOWrapper(io.BytesIO())
     try:
         return main(command)
     except SystemExit as stopped:  # of argparse

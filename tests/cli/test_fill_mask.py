@@ -174,7 +174,7 @@ def workplace(tmp_path, folder, checkpoint, monkeypatch):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, capsys):
     command, message = FAULTS[fault]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n \n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n \n")))
     assert main(["fill-mask", *command]) == 2
     last_line = capsys.readouterr().err.strip().split("\n")[-1]
     assert last_line.startswith("bert-keras fill-mask: ")
@@ -206,7 +206,7 @@ def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, ca
 
 
 def test_json_holds_what_python_gives_also_for_standard_input(workplace, folder, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", io.StringIO("the [MASK] ran\n\n  [MASK] hat \n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the [MASK] ran\n\n  [MASK] hat \n")))
     assert main(["fill-mask", "twin", "a [MASK]", "-", "--top-k", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     texts = ["a [MASK]", "the [MASK] ran", "[MASK] hat"]

@@ -6,17 +6,18 @@ The quick suite tries 200 inputs a reader, the long run 10,000.
 import dataclasses
 import gzip
 import json
+import pathlib
 
 import pytest
 
 from bert_keras.pipelines.records.text import FileText
-from bert_keras.pipelines.task_files.labelled_texts import PROBLEMS, check_classes, read_labelled_texts
+from bert_keras.pipelines.task_files.labelled_texts import PROBLEMS, read_labelled_texts
 from bert_keras.pipelines.task_files.questions import read_questions
 from bert_keras.pipelines.task_files.tables import open_table, read_table
-from bert_keras.pipelines.task_files.tagged_sentences import check_tags
 from bert_keras.pipelines.task_files.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.text_sources import find_sources, read_lines
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary, vocabulary_bytes
+from bert_keras.tasks.files import FileOptions, read_learning_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 
 QUICK, LONG, SEED = 200, 10_000, 20
@@ -75,7 +76,9 @@ VOCABULARY = "".join(
 
 
 def delimited(separator):
-    rows = [[f'"{cell}"' if "\n" in cell or '"' in cell or "," in cell else cell for cell in row] for row in TABLE]
+    rows = [
+        [f'"{cell}"' if "\n" in cell or '"' in cell or separator in cell else cell for cell in row] for row in TABLE
+    ]
     return "\n".join(separator.join(row) for row in rows).replace('"no"', '""no""') + "\n"
 
 
@@ -124,7 +127,21 @@ def read_tables(path):
     yield from read_labels(path)
     yield lambda: read_table(path)
     yield lambda: rows_of(path)
-    yield lambda: check_classes(read_labelled_texts(path), read_labelled_texts(path))
+    for task in ("classify", "embed"):
+        yield from learned(task, path)
+
+
+def learned(task, path):
+    """Read a file to learn from it, with another one and without, strictly and not."""
+    for dev in (path, None):
+        for on_error in ("stop", "skip"):
+            yield lambda dev=dev, on_error=on_error: texts_of(
+                read_learning_data(task, path, dev, FileOptions(), on_error=on_error)
+            )
+
+
+def texts_of(data):
+    return [data.train, data.dev, list(data.warnings), list(getattr(data.task, "labels", None) or ())]
 
 
 def rows_of(path):
@@ -137,12 +154,13 @@ def read_words(path):
         yield lambda needs_tags=needs_tags: read_tagged_words(path, needs_tags=needs_tags)
     yield lambda: list(stream_tagged_words(path))
     yield lambda: read_tagged_words(path, tag_column="feats" if path.suffix == ".conllu" else None)
-    yield lambda: check_tags(read_tagged_words(path), read_tagged_words(path), path, path)
+    yield from learned("tag", path)
 
 
 def read_all_questions(path):
     for needs_answers in (True, False):
         yield lambda needs_answers=needs_answers: read_questions(path, needs_answers=needs_answers)
+    yield from learned("answer", path)
 
 
 def read_texts(path):
@@ -161,11 +179,15 @@ READERS = {
     "csv": (mutate_text(delimited(",")), "t.csv", read_tables),
     "tsv": (mutate_text(delimited("\t")), "t.tsv", read_tables),
     "jsonl": (mutate_json_lines(RECORDS), "t.jsonl", read_tables),
+    "semicolons": (mutate_text(delimited(";")), "t.csv", read_tables),
+    "json array": (lambda random: mutate_json(random, RECORDS), "t.json", read_tables),
     "csv.gz": (mutate_packed(delimited(",") * 20), "t.csv.gz", read_tables),
+    "words in json": (lambda random: mutate_json(random, WORDS), "w.json", read_words),
     "words in jsonl": (mutate_json_lines(WORDS), "w.jsonl", read_words),
     "conll": (mutate_text(CONLL), "w.conll", read_words),
     "conllu": (mutate_text(CONLLU), "w.conllu", read_words),
     "squad": (lambda random: mutate_json(random, SQUAD), "q.json", read_all_questions),
+    "questions in json": (lambda random: mutate_json(random, FLAT), "q.json", read_all_questions),
     "questions in jsonl": (mutate_json_lines(FLAT), "q.jsonl", read_all_questions),
     "text": (mutate_text("A line.\nCaf\u00e9 \u4e2d\r\n\nThe end\tof it.\n" * 3), "t.txt", read_texts),
     "text in jsonl": (mutate_json_lines(RECORDS), "t.jsonl", read_texts),
@@ -185,9 +207,15 @@ def check_text(value) -> None:
             check_text(part)
 
 
-def run_fuzz(reader: str, folder, count: int):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Work in a temporary folder, so that messages have short names of files."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run_fuzz(reader: str, count: int):
     mutate, name, readings = READERS[reader]
-    path = folder / name
+    path = pathlib.Path(name)
     readings = list(readings(path))
 
     def read(content):
@@ -198,15 +226,15 @@ def run_fuzz(reader: str, folder, count: int):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_mutated_files_are_read_or_refused(reader, tmp_path):
-    outcomes = run_fuzz(reader, tmp_path, QUICK)
+def test_mutated_files_are_read_or_refused(reader):
+    outcomes = run_fuzz(reader, QUICK)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_many_mutated_files_are_read_or_refused(reader, tmp_path):
-    outcomes = run_fuzz(reader, tmp_path, LONG)
+def test_many_mutated_files_are_read_or_refused(reader):
+    outcomes = run_fuzz(reader, LONG)
     print(reader, dict(outcomes))
     assert sum(outcomes.values()) == LONG
     assert min(outcomes["read"], outcomes["refused"]) > LONG // 50
