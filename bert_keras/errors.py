@@ -15,6 +15,10 @@ class InputError(ValueError):
     """
 
 
+class UnsupportedTokenizerError(InputError):
+    """A tokenizer works by other rules than `BertTokenizer`; the weights beside it can be read all the same."""
+
+
 class MissingExtraError(InputError):
     """A feature needs a package that is not installed; the message holds the install line."""
 

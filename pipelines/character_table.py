@@ -73,6 +73,22 @@ class CharacterTable:
         """Returns a piece of the vocabulary in the alphabet of the rewritten text."""
         return "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in piece)
 
+    def normalized(self, text: str) -> tuple[int, ...]:
+        """Returns the stand-ins that a text becomes; a final sigma and the order of marks are left as they are."""
+        found = []
+        for point in map(ord, text):
+            code = int(self.codes[self.blocks[point // _BLOCK], point % _BLOCK])
+            if code & SEVERAL:
+                start, end = self.sequence_starts[code & LOW_BITS :][:2]
+                found += self.sequence_codes[start:end].tolist()
+            elif not code & DROPPED:
+                found.append(code)
+        return tuple(code & LOW_BITS for code in found)
+
+    def is_known(self, stand_ins: Iterable[int]) -> bool:
+        """Whether each of these characters is one of the vocabulary, so that no other looks like it."""
+        return not {_UNKNOWN_LETTER, _UNKNOWN_WORD} & set(stand_ins)
+
 
 @functools.lru_cache(maxsize=4)  # it takes 0.15 s, and vocabularies of one alphabet share it
 def _packed_codes(rules: TextRules, stand_ins: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, ...]:

@@ -4,7 +4,7 @@ A character is a code of a `CharacterTable`. Texts stand one after the other, a 
 looks past the end of a text.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -23,6 +23,7 @@ from bert_keras.pipelines.character_table import (
     SIGMA,
     CharacterTable,
 )
+from bert_keras.pipelines.whole_tokens import WholeTokens
 
 _BLOCK_BITS = 8  # 256 code points a block
 
@@ -60,13 +61,20 @@ class CharacterRules:
         table: what becomes of each character.
         special_tokens: the tokens that `table` has stand-ins for.
         max_word_length: a longer word becomes [UNK].
+        added_codes: each added token as stand-ins of its normalized text, with its own code.
     """
 
-    def __init__(self, table: CharacterTable, special_tokens: tuple[str, ...], max_word_length: int):
+    def __init__(
+        self,
+        table: CharacterTable,
+        special_tokens: tuple[str, ...],
+        max_word_length: int,
+        added_codes: Mapping[tuple[int, ...], int],
+    ):
         self._max_word_length = max_word_length
         self._unknown, self._final_sigma = table.unknown, table.final_sigma
-        longest_first = sorted(zip(special_tokens, table.special, strict=True), key=lambda pair: -len(pair[0]))
-        self._special_codes = dict(longest_first)
+        self._special_codes = dict(zip(special_tokens, table.special, strict=False))
+        self._added_tokens = WholeTokens(added_codes.items()) if added_codes else None
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._blocks = tf.constant(table.blocks)
             self._codes = tf.constant(table.codes.reshape(-1))
@@ -83,22 +91,16 @@ class CharacterRules:
 
     def with_special_tokens(self, characters: Characters, points: tf.Tensor, tokens: Collection[str]) -> Characters:
         """Makes one character of each of these special tokens: its first, which gets the token's stand-in."""
-        codes, reach = characters.codes, tf.zeros_like(characters.codes)  # of a token from its first character; else 0
-        for token, code in self._special_codes.items():
-            if token not in tokens:
-                continue
-            padded = tf.concat([points, tf.zeros([len(token)], tf.int32)], axis=0)
-            found = tf.where(points == ord(token[0]))[:, 0]
-            for place, letter in enumerate(token[1:], 1):
-                found = tf.boolean_mask(found, tf.gather(padded, found + place) == ord(letter))
-            found = tf.boolean_mask(found, tf.gather(reach, found) == 0)  # no part of a longer token
-            inside = tf.reshape(found[:, tf.newaxis] + tf.range(1, len(token), dtype=tf.int64), [-1])
-            codes = _updated(_updated(codes, inside, DROPPED), found, code)
-            reach = _updated(_updated(reach, inside, -1), found, len(token))
-        if not characters.origins:
-            return characters._replace(codes=codes)
-        firsts, lasts = characters.origins
-        return characters._replace(codes=codes, origins=(firsts, lasts + tf.maximum(reach - 1, 0)))
+        wanted = WholeTokens(([*map(ord, token)], self._special_codes[token]) for token in tokens)
+        return _with_whole_tokens(characters, points, wanted)
+
+    def with_added_tokens(self, characters: Characters) -> Characters:
+        """Makes one character of each added token in texts of which nothing but stand-ins is left."""
+        if self._added_tokens is None:
+            return characters
+        line_ends = characters.splits[1:] - 1  # no token reaches over one, into the next text
+        values = _updated(characters.codes & LOW_BITS, line_ends, -1)
+        return _kept(_with_whole_tokens(characters, values, self._added_tokens))
 
     def by_odd_rules(self, characters: Characters) -> Characters:
         """Applies the rules by which a character becomes none or several, or depends on its neighbours."""
@@ -154,10 +156,37 @@ class CharacterRules:
         return tf.cond(tf.reduce_any(are_several), spell, lambda: characters)
 
 
+def _with_whole_tokens(characters: Characters, values: tf.Tensor, tokens: WholeTokens) -> Characters:
+    """Gives the first character of each token the token's code; its others are to be dropped.
+
+    Args:
+        characters: C characters.
+        values: `(C,)` int32, what is compared with the tokens.
+        tokens: the tokens.
+    """
+    starts, lengths, codes_of_tokens = tokens.find(values)
+    inside = tf.ragged.range(starts + 1, starts + lengths).flat_values
+    codes = _updated(characters.codes, inside, DROPPED)
+    codes = tf.tensor_scatter_nd_update(codes, starts[:, tf.newaxis], codes_of_tokens)
+    if not characters.origins:
+        return characters._replace(codes=codes)
+    firsts, lasts = characters.origins
+    ends = tf.gather(lasts, starts + lengths - 1)
+    return characters._replace(
+        codes=codes, origins=(firsts, tf.tensor_scatter_nd_update(lasts, starts[:, tf.newaxis], ends))
+    )
+
+
 def odd_texts(characters: Characters) -> tf.Tensor:
     """Returns which texts have a character that `CharacterRules.by_odd_rules` is for, `(odd,)` int64."""
     places = tf.where(characters.codes & ODD != 0)[:, 0]
     return tf.unique(tf.searchsorted(characters.splits, places, side="right", out_type=tf.int64) - 1)[0]
+
+
+def _kept(characters: Characters) -> Characters:
+    """Leaves out what is dropped."""
+    kept = tf.where(characters.codes & DROPPED == 0)[:, 0]
+    return characters.picked(kept)._replace(splits=tf.searchsorted(kept, characters.splits, out_type=tf.int64))
 
 
 def _kept_in_order(characters: Characters) -> Characters:
@@ -166,8 +195,7 @@ def _kept_in_order(characters: Characters) -> Characters:
     Real text hardly ever needs the sorting. What is dropped has a say in it: nothing moves across a mark of class 0.
     """
     kept = tf.where(characters.codes & DROPPED == 0)[:, 0]
-    result = characters.picked(kept)
-    result = result._replace(splits=tf.searchsorted(kept, characters.splits, out_type=tf.int64))
+    result = _kept(characters)
     ranks = tf.bitwise.right_shift(result.codes, RANK_SHIFT) & MAX_RANK
 
     def ordered():

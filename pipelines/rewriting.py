@@ -62,6 +62,8 @@ class Rewriter:
         table: what becomes of each character.
         special_tokens: the tokens that `table` has stand-ins for.
         always_whole: those of them that are never split.
+        added_tokens: the tokens, with stand-ins behind those of the special ones, that are looked for after the text
+            was normalized.
     """
 
     def __init__(
@@ -70,9 +72,13 @@ class Rewriter:
         table: CharacterTable,
         special_tokens: tuple[str, ...],
         always_whole: tuple[str, ...] = (),
+        added_tokens: tuple[str, ...] = (),
     ):
         self._rules, self._special_tokens, self._always_whole = rules, special_tokens, always_whole
-        self._rules_of_characters = CharacterRules(table, special_tokens, rules.max_input_chars_per_word)
+        normalized = [table.normalized(token) for token in added_tokens]
+        added_codes = dict(zip(normalized, table.special[len(special_tokens) :], strict=True))
+        self._rules_of_characters = CharacterRules(table, special_tokens, rules.max_input_chars_per_word, added_codes)
+        self._added_pattern = "|".join(map(_pattern, normalized))
         self._not_utf8 = _NONCHARACTER if rules.is_mediapipe else _REPLACEMENT_CHARACTER
         word = f"[0-9A-Za-z]{{0,{rules.max_input_chars_per_word}}}"
         self._plain_pattern = rf"({word}[\t\n\r -/:-@\[-`{{-~])*{word}"
@@ -98,6 +104,8 @@ class Rewriter:
         if kept:
             is_plain &= ~tf.strings.regex_full_match(texts, f"(?s).*({'|'.join(map(re.escape, kept))}).*")
         folded = tf.strings.lower(texts) if self._rules.lowercase else texts
+        if self._added_pattern:
+            is_plain &= ~tf.strings.regex_full_match(folded, f"(?s).*({self._added_pattern}).*")
 
         def keep_all():
             nothing = tf.zeros([0], tf.int32)
@@ -153,6 +161,7 @@ class Rewriter:
     def _written(self, characters: Characters, starts: tf.Tensor):
         """Returns texts `(R,)`, and with origins their `Writing`."""
         in_bytes = self._rules.is_mediapipe
+        characters = self._rules_of_characters.with_added_tokens(characters)
         places = tf.gather(starts, characters.origins[0]) if in_bytes else None
         codes = self._rules_of_characters.without_long_words(characters.codes, places)
         stand_ins = codes & LOW_BITS
@@ -165,6 +174,11 @@ class Rewriter:
         ends = tf.cumsum(lengths)
         row_starts = tf.gather(tf.concat([[0], ends], axis=0), characters.splits[:-1])
         return strings, Writing(row_starts, ends, *characters.origins)
+
+
+def _pattern(stand_ins: tuple[int, ...]) -> str:
+    """Returns the pattern of a normalized token in folded text; a space stands for all that plain text has."""
+    return "".join(r"[\t\n\r ]" if code == ord(" ") else re.escape(chr(code)) for code in stand_ins)
 
 
 def _nowhere(texts: tf.Tensor) -> tf.Tensor:

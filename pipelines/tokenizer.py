@@ -5,8 +5,8 @@ the three cannot disagree.
 """
 
 import collections
-import itertools
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.pipelines.as_written import as_written
 from bert_keras.pipelines.bulk import in_chunks
 from bert_keras.pipelines.character_table import CharacterTable
@@ -60,6 +60,8 @@ class BertTokenizer:
         unicode_version: the Unicode version of the rules; a checkpoint says which one it was made with.
         additional_special_tokens: tokens of your own, "[E1]" for example, that are never split, as in Hugging
             Face's library; a phone splits them, and so does `text_rules` "mediapipe".
+        added_tokens: tokens of your own that are looked for after case and accents were folded, and never split, also
+            inside a word, as those that `add_tokens` of Hugging Face's library adds. They may be masked, as words are.
         max_sequence_length: the longest input of the model this tokenizer belongs to, in pieces; only
             kept and saved, never applied here. `None`: not known.
 
@@ -83,6 +85,7 @@ class BertTokenizer:
         text_rules: str = "bert",
         unicode_version: str = UNICODE_VERSION,
         additional_special_tokens: Sequence[str] = (),
+        added_tokens: Sequence[str] = (),
         max_sequence_length: int | None = None,
     ):
         self._vocabulary = tuple(vocabulary)
@@ -97,14 +100,16 @@ class BertTokenizer:
         )
         ids = {token: index for index, token in enumerate(self._vocabulary)}
         self._special_tokens = (*SPECIAL_TOKENS, *additional_special_tokens)
-        _check_special_tokens(self._special_tokens, ids)
-        self._ids = {token: ids[token] for token in self._special_tokens}
+        self._added_tokens = tuple(added_tokens)
+        _check_whole_tokens((*self._special_tokens, *self._added_tokens), ids)
+        self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
         self._max_sequence_length = checked_length(max_sequence_length)
         self._graphs: dict[tuple, Callable] = {}
         self._num_eager_batches: collections.Counter[tuple] = collections.Counter()
-        table = CharacterTable(self._rules, self._vocabulary, self._special_tokens)
+        table = CharacterTable(self._rules, (*self._vocabulary, *map(_folded, self._added_tokens)), tuple(self._ids))
+        _check_added_tokens(self._added_tokens, table, self._rules)
         always_whole = () if self._rules.is_mediapipe else self._special_tokens[len(SPECIAL_TOKENS) :]
-        self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole)
+        self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole, self._added_tokens)
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_pieces = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
@@ -120,17 +125,19 @@ class BertTokenizer:
     def from_checkpoint(cls, folder: str | os.PathLike) -> "BertTokenizer":
         """Makes the tokenizer that `save` or Hugging Face's library wrote into a model folder.
 
-        Reads `vocab.txt`; the settings from `tokenizer_config.json` and, where that is silent, `tokenizer.json`;
-        from sentence-transformers' `sentence_bert_config.json` a shorter length, if it says one.
+        Reads the tokens from `tokenizer.json`, else from `vocab.txt` and `added_tokens.json`; the settings from
+        `tokenizer_config.json` and, where that is silent, `tokenizer.json`; from sentence-transformers'
+        `sentence_bert_config.json` a shorter length, if it says one.
 
         Raises:
-            InputError: there is no `vocab.txt`, or the folder asks for rules that this tokenizer does not have.
+            InputError: there is no vocabulary, or a file cannot be read.
+            UnsupportedTokenizerError: an `InputError`; the folder asks for rules that this tokenizer does not have.
         """
         settings = read_settings(folder)
         try:
             return cls(**settings)
         except InputError as error:
-            raise InputError(f"{folder}: {error}") from None
+            raise type(error)(f"{folder}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, which Hugging Face's library opens too.
@@ -181,6 +188,11 @@ class BertTokenizer:
     def special_tokens(self) -> tuple[str, ...]:
         """`SPECIAL_TOKENS` and the additional ones."""
         return self._special_tokens
+
+    @property
+    def added_tokens(self) -> tuple[str, ...]:
+        """Tokens that are no special ones, looked for in the normalized text and never split."""
+        return self._added_tokens
 
     @property
     def max_sequence_length(self) -> int | None:
@@ -303,7 +315,7 @@ class BertTokenizer:
 
     def _with_special_ids(self, ids: tf.RaggedTensor, keep_special_tokens: bool) -> tf.RaggedTensor:
         """Gives special tokens their ids: their stand-ins come after the vocabulary's pieces."""
-        if not self._rewriter.kept(keep_special_tokens):
+        if not self._rewriter.kept(keep_special_tokens) and not self._added_tokens:
             return ids
         return ids.with_values(tf.gather(self._ids_of_pieces, ids.flat_values))
 
@@ -398,15 +410,34 @@ def text_array(texts) -> np.ndarray:
     return array
 
 
-def _check_special_tokens(tokens: Sequence[str], ids: dict[str, int]) -> None:
+def _check_whole_tokens(tokens: Sequence[str], ids: dict[str, int]) -> None:
     for token in tokens:
         if token not in ids:
             raise InputError(f"the special token {token!r} is not in the vocabulary: add it to both or to neither")
-    if repeated := [token for token in tokens if tokens.count(token) > 1]:
+    if repeated := [token for token, count in collections.Counter(tokens).items() if count > 1]:
         raise InputError(f"the special token {repeated[0]!r} is named twice; expected each once, BERT's five unnamed")
-    for token, other in itertools.product(tokens, repeat=2):
-        if any(token.endswith(other[:size]) for size in range(1, min(len(token), len(other)))):
-            raise InputError(
-                f"the special tokens {token!r} and {other!r} can overlap in a text, the end of one being the beginning "
-                "of the other; expected tokens that cannot: put them in brackets"
+
+
+def _folded(token: str) -> str:
+    """Returns text with every letter that a token can become: capital and small ones, with and without accents."""
+    return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
+
+
+def _check_added_tokens(tokens: Sequence[str], table: CharacterTable, rules: TextRules) -> None:
+    """Raises `InputError` unless each added token can be found in normalized text, and in one way only."""
+    if tokens and rules.is_mediapipe:
+        raise InputError(
+            f"added_tokens {tokens[0]!r} is given with text_rules 'mediapipe', which splits it: leave it out"
+        )
+    seen: dict[tuple[int, ...], str] = {}
+    for token in tokens:
+        stand_ins = table.normalized(token)
+        if not stand_ins or not table.is_known(stand_ins) or token.startswith("##"):
+            raise UnsupportedTokenizerError(
+                f"the added token {token!r} cannot be found in normalized text; expected letters, marks that are not "
+                "stripped or punctuation, and no ## before them: leave it out of added_tokens"
+            )
+        if (other := seen.setdefault(stand_ins, token)) != token:
+            raise UnsupportedTokenizerError(
+                f"the added tokens {other!r} and {token!r} are one in normalized text: leave one out"
             )

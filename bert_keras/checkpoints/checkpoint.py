@@ -13,6 +13,7 @@ import numpy as np
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.pipelines.tokenizer_folder import no_vocabulary
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -99,7 +100,7 @@ class Checkpoint:
 def check_has_vocabulary(checkpoint: Checkpoint) -> None:
     """Raises `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
-        raise InputError(f"{checkpoint} has no vocabulary; expected vocab.txt beside the weights: put it there")
+        raise InputError(f"{checkpoint} {no_vocabulary()}")
 
 
 def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:

@@ -9,7 +9,8 @@ from bert_keras.checkpoints.keras_hub_preset import write_preset
 from bert_keras.checkpoints.loading import is_keras_file, load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.publishing import check_writable_folder
 
 FORMATS = ("huggingface", "keras_hub")
@@ -51,8 +52,9 @@ def convert(
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
     check_writable_folder(out, "convert", overwrite=overwrite, inputs=[str(source)])
     source = source if is_keras_file(source) else read_checkpoint(source)
-    model, tokenizer = load(source), load_tokenizer(source)
+    model = load(source)
     lost = _left_in_the_source(source, model) if isinstance(source, Checkpoint) else []
+    tokenizer = _tokenizer_of(source, lost)
     if to == "huggingface":
         task = source.task if isinstance(source, Checkpoint) else None
         save(model, tokenizer, out, overwrite=overwrite, task=task, written_by="convert")
@@ -67,3 +69,12 @@ def _left_in_the_source(source: Checkpoint, model) -> list[str]:
     unused = [weight.name for name, weight in source.weights.items() if name not in places]
     left = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
     return left if source.generator is None else [*left, *source.generator.not_carried_over]
+
+
+def _tokenizer_of(source: str | os.PathLike | Checkpoint, lost: list[str]) -> BertTokenizer | None:
+    """Returns the source's tokenizer; one of another kind is added to `lost`."""
+    try:
+        return load_tokenizer(source)
+    except UnsupportedTokenizerError as error:
+        lost.append(f"the tokenizer: {error}")
+        return None

@@ -3,13 +3,14 @@
 import functools
 import os
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers
 from bert_keras.checkpoints.huggingface_config import read_config
 from bert_keras.checkpoints.names import weight_names
-from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
+from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
@@ -30,7 +31,7 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         InputError: there is not exactly one checkpoint, it is damaged, or the config does not fit.
     """
     folder = pathlib.Path(folder)
-    config, vocabulary, index = read_beside_weights(folder)
+    config, read_tokenizer, index = read_beside_weights(folder)
     reader = _open(index)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
@@ -54,23 +55,23 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         settings,
         weights,
         {name.ours: name.google for name in names},
-        read_tokenizer=lambda: read_tokenizer_settings(folder, vocabulary),
+        read_tokenizer=read_tokenizer,
     )
 
 
-def read_beside_weights(folder: pathlib.Path) -> tuple[BertConfig, list[str] | None, pathlib.Path]:
-    """Reads what takes no TensorFlow: the config, the tokens of the vocabulary, and where the checkpoint's index is.
+def read_beside_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:
+    """Reads what takes no TensorFlow: the config, how to read the tokenizer, and where the checkpoint's index is.
 
     Raises:
         InputError: the config or the vocabulary cannot be used, or there is not exactly one checkpoint.
     """
     config = read_config(_with_googles_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
-    vocabulary = read_vocabulary_of(folder, config.vocabulary_size)
+    read_tokenizer = open_tokenizer(folder, config.vocabulary_size)
     indexes = sorted(folder.glob("*.ckpt*.index"))
     if len(indexes) != 1:
         found = ", ".join(path.name for path in indexes) or "none"
         raise InputError(f"{folder} has {CONFIG}, but of *.ckpt.index files {found}; expected one checkpoint")
-    return config, vocabulary, indexes[0]
+    return config, read_tokenizer, indexes[0]
 
 
 def _with_googles_gelu(values: dict) -> dict:

@@ -13,7 +13,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_nu
 from bert_keras.checkpoints.embedder_modules import is_embedder, read_modules
 from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task
 from bert_keras.checkpoints.names import WeightName, weight_names
-from bert_keras.checkpoints.vocabulary_file import read_tokenizer_settings, read_vocabulary_of
+from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checkpoints.weights_file import is_weights, open_weights
 from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig
@@ -53,7 +53,7 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Ch
     tensors = open_weights(home)
     check_num_layers(config.num_layers, tensors, source)
     check_checksums(folder, lambda name: not is_weights(name))
-    vocabulary = read_vocabulary_of(home, config.vocabulary_size)
+    read_tokenizer = open_tokenizer(home, config.vocabulary_size)
     _check_positions(tensors, config, source)
     names = weight_names(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
@@ -74,7 +74,7 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Ch
         family,
         task=read_task(values, source),
         check_content=check_content,
-        read_tokenizer=lambda: read_tokenizer_settings(home, vocabulary),
+        read_tokenizer=read_tokenizer,
         not_carried_over=not_carried_over + describe_unused_tensors(unread, model),
     )
     if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():

@@ -47,7 +47,7 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
     try:
         return BertTokenizer(**settings)
     except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
+        raise type(error)(f"{folder}: {error}") from None
 
 
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:

@@ -59,12 +59,12 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
     """
     masked_lm = _masked_lm_of(model)
     config = masked_lm.encoder.config
-    if tokenizer.vocabulary_size != config.vocabulary_size:
+    if tokenizer.vocabulary_size > config.vocabulary_size:
         raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} pieces, the model {config.vocabulary_size}; expected the "
-            "model's own tokenizer: load both from one folder"
+            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {config.vocabulary_size} rows; expected "
+            "the model's own tokenizer: load both from one folder"
         )
-    check_top_k(top_k, config.vocabulary_size)
+    check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in text_array(texts)]
     check_have_masks(texts)
     tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
@@ -118,6 +118,7 @@ def _best(masked_lm, tokenizer: BertTokenizer, token_ids, masks: list[np.ndarray
     inputs = {**{name: value.numpy() for name, value in features.items()}, "mask_positions": positions}
     probabilities = ops.softmax(masked_lm(inputs, training=False)["mlm_logits"], axis=-1)
     check_finite_outputs(masked_lm, ops.convert_to_numpy(probabilities))
+    probabilities = probabilities[..., : tokenizer.vocabulary_size]  # rows of a padded table are no tokens
     values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))  # (B, M, k)
     return [
         [list(zip(ids[row][slot], values[row][slot], strict=True)) for slot in range(len(places))]

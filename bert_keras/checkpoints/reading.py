@@ -11,10 +11,9 @@ from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights, read_google
 from bert_keras.checkpoints.huggingface_folder import read_folder
 from bert_keras.checkpoints.preset_checks import check_preset, is_preset
-from bert_keras.checkpoints.vocabulary_file import VOCABULARY, read_preset_settings, read_tokenizer_settings
+from bert_keras.checkpoints.vocabulary_file import open_tokenizer, read_preset_settings
 from bert_keras.errors import InputError
 from bert_keras.module_list import transformer_folder
-from bert_keras.pipelines.vocabulary import read_vocabulary
 
 
 def read_checkpoint(folder: str | os.PathLike | Checkpoint) -> Checkpoint:
@@ -72,9 +71,7 @@ def read_tokenizer_of(folder: str | os.PathLike | Checkpoint) -> dict | None:
     folder = pathlib.Path(folder)
     if is_preset(folder):
         return read_preset_settings(folder)
-    folder = transformer_folder(folder)
-    path = folder / VOCABULARY
-    return read_tokenizer_settings(folder, read_vocabulary(path)) if path.exists() else None
+    return open_tokenizer(transformer_folder(folder))()
 
 
 def _checked(folder: str | os.PathLike) -> pathlib.Path:

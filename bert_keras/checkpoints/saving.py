@@ -57,9 +57,9 @@ def save(
     """
     replaces = _COMMANDS if written_by == "save" else ()
     config = encoder_of(model).config
-    if tokenizer is not None and tokenizer.vocabulary_size != config.vocabulary_size:
+    if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
         raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size:,} pieces and the model {config.vocabulary_size:,}: "
+            f"the tokenizer has {tokenizer.vocabulary_size:,} tokens, the model {config.vocabulary_size:,} rows: "
             "save the model with the tokenizer that it was trained with"
         )
     with publish_folder(out, written_by, overwrite=overwrite, replaces=replaces) as staging:

@@ -1,47 +1,68 @@
-"""`vocab.txt` of a checkpoint folder, read once and checked, and the tokenizer's settings beside it."""
+"""The vocabulary of a checkpoint folder, read once and checked, and the tokenizer's settings beside it."""
 
+import logging
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from bert_keras.errors import InputError
+from bert_keras.checks import shown_names
+from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
-from bert_keras.pipelines.tokenizer_folder import read_settings
+from bert_keras.pipelines.tokenizer_folder import TOKENIZER_JSON, VOCABULARY, TokenizerFolder
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
-VOCABULARY = "vocab.txt"
+logger = logging.getLogger(__name__)
+_MAX_PADDING = 1024  # ids without a token; tables are padded to a multiple of 8 to 1,024
 
 
-def read_vocabulary_of(folder: pathlib.Path, expected: int) -> list[str] | None:
-    """Returns the tokens of a folder's `vocab.txt`, None if there is no such file.
+def open_tokenizer(folder: pathlib.Path, table_size: int | None = None) -> Callable[[], dict | None]:
+    """Reads a folder's vocabulary, and returns a function that reads the arguments of `BertTokenizer`, once.
+
+    The function returns None where there is no vocabulary, and refuses a tokenizer of another kind.
+
+    Args:
+        folder: a folder of Hugging Face, Google or ours.
+        table_size: rows of the model's token table; None: not known. It may have more than the vocabulary has tokens.
 
     Raises:
-        InputError: the file is no vocabulary, or has not as many tokens as the model.
+        InputError: the vocabulary cannot be read, or has more tokens than the model.
     """
-    path = folder / VOCABULARY
-    if not path.exists():
-        return None
-    vocabulary = read_vocabulary(path)
-    if len(vocabulary) != expected:
-        raise InputError(
-            f"{path} has {len(vocabulary):,} pieces, the model's token table {expected:,}: "
-            "the vocabulary is of another model, so put the right one there"
-        )
-    return vocabulary
+    files = TokenizerFolder(folder)
+    try:
+        if table_size is not None and files.has_vocabulary:
+            _check_fits(files.vocabulary, table_size, folder)
+    except UnsupportedTokenizerError:
+        pass  # told by the function, since the weights can be read all the same
+    return lambda: _settings(folder, files)
 
 
-def read_tokenizer_settings(folder: pathlib.Path, vocabulary: Sequence[str] | None) -> dict | None:
-    """Returns the arguments of `BertTokenizer` for a folder whose vocabulary was read; None if it has none.
+def _settings(folder: pathlib.Path, files: TokenizerFolder) -> dict | None:
+    """Returns the arguments of `BertTokenizer`.
 
     A Google checkpoint does not say whether it is cased: its vocabulary does, by its capital letters.
-
-    Raises:
-        InputError: a file cannot be read, or asks for rules that `BertTokenizer` does not have.
     """
-    if vocabulary is None:
+    if not files.has_vocabulary and not files.other_kind:
         return None
-    if (folder / "tokenizer_config.json").exists():
-        return read_settings(folder, vocabulary)
-    return {"vocabulary": vocabulary, "lowercase": _is_uncased(vocabulary)}
+    if files.has_settings or not files.has_vocabulary:
+        return files.settings()
+    return {"vocabulary": files.vocabulary, "lowercase": _is_uncased(files.vocabulary)}
+
+
+def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path) -> None:
+    name = TOKENIZER_JSON if (folder / TOKENIZER_JSON).exists() else VOCABULARY
+    if (missing := len(vocabulary) - table_size) > 0:
+        raise InputError(
+            f"{folder / name} has {len(vocabulary):,} tokens, the model's token table {table_size:,} rows: "
+            f"{shown_names(vocabulary[table_size:], 1)} have no embedding; the vocabulary is of "
+            "another model, or tokens were added to it and not to the model: put the vocabulary that the model was "
+            f"trained with there, or call resize_token_embeddings({len(vocabulary)}) of the model in transformers"
+        )
+    if -missing > _MAX_PADDING:
+        logger.warning(
+            "%s has %s tokens, the model's token table %s rows: is the vocabulary of this model?",
+            folder / name,
+            f"{len(vocabulary):,}",
+            f"{table_size:,}",
+        )
 
 
 def read_preset_settings(folder: pathlib.Path) -> dict | None:

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_texts(arguments.texts)))
     check_has_masked_lm(checkpoint.model, has_generator=checkpoint.generator is not None)
-    check_top_k(arguments.top_k, checkpoint.config.vocabulary_size)
+    check_top_k(arguments.top_k, len(checkpoint.tokenizer_settings["vocabulary"]))
     check_have_masks(texts)
     load_tensorflow()
     from bert_keras.checkpoints import load, load_tokenizer

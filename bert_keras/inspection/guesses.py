@@ -63,7 +63,7 @@ def masked_guesses(model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, *, 
     found = []
     for places, probabilities in _runs(model, tokenizer, row, slots):
         for place, of_piece in zip(places, probabilities, strict=True):
-            best = np.argsort(-of_piece, kind="stable")[:top_k]
+            best = np.argsort(-of_piece[: len(vocabulary)], kind="stable")[:top_k]  # a padded table has more rows
             own = None if len(written) else float(of_piece[row.token_ids[place]])
             proposals = tuple((vocabulary[token_id], float(of_piece[token_id])) for token_id in best)
             found.append(Guess(int(place), row.pieces[place], own, proposals))

@@ -81,10 +81,10 @@ def _joined(column: list[np.ndarray], first: int, last: int) -> np.ndarray:
 
 
 def _check_tokenizer(tokenizer: BertTokenizer, config: BertConfig) -> None:
-    if tokenizer.vocabulary_size != config.vocabulary_size:
+    if tokenizer.vocabulary_size > config.vocabulary_size:
         raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} pieces, the model {config.vocabulary_size}; expected the "
-            "model's own tokenizer: load both from one folder"
+            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {config.vocabulary_size} rows; expected "
+            "the model's own tokenizer: load both from one folder"
         )
 
 

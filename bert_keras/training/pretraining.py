@@ -150,7 +150,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
 def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
     """Build the model of a run on the weights of a checkpoint; parts that it lacks are new."""
     start = start_of(run, checkpoint)
-    if checkpoint.config.vocabulary_size != vocabulary_size:
+    if checkpoint.config.vocabulary_size < vocabulary_size:  # it may have rows without a token
         raise InputError(
             f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, the records {vocabulary_size:,}: make "
             "records with its own vocab.txt"

@@ -32,6 +32,7 @@ def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextF
         logits = run({**rows.features, "mask_positions": positions})["mlm_logits"]  # (B, M, V)
         slots = tf.range(tf.shape(positions)[1])[tf.newaxis] < counts_of(examples, num_texts)[:, tf.newaxis]
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, slots))  # (K, V)
+        probabilities = probabilities[:, : len(pieces)]  # rows of a padded table are no tokens
         values, ids = tf.math.top_k(probabilities, min(NUM_FILLINGS, len(pieces)))
         found = tf.gather_nd(rows.pieces, places)
         starts, ends = (tf.gather(x.flat_values, found) for x in (tokens.starts, tokens.ends))

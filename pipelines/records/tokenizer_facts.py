@@ -20,6 +20,7 @@ class TokenizerFacts:
         vocabulary: the pieces in the order of their ids.
         rules: how text becomes words.
         additional_special_tokens: those past BERT's five.
+        added_tokens: those looked for in normalized text.
         max_sequence_length: the longest input of its model, or None.
 
     Raises:
@@ -29,6 +30,7 @@ class TokenizerFacts:
     vocabulary: tuple[str, ...]
     rules: TextRules = dataclasses.field(default_factory=TextRules)
     additional_special_tokens: tuple[str, ...] = ()
+    added_tokens: tuple[str, ...] = ()
     max_sequence_length: int | None = None
 
     def __post_init__(self):
@@ -40,7 +42,9 @@ class TokenizerFacts:
         if isinstance(tokenizer, cls):
             return tokenizer
         more = tuple(tokenizer.special_tokens[len(SPECIAL_TOKENS) :])
-        return cls(tuple(tokenizer.vocabulary), tokenizer.rules, more, tokenizer.max_sequence_length)
+        return cls(
+            tuple(tokenizer.vocabulary), tokenizer.rules, more, tokenizer.added_tokens, tokenizer.max_sequence_length
+        )
 
     @property
     def arguments(self) -> dict:
@@ -49,6 +53,7 @@ class TokenizerFacts:
             "vocabulary": self.vocabulary,
             **dataclasses.asdict(self.rules),
             "additional_special_tokens": self.additional_special_tokens,
+            "added_tokens": self.added_tokens,
             "max_sequence_length": self.max_sequence_length,
         }
 

@@ -28,6 +28,17 @@ def with_more_tensors(folder, edit_tensors):
     (folder / "SHA256SUMS").unlink()
 
 
+def test_a_tokenizer_of_another_kind_is_listed_and_the_weights_are_carried_over(folder, tmp_path, capsys):
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
+    assert type(bk.load(folder)).__name__ == "BertMaskedLM"
+    assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
+    (sentence,) = json.loads(capsys.readouterr().out)["not_carried_over"]
+    assert sentence.startswith(f"the tokenizer: {folder / 'tokenizer.json'} has model 'BPE'; expected 'WordPiece'")
+    assert not (tmp_path / "out/tokenizer.json").exists()
+    assert main(["fill-mask", str(folder), "[MASK]"]) == 2
+    assert "has model 'BPE'; expected 'WordPiece'" in capsys.readouterr().err
+
+
 def test_nothing_is_listed_where_all_is_carried_over(folder, tmp_path):
     converted = bk.convert(folder, tmp_path / "out")
     assert type(converted.model).__name__ == "BertMaskedLM"

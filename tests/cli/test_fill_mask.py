@@ -140,7 +140,7 @@ def test_settings_that_cannot_be_met_are_refused(folder, tokenizer):
     model = bk.load(folder)
     with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
         bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
-    with pytest.raises(bk.InputError, match="the tokenizer has 25 pieces, the model 24"):
+    with pytest.raises(bk.InputError, match="the tokenizer has 25 tokens, the model 24 rows"):
         bk.fill_mask(model, bk.BertTokenizer([*tokenizer.vocabulary, "new"]), TEXTS)
     with pytest.raises(bk.InputError, match="there are no texts to fill"):
         bk.fill_mask(model, tokenizer, [])
@@ -189,10 +189,10 @@ def test_a_classifier_says_which_head_it_has(workplace, tokenizer, checkpoint, c
 
 def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys):
     folder = make_folder("BertForMaskedLM")
-    for name in ("vocab.txt", "SHA256SUMS"):
+    for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
         (folder / name).unlink()
     assert main(["fill-mask", str(folder), "[MASK]"]) == 2
-    assert "has no vocabulary; expected vocab.txt beside the weights" in capsys.readouterr().err
+    assert "has no vocabulary, neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
 
 
 def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, capsys):

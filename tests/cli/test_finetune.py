@@ -296,7 +296,7 @@ FAULTS = {
     ),
     "a checkpoint without a vocabulary": (
         "bare out --train train.csv --dev dev.csv",
-        r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there",
+        r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",
     ),
 }
 

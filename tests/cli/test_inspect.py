@@ -122,4 +122,4 @@ def test_a_folder_without_a_vocabulary_is_told(tokenizer, tmp_path, capsys):
     bk.save(tiny_encoder(tokenizer), None, tmp_path / "bare")
     status, printed = run(capsys, tmp_path / "bare", "the cat", "--out", tmp_path / "out")
     assert status == 2
-    assert "bare has no vocabulary; expected vocab.txt beside the weights" in printed.err
+    assert "bare has no vocabulary, neither tokenizer.json nor vocab.txt" in printed.err

@@ -117,6 +117,7 @@ def flip_a_bit(folder):
 
 def add_a_word(folder):
     (folder / "SHA256SUMS").unlink()
+    (folder / "tokenizer.json").unlink()  # which would count
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("another\n")
 
@@ -136,7 +137,7 @@ BROKEN_FOLDERS = {
         lambda folder: edit_config(folder, num_attention_heads=5),
         r"hidden_dim 24 is not divisible by num_heads 5",
     ),
-    "a vocabulary of another size": (add_a_word, r"vocab\.txt has 25 pieces, the model's token table 24"),
+    "a vocabulary of another size": (add_a_word, r"vocab\.txt has 25 tokens, the model's token table 24 rows"),
     "weights cut in half": (cut, r"model\.safetensors has [\d,]+ bytes where its header announces [\d,]+"),
     "a flipped bit": (flip_a_bit, r"model\.safetensors does not match the SHA-256"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),

@@ -337,7 +337,7 @@ FAULTS = {
     "a checkpoint without a head": ("encoder good.txt", r"encoder holds a BertEncoder, which answers nothing"),
     "a checkpoint without a vocabulary": (
         "bare good.txt",
-        r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there",
+        r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",
     ),
     "a word that is no file": ("classify film", r"film does not exist; expected a file of texts, or a text in quotes"),
     "three texts": ("classify a b c", r"there are 3 texts; expected a file, one text, or two for a pair"),

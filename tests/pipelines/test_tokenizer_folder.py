@@ -24,6 +24,7 @@ CHANGES = {
     "max_input_chars_per_word": 200,
     "text_rules": "mediapipe",
     "additional_special_tokens": ("[E2]", "[E1]"),
+    "added_tokens": ("un", "cat"),
     "max_sequence_length": 77,
 }
 
@@ -49,6 +50,7 @@ def settings_of(tokenizer):
         "vocabulary": tokenizer.vocabulary,
         "rules": tokenizer.rules,
         "special_tokens": tokenizer.special_tokens,
+        "added_tokens": tokenizer.added_tokens,
         "max_sequence_length": tokenizer.max_sequence_length,
     }
 
@@ -282,10 +284,14 @@ def test_a_file_that_is_no_json_is_refused(folder, name):
         BertTokenizer.from_checkpoint(folder)
 
 
-def test_a_folder_without_a_vocabulary_is_refused(folder):
-    os.remove(folder / "vocab.txt")
-    with pytest.raises(InputError, match=r"vocab\.txt does not exist; expected a BERT model folder"):
+def test_a_folder_without_a_vocabulary_is_refused_with_the_names_looked_for(folder):
+    content = (folder / "vocab.txt").read_bytes()
+    for name in ("vocab.txt", "tokenizer.json"):
+        os.remove(folder / name)
+    with pytest.raises(InputError, match=r"has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab"):
         BertTokenizer.from_checkpoint(folder)
+    (folder / "vocab.txt").write_bytes(content)  # the remedy
+    assert BertTokenizer.from_checkpoint(folder).vocabulary == tuple(PIECES)
 
 
 def test_pieces_that_look_like_line_ends_survive_a_folder(tmp_path):

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow_except
@@ -84,11 +83,15 @@ def test_the_longer_of_two_tokens_that_begin_alike(tokenizers):
     assert_same(tokenizers, ["[E1]x", "[E1]", "[E1] x", "[E1]xx", "[E1][E1]x[E1]", "[E1]é", "[E1]\u00adx"])
 
 
-@pytest.mark.parametrize("more", [("~~",), ("ab", "bcd"), ("bcd", "ab"), ("aba",), ("]a",)], ids=str)
-def test_tokens_that_can_overlap_are_refused(more):
-    """Which of them a text holds would depend on the order in which they are looked for."""
-    with pytest.raises(InputError, match="can overlap in a text, the end of one being the beginning of the other"):
-        BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more]), additional_special_tokens=more)
+OVERLAPPING = ["~~", "ab bcd", "bcd ab cd", "aba b", "]a"]
+
+
+@pytest.mark.parametrize("more", slow_except(OVERLAPPING, quick=["bcd ab cd"]))
+def test_the_leftmost_of_tokens_that_overlap_counts(more, tmp_path):
+    more = more.split()
+    tokenizers = folder_and_tokenizers(tmp_path, more)
+    letters = ["".join(text) for length in (3, 5) for text in itertools.product("abcd", repeat=length)]
+    assert_same(tokenizers, [*letters[:: 3 if len(more) > 1 else 40], "~~~~~", "~~~", "a~~~b", "[MASK]a]a", "abababab"])
 
 
 def test_without_being_asked_for_a_token_of_bert_is_brackets_and_words(tokenizers):

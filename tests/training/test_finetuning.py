@@ -244,7 +244,7 @@ def test_what_cannot_be_fine_tuned_is_refused(tiny_encoder, tmp_path):
         finetune(task, tiny_encoder, examples, [])
     bk.save(bk.load(tiny_encoder), None, tmp_path / "bare")
     with pytest.raises(
-        InputError, match=r"bare has no vocabulary; expected vocab\.txt beside the weights: put it there"
+        InputError, match=r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab\.txt there"
     ):
         finetune(task, tmp_path / "bare", examples, examples)
     with pytest.raises(InputError, match="2 blocks are to be frozen; expected at most 1"):

@@ -1,0 +1,105 @@
+"""Token tables with more rows than the vocabulary has tokens, as many published models have: the rows mean nothing."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+from bert_keras.export.answers.fillings import filling_masks
+from bert_keras.pipelines.masking import MaskingPieces
+
+NUM_ROWS = 97  # of `make_model`
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", *(f"w{i}" for i in range(83))]
+TEXTS = ["w1 [MASK] w2 [E1]", "[MASK]"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """A tokenizer of 89 tokens."""
+    return bk.BertTokenizer(PIECES, additional_special_tokens=["[E1]"])
+
+
+@pytest.fixture(scope="module")
+def model(make_model):
+    """A masked-LM model that would predict rows behind the vocabulary, if one let it."""
+    model = make_model("masked_lm")
+    bias = np.asarray(model.mlm_head.bias).copy()
+    bias[len(PIECES) :] = 2 * np.arange(1, NUM_ROWS - len(PIECES) + 1)
+    model.mlm_head.bias.assign(bias)
+    return model
+
+
+@pytest.fixture
+def folder(model, tokenizer, tmp_path):
+    """Their folder."""
+    bk.save(model, tokenizer, tmp_path / "padded")
+    return tmp_path / "padded"
+
+
+@pytest.mark.parametrize("missing", ["tokenizer.json", "vocab.txt"])
+def test_a_padded_folder_opens_and_survives_convert(missing, folder, tmp_path):
+    (folder / missing).unlink()
+    (folder / "SHA256SUMS").unlink()
+    assert main(["convert", str(folder), str(tmp_path / "out")]) == 0
+    assert bk.load_tokenizer(tmp_path / "out").vocabulary == tuple(PIECES)
+    assert json.loads((tmp_path / "out/config.json").read_text())["vocab_size"] == NUM_ROWS
+    before, after = bk.load(folder), bk.load(tmp_path / "out")
+    for one, other in zip(before.weights, after.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rows_without_a_token_are_never_predicted(model, tokenizer):
+    filled = bk.fill_mask(model, tokenizer, TEXTS, top_k=len(PIECES))
+    for masks in filled:
+        (proposals,) = masks
+        assert {one.token_id for one in proposals} == set(range(len(PIECES)))
+        assert sum(one.probability for one in proposals) < 0.5  # over all rows, as in transformers
+
+
+def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
+    served = filling_masks(lambda features: model(features, training=False), tokenizer, 17)
+    answer = served.answer(tf.constant(TEXTS))
+    for number, (proposals,) in enumerate(bk.fill_mask(model, tokenizer, TEXTS)):
+        assert answer["token_ids"][number, 0].numpy().tolist() == [one.token_id for one in proposals]
+        np.testing.assert_allclose(
+            answer["probabilities"][number, 0], [one.probability for one in proposals], rtol=1e-4
+        )
+
+
+def test_inspect_guesses_tokens_only(model, tokenizer):
+    from bert_keras.inspection.guesses import masked_guesses
+    from bert_keras.inspection.rows import row_of
+
+    row = row_of(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
+    (guess,) = masked_guesses(model, tokenizer, row, top_k=3)
+    assert {piece for piece, _ in guess.proposals} <= set(PIECES)
+
+
+def test_no_row_without_a_token_is_put_in_the_place_of_a_masked_word(tokenizer):
+    assert MaskingPieces.of(tokenizer).random_ids.max() == len(PIECES) - 1
+
+
+def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "intermediate_dim": 4, "max_sequence_length": 8}
+    encoder = bk.BertEncoder(bk.BertConfig(vocabulary_size=len(PIECES) + 1025, **sizes))
+    bk.save(encoder, tokenizer, tmp_path / "wide")
+    bk.load(tmp_path / "wide")
+    assert "has 89 tokens, the model's token table 1,114 rows: is the vocabulary of this model?" in caplog.text
+
+
+@pytest.mark.slow
+def test_transformers_opens_a_padded_folder_and_fills_alike(folder, tokenizer, model, open_twin):
+    from transformers import AutoTokenizer, pipeline
+
+    theirs = pipeline(
+        "fill-mask", model=open_twin(folder, "BertForMaskedLM"), tokenizer=AutoTokenizer.from_pretrained(folder)
+    )
+    ids = list(range(len(PIECES)))
+    for text, (proposals,) in zip(TEXTS, bk.fill_mask(model, tokenizer, TEXTS, top_k=7), strict=True):
+        scores = {one["token"]: one["score"] for one in theirs(text, top_k=NUM_ROWS) if one["token"] in ids}
+        best = sorted(scores, key=lambda token: -scores[token])[:7]
+        assert [one.token_id for one in proposals] == best
+        np.testing.assert_allclose([one.probability for one in proposals], [scores[token] for token in best], rtol=1e-4)
