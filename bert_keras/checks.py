@@ -75,7 +75,9 @@ def read_field(
     if name not in values:
         if default is REQUIRED:
             expected = _expected(kind, minimum, maximum, choices)
-            raise InputError(f"{source} lacks {name}; expected {expected}: restore the file from its source")
+            raise InputError(
+                f"{source} lacks {shown_names([name])}; expected {expected}: restore the file from its source"
+            )
         return default
     if values[name] is None and default is None:
         return None
@@ -107,9 +109,10 @@ def check_value(
     if is_valid and choices is not None:
         is_valid = value in choices
     if not is_valid:
+        expected = _expected(kind, minimum, maximum, choices)
         raise InputError(
-            f"{source} sets {name} to {shown(value)}; expected {_expected(kind, minimum, maximum, choices)}: "
-            "correct it, or restore the file from its source"
+            f"{source} sets {shown_names([name])} to {shown(value)}; expected {expected}: correct it, or restore the "
+            "file from its source"
         )
     return float(value) if kind is float else value
 

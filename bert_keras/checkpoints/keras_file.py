@@ -7,7 +7,7 @@ import zipfile
 import keras
 
 from bert_keras.checkpoints.finite import check_finite_model
-from bert_keras.checkpoints.keras_weights import check_fits, check_h5
+from bert_keras.checkpoints.keras_weights import check_fits, check_h5, first_sentence
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
@@ -31,7 +31,7 @@ def load_keras_file(path: pathlib.Path):
     try:
         model = keras.models.load_model(path, safe_mode=True)
     except Exception as error:  # deserializing a changed config raises errors of every type
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = first_sentence(error)
         raise InputError(f"{path} cannot be read by Keras ({reason}): copy it again from its source") from None
     if not isinstance(model, BertModel):
         raise InputError(f"{path} holds a {type(model).__name__}; expected a model of bert_keras")

@@ -16,6 +16,7 @@ import numpy as np
 from bert_keras import modeling
 from bert_keras.checkpoints.building import encoder_of, variables_of
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
+from bert_keras.checkpoints.keras_weights import first_sentence
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.preset_checks import check_preset
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
@@ -126,8 +127,7 @@ def _open(folder: pathlib.Path):
     try:
         return (reader or keras_hub.models.BertBackbone).from_preset(str(folder))
     except Exception as error:  # deserializing a changed config raises errors of every type
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{folder} cannot be read by KerasHub ({reason}): copy it again") from None
+        raise InputError(f"{folder} cannot be read by KerasHub ({first_sentence(error)}): copy it again") from None
 
 
 def _head_settings(preset, folder: pathlib.Path) -> dict:

@@ -1,13 +1,14 @@
 """What the configs of Keras files ask for, compared with the weights that are there, before Keras builds anything."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import IO
 
-from bert_keras.checks import shown
+from bert_keras.checks import read_field, shown
 from bert_keras.errors import InputError
 
-_SMALLEST_BYTES = 0.5  # of a parameter: int4, Keras's narrowest
+_MOST_PER_BYTE = 2  # parameters of int4, Keras's narrowest type
 _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "max_sequence_length")
 
 
@@ -28,10 +29,10 @@ def check_fits(config: object, num_bytes: int, source: str) -> None:
         if part.get("num_classes") is not None:
             num_classes += _size(part, "num_classes", source)
     num_parameters += num_classes * hidden_dim
-    if num_parameters * _SMALLEST_BYTES > num_bytes:
+    if num_parameters > _MOST_PER_BYTE * num_bytes:
         raise InputError(
-            f"{source} describes a model of {num_parameters:,} parameters, and its weights have {num_bytes:,} bytes: "
-            "config and weights are not of one model"
+            f"{source} describes a model of {shown(num_parameters)} parameters, and its weights have {num_bytes:,} "
+            "bytes: config and weights are not of one model"
         )
 
 
@@ -60,8 +61,14 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
     except InputError:
         raise
     except Exception as error:  # h5py raises errors of many types on damaged files
-        reason = f"{error!s:.200}"
+        reason = first_sentence(error)
         raise InputError(f"{source} is not readable HDF5 ({reason}): copy it again from its source") from None
+
+
+def first_sentence(error: Exception) -> str:
+    """Return the first sentence of another library's error, which may quote all of a file after it."""
+    text = str(error).strip() or type(error).__name__
+    return re.split(r"(?<=\.)\s|\n", text)[0][:200].rstrip(".")
 
 
 def _is_plain(dataset) -> bool:
@@ -80,12 +87,7 @@ def _objects(value: object) -> Iterator[dict]:
 
 
 def _size(values: dict, name: str, source: str) -> int:
-    value = values[name]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(
-            f"{source} sets {name} to {shown(value)}; expected a whole number from 1: restore the file from its source"
-        )
-    return value
+    return read_field(values, name, int, source=source, minimum=1)
 
 
 def _count_parameters(values: dict, sizes: dict[str, int], source: str) -> int:

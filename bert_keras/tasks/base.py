@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.encoded_rows import EncodedRows
 
@@ -171,7 +172,7 @@ class Task(abc.ABC):
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises `InputError` if a setting is none of its choices."""
     if value not in choices:
-        raise InputError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
+        raise InputError(f"{name} is {shown(value)}; expected one of {', '.join(choices)}")
 
 
 def label_ids(given: Sequence[str], labels: Sequence[str]) -> np.ndarray:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import h5py
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -102,3 +103,36 @@ def _write(folder: pathlib.Path, config: dict, model: str, family: str = "bert")
     save_file(tensors_of(model, family), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     write_json(folder / "tokenizer_config.json", TOKENIZER_CONFIG)
+
+
+def write_tokenizer(folder: pathlib.Path) -> pathlib.Path:
+    """Write a folder of today's transformers: `tokenizer.json` and no `vocab.txt`."""
+    write_classifier(folder)
+    (folder / "vocab.txt").unlink()
+    added = [{"id": number, "content": WORDS[number], "special": True, "normalized": False} for number in range(5)]
+    added = [{**token, "single_word": False, "lstrip": False, "rstrip": False} for token in added]
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model |= {"max_input_chars_per_word": 100, "vocab": {word: number for number, word in enumerate(WORDS)}}
+    parts = {"pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##"}}
+    head = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
+    normalizer["lowercase"] = True
+    write_json(folder / "tokenizer.json", {**head, "normalizer": normalizer, **parts, "model": model})
+    return folder
+
+
+def write_preset(folder: pathlib.Path) -> pathlib.Path:
+    """Write what a KerasHub preset looks like; KerasHub itself does not read it."""
+    folder.mkdir()
+    sizes = {"vocabulary_size": 13, "num_layers": 2, "num_heads": 3, "hidden_dim": 6, "intermediate_dim": 10}
+    sizes |= {"max_sequence_length": 17, "num_segments": 2, "dropout": 0.1}
+    config = {"module": "keras_hub.src.models.bert.bert_backbone", "class_name": "BertBackbone", "config": sizes}
+    config["registered_name"] = "keras_hub>BertBackbone"
+    write_json(folder / "metadata.json", {"keras_version": "3.12.0"})
+    write_json(folder / "config.json", config)
+    task = {"class_name": "BertTextClassifier", "config": {"backbone": config, "num_classes": 3}}
+    write_json(folder / "task.json", task)
+    with h5py.File(folder / "model.weights.h5", "w") as file:
+        for number in range(30):
+            file[f"layers/dense_{number}/vars/0"] = np.zeros((6, 6), "float32")
+    return folder

@@ -1,0 +1,120 @@
+"""Mutated files of model folders: reading them, without TensorFlow, ends in success or in `InputError`.
+
+`pytest -m slow` reads 10,000 of each kind; one that failed is had again by `fuzz(..., first=NUMBER, count=1)`.
+"""
+
+import json
+import pathlib
+from typing import NamedTuple
+
+import pytest
+
+from bert_keras.checkpoints.google_checkpoint import read_beside_weights
+from bert_keras.checkpoints.preset_checks import check_preset
+from bert_keras.checkpoints.reading import read_without_tensorflow
+from bert_keras.inspection.training_records import read_training_records
+from bert_keras.tasks.stored import task_of_checkpoint, tasks_of_models
+from tests.checkpoints import tiny_folders
+from tests.fuzzing import fuzz, mutate_bytes, mutate_json
+from tests.marks import slow
+
+QUICK, LONG = 25, 10_000
+SEED = 24
+
+
+class Target(NamedTuple):
+    """A file of a folder, how the folder is written, and how it is read."""
+
+    file: str
+    write: object
+    read: object
+
+
+def read_checkpoint_folder(folder):
+    """Read all that a command reads of a folder before it loads TensorFlow, and the weights."""
+    checkpoint = read_without_tensorflow(folder)
+    checkpoint.check_once()
+    for stored in checkpoint.weights.values():
+        stored.read()
+    if checkpoint.model in tasks_of_models():
+        task_of_checkpoint(checkpoint)
+    return checkpoint.tokenizer_settings
+
+
+def write_in_shards(folder):
+    tiny_folders.write_classifier(folder)
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    names = tiny_folders.tensors_of("BertClassifier")
+    index = {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, "model-00001-of-00001.safetensors")}
+    tiny_folders.write_json(folder / "model.safetensors.index.json", index)
+
+
+def write_google(folder):
+    folder.mkdir()
+    tiny_folders.write_json(folder / "bert_config.json", tiny_folders.SIZES)
+    (folder / "vocab.txt").write_text("\n".join(tiny_folders.WORDS))
+    (folder / "bert_model.ckpt.index").write_bytes(b"")
+
+
+def write_records(folder):
+    folder.mkdir()
+    lines = [{"step": 50, "loss": 3.5, "learning_rate": 1e-3}, {"step": 100, "loss": 2.5, "held_out_loss": 2.75}]
+    (folder / "training_log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tiny_folders.write_json(folder / "metrics.json", {"accuracy": 0.75, "epoch": 1, "epochs": [{"accuracy": 0.75}]})
+
+
+def write_hashed(folder):
+    from bert_keras.files import write_checksums
+
+    tiny_folders.write_classifier(folder)
+    write_checksums(folder, ["config.json", "vocab.txt", "model.safetensors"])
+
+
+classifier, embedder = tiny_folders.write_classifier, tiny_folders.write_embedder
+TARGETS = {
+    "config": Target("config.json", classifier, read_checkpoint_folder),
+    "config of a generator": Target("generator/config.json", tiny_folders.write_electra, read_checkpoint_folder),
+    "safetensors": Target("model.safetensors", classifier, read_checkpoint_folder),
+    "index": Target("model.safetensors.index.json", write_in_shards, read_checkpoint_folder),
+    "hashes": Target("SHA256SUMS", write_hashed, read_checkpoint_folder),
+    "pooling": Target("1_Pooling/config.json", embedder, read_checkpoint_folder),
+    "Google": Target("bert_config.json", write_google, read_beside_weights),
+    "KerasHub": Target("config.json", tiny_folders.write_preset, check_preset),
+    "task of KerasHub": Target("task.json", tiny_folders.write_preset, check_preset),
+    "training log": Target("training_log.jsonl", write_records, read_training_records),
+    "metrics": Target("metrics.json", write_records, read_training_records),
+}
+
+
+def mutated(random, path: pathlib.Path, content: bytes) -> bytes:
+    """Return a mutated file: of JSON and of a safetensors header mostly the structure, of others the bytes."""
+    if path.suffix == ".json":
+        return mutate_json(random, json.loads(content))
+    if path.suffix == ".safetensors" and random.random() < 0.7:
+        size = int.from_bytes(content[:8], "little")
+        header = mutate_json(random, json.loads(content[8 : 8 + size]))
+        return len(header).to_bytes(8, "little") + header + content[8 + size :]
+    if path.suffix == ".jsonl" and random.random() < 0.7:
+        return mutate_json(random, json.loads(content.splitlines()[0])) + b"\n" + content
+    return mutate_bytes(random, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [*((name, QUICK) for name in TARGETS), *slow(*((name, LONG) for name in TARGETS))]
+)
+def test_a_mutated_file_is_read_or_refused(name, count, tmp_path):
+    target = TARGETS[name]
+    folder = tmp_path / "folder"
+    target.write(folder)
+    target.read(folder)
+    path = folder / target.file
+    content = path.read_bytes()
+
+    def read(given: bytes) -> None:
+        path.write_bytes(given)
+        target.read(folder)
+
+    outcomes = fuzz(read, lambda random: mutated(random, path, content), count=count, seed=SEED)
+    print(f"{name}: {dict(outcomes)}")
+    assert outcomes["refused"] > count / 10
+    assert outcomes["read"] > 0

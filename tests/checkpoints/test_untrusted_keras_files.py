@@ -1,0 +1,200 @@
+"""`.keras` files and KerasHub presets of strangers: looked through before Keras builds what they describe."""
+
+import io
+import json
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.checkpoints import keras_file
+from bert_keras.checkpoints.keras_weights import check_h5
+from bert_keras.checkpoints.reading import read_without_tensorflow
+from tests.checkpoints.tiny_folders import edit_json, write_preset
+from tests.fuzzing import fuzz, mutate_json
+
+LONG, SEED = 10_000, 24
+
+
+@pytest.fixture(scope="module")
+def members(make_model, tmp_path_factory):
+    """What a `.keras` file of a tiny classifier holds, by name."""
+    path = tmp_path_factory.mktemp("keras") / "model.keras"
+    make_model("classifier", num_layers=1).save(path)
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture
+def write(members, tmp_path):
+    """A function that writes the file with other members."""
+
+    def write_file(compression=zipfile.ZIP_STORED, **changes):
+        path = tmp_path / "model.keras"
+        with zipfile.ZipFile(path, "w", compression) as archive:
+            for name, content in {**members, **changes}.items():
+                archive.writestr(name, content)
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def write_config(members, write):
+    """A function that writes the file with a config that a function changed in its place."""
+
+    def write_file(change):
+        config = json.loads(members["config.json"])
+        change(config)
+        return write(**{"config.json": json.dumps(config)})
+
+    return write_file
+
+
+@pytest.fixture
+def unbuilt(monkeypatch):
+    """Lets no test reach Keras."""
+
+    def fail(*_args, **_options):
+        raise AssertionError("Keras was reached")
+
+    monkeypatch.setattr(keras_file.keras.models, "load_model", fail)
+
+
+def encoder_of(config):
+    return config["config"]["encoder"]["config"]["config"]
+
+
+def test_the_file_is_whole(write):
+    assert type(bk.load(write())).__name__ == "BertClassifier"
+
+
+@pytest.mark.usefixtures("unbuilt")
+@pytest.mark.parametrize(
+    ("change", "pattern"),
+    [
+        (lambda config: encoder_of(config).update(vocabulary_size=10**9), "a model of 30000.* parameters"),
+        (lambda config: encoder_of(config).update(num_layers=10**9), "parameters, and its weights have"),
+        (lambda config: encoder_of(config).update(hidden_dim=10**30), "sets hidden_dim to 1000000"),
+        (lambda config: encoder_of(config).update(max_sequence_length="17"), "sets max_sequence_length to '17'"),
+        (lambda config: config["config"].update(num_classes=10**9), "parameters, and its weights have"),
+        (lambda config: config.update(class_name="Lambda", registered_name=None), "holds a 'Lambda'; expected a model"),
+        (lambda config: config.update(class_name="x" * 70_000, registered_name="os>x"), "holds a 'xxx"),
+    ],
+)
+def test_a_config_that_the_weights_do_not_fit_is_refused(write_config, change, pattern):
+    with pytest.raises(bk.InputError, match=pattern) as caught:
+        bk.load(write_config(change))
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.usefixtures("unbuilt")
+def test_a_zip_bomb_is_refused(write):
+    bomb = write(zipfile.ZIP_DEFLATED, **{"model.weights.h5": b"\0" * (32 << 20)})
+    with pytest.raises(bk.InputError, match="unpacks to 33,"):
+        bk.load(bomb)
+
+
+@pytest.mark.usefixtures("unbuilt")
+@pytest.mark.parametrize(
+    ("name", "content", "pattern"),
+    [
+        ("config.json", b"[" * 100_000, "nested too deeply"),
+        ("config.json", b"{}", "holds a None"),
+        ("config.json", b'{"registered_name": "bert_keras>X", "a": "\\ud800"}', "surrogates not allowed"),
+        ("model.weights.h5", b"no weights" * 10_000, "not readable HDF5"),
+    ],
+)
+def test_a_damaged_member_is_refused(write, name, content, pattern):
+    with pytest.raises(bk.InputError, match=pattern):
+        bk.load(write(**{name: content}))
+
+
+PICKLED = {"class_name": "__lambda__", "config": {"value": "e30=", "defaults": None, "closure": None}}
+LAYER = {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "l", "function": PICKLED}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda config: config.update(compile_config={"optimizer": "adam", "loss": PICKLED}),
+        lambda config: config["config"].update(encoder={**LAYER, "registered_name": None}),
+    ],
+    ids=["a loss", "a layer"],
+)
+def test_a_pickled_function_is_not_run(write_config, change):
+    with pytest.raises(bk.InputError, match=r"cannot be read by Keras \(Requested the deserialization of .*lambda"):
+        bk.load(write_config(change))
+
+
+def test_nan_in_a_keras_file_is_refused(make_model, tmp_path):
+    model = make_model("classifier", num_layers=1)
+    model.classifier.bias.assign(np.full(4, np.nan, "float32"))
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(bk.InputError, match=r"model\.keras: tensor .*classifier/bias holds NaN or infinity"):
+        bk.load(tmp_path / "model.keras")
+
+
+def write_chunked(file):
+    file.create_dataset("a", shape=(1 << 40,), dtype="float32", chunks=(1 << 20,))
+
+
+def write_unwritten(file):
+    file.create_dataset("a", shape=(1 << 40,), dtype="float32")
+
+
+def write_external(file):
+    file.create_dataset("a", shape=(4,), dtype="uint8", external=[("/etc/passwd", 0, 4)])
+
+
+def write_link(file):
+    file["a"] = h5py.ExternalLink("/etc/passwd", "a")
+
+
+def write_virtual(file):
+    layout = h5py.VirtualLayout(shape=(4,), dtype="float32")
+    layout[:] = h5py.VirtualSource("elsewhere.h5", "a", shape=(4,))
+    file.create_virtual_dataset("a", layout)
+
+
+@pytest.mark.parametrize("write_weights", [write_chunked, write_unwritten, write_external, write_link, write_virtual])
+def test_weights_that_are_not_in_the_file_are_refused(write_weights):
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        write_weights(file.create_group("layers"))
+    with pytest.raises(bk.InputError, match=r"x\.h5: what stands under 'layers.* is not stored in it whole"):
+        check_h5(content, "x.h5")
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "change", "pattern"),
+    [
+        ("config.json", ("config",), {"vocabulary_size": 10**9}, "parameters, and its weights have"),
+        ("config.json", ("config",), {"num_layers": 10**9}, "parameters, and its weights have"),
+        ("config.json", ("config",), {"hidden_dim": [6]}, r"sets hidden_dim to \[6\]"),
+        ("config.json", (), {"class_name": ["BertBackbone"]}, r"is a preset of \['BertBackbone'\]"),
+        ("task.json", (), {"class_name": {}}, "sets class_name to"),
+        ("task.json", ("config", "backbone", "config"), {"num_layers": 10**9}, "parameters, and its weights have"),
+        ("task.json", ("config",), {"num_classes": 10**9}, "parameters, and its weights have"),
+    ],
+)
+def test_a_preset_that_its_weights_do_not_fit_is_refused(tmp_path, file, keys, change, pattern):
+    folder = write_preset(tmp_path / "preset")
+    assert read_without_tensorflow(folder) is None
+    edit_json(folder / file, *keys, **change)
+    with pytest.raises(bk.InputError, match=pattern):
+        read_without_tensorflow(folder)
+
+
+@pytest.mark.slow
+def test_a_mutated_keras_config_is_loaded_or_refused(members, write):
+    config = json.loads(members["config.json"])
+
+    def read(content: bytes) -> None:
+        bk.load(write(**{"config.json": content}))
+
+    outcomes = fuzz(read, lambda random: mutate_json(random, config), count=LONG, seed=SEED)
+    print(f".keras config: {dict(outcomes)}")
+    assert outcomes["read"] > 100
