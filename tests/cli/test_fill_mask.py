@@ -214,3 +214,17 @@ def test_json_holds_what_python_gives_also_for_standard_input(workplace, folder,
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), texts, top_k=2)
     for entry, masks in zip(result["texts"], filled, strict=True):
         assert entry["masks"] == [[vars(one) for one in of_mask] for of_mask in masks]
+
+
+def test_a_model_that_computes_no_number_is_refused(folder, tmp_path, capsys):
+    model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
+    bias = np.zeros(tokenizer.vocabulary_size, "float32")
+    bias[7] = np.nan
+    model.mlm_head.bias.assign(bias)
+    with pytest.raises(bk.InputError, match=r"computes NaN or infinity, as its weights do \(.*mlm_head/bias\)"):
+        bk.fill_mask(model, tokenizer, TEXTS[:1])
+    bk.save(model, tokenizer, tmp_path / "nan")
+    assert main(["fill-mask", str(tmp_path / "nan"), TEXTS[0], "--json"]) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert "tensor cls.predictions.bias holds NaN or infinity; expected finite numbers" in written.err

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bert_keras.errors import InputError
 from bert_keras.pipelines.encoded_rows import encode
 from bert_keras.tasks import inference
 from bert_keras.tasks.inference import RowRunner
@@ -79,3 +80,18 @@ def test_progress_ends_with_all_rows(runner, tokenizer):
     told = []
     runner(encode(tokenizer, TEXTS, max_sequence_length=64), lambda done, whole: told.append((done, whole)))
     assert told == [(85, 201), (201, 201)]  # 85 rows of 48 pieces are one batch
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_model_that_computes_no_number_is_refused_and_its_weights_are_named(build, tokenizer, value):
+    model = build(TextClassification(labels=("a", "b", "c")))
+    rows = encode(tokenizer, ["the one"], max_sequence_length=64)
+    bias = model.classifier.bias
+    bias.assign(np.array([0, value, 0], "float32"))
+    named = r"the model computes NaN or infinity, as its weights do \(.*classifier/bias\); expected finite numbers"
+    with pytest.raises(InputError, match=named):
+        RowRunner(model, of_pieces=False)(rows, once=True)
+    bias.assign(np.array([0, 3e38, 0], "float32"))
+    model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38, "float32"))
+    with pytest.raises(InputError, match="the model computes NaN or infinity on this text; expected finite numbers"):
+        RowRunner(model, of_pieces=False)(rows, once=True)
