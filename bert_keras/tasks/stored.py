@@ -102,6 +102,7 @@ _DEFAULTS = {  # of the arguments of heads
     "default_prompt_name": None,
     "labels": None,
 }
+_OF_VECTORS = ("pooling", "prompts", "default_prompt_name")  # which the head has been checked for
 _OF_HEADS = (*_DEFAULTS, "num_classes")
 
 
@@ -153,7 +154,7 @@ def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
             "bert-keras, or take it out"
         )
     kinds, place = typing.get_type_hints(kind), f"{source}/config.json, in its task,"
-    return {name: _read_setting(stored, name, kinds[name], place) for name in stored}
+    return {name: _read_setting(stored, name, kinds[name], place) for name in stored if name not in _OF_VECTORS}
 
 
 def _read_setting(stored: dict, name: str, kind: type, place: str):

@@ -152,3 +152,15 @@ def test_a_missing_matplotlib_is_told_before_the_work_begins(workplace, monkeypa
     assert "needs the package 'matplotlib', which is not installed: run  pip install 'bert-keras[plots]'" in said
     assert "scoring" not in said
     assert not (workplace / "plot.png").exists()
+
+
+def test_a_prompt_stands_before_the_texts_that_are_scored(tuned, tmp_path, capsys):
+    done = tuned("embed")
+    folder = shutil.copytree(done.out, tmp_path / "with_prompts")
+    prompts = {"prompts": {"query": "every red ", "none": ""}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    scores = []
+    for options in ([], ["--prompt", "query"], ["--prompt", "none"]):
+        assert main(["evaluate", str(folder), str(done.dev), "--json", *options]) == 0
+        scores.append(json.loads(capsys.readouterr().out))
+    assert scores[0] == scores[1] != scores[2]

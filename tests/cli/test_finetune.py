@@ -120,6 +120,34 @@ def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
         assert planned.value.args == kept
 
 
+def test_the_prompt_of_a_training_is_the_default_of_its_model(tuned, tmp_path, monkeypatch, capsys):
+    class PlannedError(Exception):
+        pass
+
+    def plan(task, *_, **__):
+        raise PlannedError(task.prompt_text, task.default_prompt_name, task.head()["prompts"])
+
+    done = tuned("embed")
+    folder = shutil.copytree(done.out, tmp_path / "with_prompts")
+    prompts = {"query": "every ", "passage": "a dog "}
+    settings = {"prompts": prompts, "default_prompt_name": "passage", "similarity_fn_name": "dot"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    monkeypatch.setattr("bert_keras.training.finetune", plan, raising=False)
+    command = ["finetune", str(folder), str(tmp_path / "new"), "--task", "embed"]
+    command += ["--train", str(done.train), "--dev", str(done.dev)]
+    for options, kept in (
+        ([], ("a dog ", "passage", prompts)),
+        (["--prompt", "query"], ("every ", "query", prompts)),
+        (["--prompt", ""], ("", None, prompts)),
+    ):
+        with pytest.raises(PlannedError) as planned:
+            main([*command, *options])
+        assert planned.value.args == kept
+        assert ("before each text" in capsys.readouterr().err) == bool(kept[0])
+    assert main([*command, "--prompt", "qery"]) == 2
+    assert "there is no prompt 'qery'; expected one of query, passage" in capsys.readouterr().err
+
+
 def test_the_length_of_its_rows_is_told_to_sentence_transformers(tuned):
     limits = json.loads((tuned("embed").out / "sentence_bert_config.json").read_text())
     assert limits["max_seq_length"] == 19

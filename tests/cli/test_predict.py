@@ -380,3 +380,38 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
     assert re.search(message, last_line)
     assert printed.out == ""
     assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.fixture
+def with_prompts(tuned, tmp_path):
+    """A folder of an embedder with two prompts, the second one its default."""
+    folder = shutil.copytree(tuned("embed").out, tmp_path / "with_prompts")
+    prompts = {"prompts": {"query": "every ", "passage": "a dog "}, "default_prompt_name": "passage"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    return folder
+
+
+def test_a_prompt_stands_before_each_text(with_prompts, tuned, capsys):
+    def vector(folder, text, *options):
+        assert main(["predict", str(folder), text, *options]) == 0
+        printed = capsys.readouterr()
+        return json.loads(printed.out)["embedding"], printed.err
+
+    bare = tuned("embed").out
+    for options, prompt in (((), "a dog "), (("--prompt", "query"), "every "), (("--prompt", ""), "")):
+        seen, said = vector(with_prompts, "the red cat", *options)
+        assert seen == vector(bare, f"{prompt}the red cat")[0]
+        assert (f"'{prompt}' before each text" in said) == bool(prompt)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("embed", ["--prompt", "qery"], "there is no prompt 'qery'; expected one of query, passage: name another one"),
+        ("classify", ["--prompt", "query"], "--prompt is for embed, and the task is classify: leave it out"),
+    ],
+)
+def test_a_prompt_that_cannot_be_had_is_refused(task, options, message, with_prompts, tuned, capsys):
+    folder = with_prompts if task == "embed" else tuned(task).out
+    assert main(["predict", str(folder), "the cat", *options]) == 2
+    assert message in capsys.readouterr().err

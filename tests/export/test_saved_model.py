@@ -1,5 +1,6 @@
 """SavedModels: raw strings in, the checkpoint's answers in the terms of its task out."""
 
+import dataclasses
 import functools
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from bert_keras.export.answers.substrings import TextCharacters
 from bert_keras.export.cases import DEFAULT, THOROUGH, as_strings
 from bert_keras.export.comparison import Comparison
 from bert_keras.export.expected_texts import expect_texts
+from bert_keras.export.left_out import list_left_out
 from bert_keras.export.verdict import start_saved_model_check
 from bert_keras.tasks.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH, load_once
@@ -258,3 +260,58 @@ def test_the_rest_of_a_text_begins_at_a_character_of_its_own():
     texts = TextCharacters.of(tf.constant(["ab", "café 😀x"]))
     rest = texts.rest(tf.constant([1, 0, 1, 1]), tf.constant([4, 1, 6, 0]))
     assert [part.decode() for part in rest.numpy()] == [" 😀x", "b", "x", "café 😀x"]
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_the_default_prompt_stands_before_served_texts(include_prompt, references):
+    bare = references("embedder")
+    settings = {"prompts": {"query": "Katze 1,2 "}, "default_prompt_name": "query", "include_prompt": include_prompt}
+    reference = bare.with_task(dataclasses.replace(bare.task, **settings))
+    function = saved_model.ServedModel(*_parts(reference))._text_signature()
+    answer = function(text=tf.constant([text.encode() for text in TEXTS]))["embedding"].numpy()
+    expected = [one["embedding"] for one in Predictor(*_parts(reference))(TEXTS)]
+    np.testing.assert_allclose(answer, expected, rtol=0, atol=TOLERANCE)
+    unprompted = [one["embedding"] for one in Predictor(*_parts(bare))(TEXTS)]
+    assert np.abs(answer - unprompted).max(axis=1).min() > 0.01
+    comparison = Comparison(TOLERANCE)
+    served = [{"embedding": vector} for vector in answer]
+    expect_texts(reference, [(text,) for text in TEXTS])(comparison, served)
+    assert comparison.verdict()["passed"]
+
+
+@pytest.mark.parametrize(
+    ("artifact", "changes", "left"),
+    [
+        ("saved_model/1", {}, []),
+        ("saved_model/1", {"prompts": {"query": "a ", "document": ""}, "default_prompt_name": "query"}, []),
+        (
+            "saved_model/1",
+            {"prompts": {"query": "a ", "passage": "b "}, "default_prompt_name": "query"},
+            ["the prompts passage: serving_default puts 'a ' before each text; use ids for other prompts"],
+        ),
+        (
+            "saved_model/1",
+            {"prompts": {"query": "a ", "answer": "b "}, "include_prompt": False},
+            [
+                "the prompts query, answer: serving_default puts nothing before a text, so put a prompt there yourself",
+                "include_prompt: the signature ids pools the tokens of a prompt like those of the text",
+            ],
+        ),
+        (
+            "tflite/model_float32.tflite",
+            {"prompts": {"query": "a "}},
+            ["the prompts query: the file takes ids, so put a prompt before each text yourself"],
+        ),
+        ("onnx/onnx/model.onnx", {"prompts": {"query": "a "}}, []),
+        (
+            "onnx/onnx/model.onnx",
+            {"prompts": {"query": "a "}, "include_prompt": False},
+            ["include_prompt: the output sentence_embedding pools the tokens of a prompt like those of the text"],
+        ),
+    ],
+)
+def test_what_an_artifact_does_not_carry_of_prompts_is_listed(artifact, changes, left, references):
+    bare = references("embedder")
+    reference = bare.with_task(dataclasses.replace(bare.task, **changes))
+    assert list_left_out(reference, artifact) == left
+    assert list_left_out(references("classifier"), artifact) == []
