@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import types
 import typing
 from collections.abc import Mapping
 
@@ -159,10 +160,22 @@ def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
 
 def _read_setting(stored: dict, name: str, kind: type, place: str):
     """Returns a stored setting of the type that the task's field has."""
-    parts = typing.get_args(kind)
-    if type(None) in parts:  # the window's overlap
-        return read_field(stored, name, parts[0], source=place, default=None, minimum=0)
-    return read_field(stored, name, list[parts[0]] if parts else kind, source=place, minimum=1 if kind is int else None)
+    kinds = _kinds_in_json(kind)
+    if stored[name] is None and type(None) in kinds:
+        return None
+    fits = (kind for kind in kinds if isinstance(stored[name], typing.get_origin(kind) or kind))
+    minimum = {int: 1, int | None: 0}.get(kind)  # the window's overlap may be 0
+    return read_field(stored, name, next(fits, kinds[0]), source=place, minimum=minimum)
+
+
+def _kinds_in_json(kind: type) -> list[type]:
+    """Returns the types of JSON that stand for a field's type: a list for a tuple, each type of a union."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return [one for part in parts for one in _kinds_in_json(part)]
+    if origin is tuple:
+        return [list[parts[0]]]
+    return [dict[parts] if origin is Mapping else kind]
 
 
 def _own(settings: Mapping[str, object], kind: type[Task]) -> dict:
