@@ -235,6 +235,22 @@ def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
         task_of(out, predictor.model)
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"pooling": 5}, "sets pooling to 5; expected a text"),
+        ({"pooling": ["mean", 5]}, "expected a list of texts"),
+        ({"prompts": {"query": 5}}, "expected an object of texts"),
+        ({"prompt": ["a"]}, "expected a text"),
+    ],
+)
+def test_a_stored_setting_of_another_type_is_refused(setting, message, saved, tmp_path):
+    predictor, folder = saved("embed")
+    out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(setting))
+    with pytest.raises(InputError, match=message):
+        task_of(out, predictor.model)
+
+
 @pytest.mark.parametrize("name", ["tag", None])
 def test_the_task_of_another_kind_of_model_is_not_looked_at(name, saved, tmp_path):
     predictor, folder = saved("classify")
