@@ -1,8 +1,10 @@
-"""What filling masks needs of a model and of the texts, checked before TensorFlow is loaded."""
+"""What filling masks and scoring a masked LM need, checked before TensorFlow is loaded."""
 
+import os
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.records.manifest import read_manifest
 
 MASK = "[MASK]"
 _HEADS = ("BertMaskedLM", "BertPretrainer")
@@ -29,6 +31,28 @@ def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
         f"a {model} has {_OTHER_HEADS.get(model, 'another head')}; expected a masked-LM head: load a folder of "
         "BertMaskedLM or BertPretrainer (BertForMaskedLM, BertForPreTraining, ElectraForMaskedLM)"
     )
+
+
+def check_records(folder: str | os.PathLike, split: str, max_sequence_length: int) -> int:
+    """Return the number of sequences in a split of records that a model is to be scored on.
+
+    Raises:
+        InputError: this is no records folder, the split is empty, or its sequences are longer than the model reads.
+    """
+    manifest = read_manifest(folder, checked_splits=())
+    if manifest["max_sequence_length"] > max_sequence_length:
+        raise InputError(
+            f"{folder} has sequences of {manifest['max_sequence_length']} tokens, and the model reads "
+            f"{max_sequence_length}: make records with --max-sequence-length {max_sequence_length}"
+        )
+    if split not in manifest["splits"]:
+        raise InputError(f"split is {split!r}; expected one of {', '.join(manifest['splits'])}")
+    if not manifest["splits"][split]["num_rows"]:
+        raise InputError(
+            f"{folder} has no records in the split {split}: make records with a higher --held-out-rate, or score the "
+            "other split with --split train"
+        )
+    return manifest["splits"][split]["num_rows"]
 
 
 def check_top_k(top_k: int, vocabulary_size: int) -> None:

@@ -57,13 +57,9 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
         >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].piece
         'capital'
     """
-    masked_lm = _masked_lm_of(model)
+    masked_lm = masked_lm_of(model)
     config = masked_lm.encoder.config
-    if tokenizer.vocabulary_size > config.vocabulary_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {config.vocabulary_size} rows; expected "
-            "the model's own tokenizer: load both from one folder"
-        )
+    check_vocabulary_of(masked_lm, tokenizer)
     check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in text_array(texts)]
     check_have_masks(texts)
@@ -85,8 +81,22 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
     return filled
 
 
-def _masked_lm_of(model) -> MaskedLMModel:
-    """Returns the model that has the head, or says which head there is."""
+def check_vocabulary_of(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
+    """Raise `InputError` if a tokenizer has more tokens than a model has rows; a padded model has more."""
+    size = model.encoder.config.vocabulary_size
+    if tokenizer.vocabulary_size > size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {size} rows; expected the model's own "
+            "tokenizer: load both from one folder"
+        )
+
+
+def masked_lm_of(model) -> MaskedLMModel:
+    """Return the model that has the masked-LM head: this one, or its generator.
+
+    Raises:
+        InputError: there is none; the message says which head there is.
+    """
     generator = getattr(model, "generator", None)
     if generator is None and isinstance(model, MaskedLMModel):
         return model

@@ -1,6 +1,7 @@
-"""Score a fine-tuned checkpoint on labelled examples.
+"""Score a checkpoint on labelled examples, or a masked LM on records or texts.
 
-FILE is of the forms that finetune reads. On its held-out file the scores are those of metrics.json.
+FILE is of the forms that finetune reads. On its held-out file the scores are those of metrics.json. For a model with a
+masked-LM head, FILE is a records folder (loss, accuracy, perplexity), or a file of texts (pseudo-perplexity).
 """
 
 import argparse
@@ -8,6 +9,12 @@ import pathlib
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import check_all, check_exists
+from bert_keras.cli.evaluate_masked_lm import (
+    add_options,
+    check_no_masked_lm_options,
+    evaluate_masked_lm,
+    is_masked_lm,
+)
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
@@ -17,13 +24,14 @@ from bert_keras.publishing import check_writable_file, publish_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned checkpoint folder")
-    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="labelled examples")
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned or pretrained folder")
+    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="labelled examples; or records, or texts")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores there, as JSON")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix there, as PNG")
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
     task_options.add_prompt(parser, otherwise="the model's own default")
     task_options.add_file_options(parser)
+    add_options(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
 
@@ -35,14 +43,17 @@ def run(arguments: argparse.Namespace) -> None:
     inputs = [arguments.checkpoint, arguments.file]
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
-        lambda: check_exists(arguments.file, "a file of labelled examples"),
+        lambda: check_exists(arguments.file, "a file of labelled examples or of texts, or records"),
         *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite, inputs=inputs) for path in outs),
         lambda: _check_apart(outs),
     )
+    if is_masked_lm(checkpoint):
+        return evaluate_masked_lm(arguments, checkpoint)
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name),
+        lambda: check_no_masked_lm_options(arguments),
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_picture(task)] if arguments.plot else []),
     )

@@ -41,6 +41,10 @@ _TASKS_OF_OPTION = {
     "word_column": ("tag",),
     "tag_column": ("tag",),
 }
+FILE_OPTIONS = (
+    *("max_sequence_length", "window_overlap", "format", "delimiter", "text_column", "second_text_column"),
+    *("label_column", "columns", "separator", "word_column", "tag_column"),
+)
 _TASK_OF_ENDING = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag")
 _NUM_SCORES_SAID = 3
 

@@ -15,6 +15,7 @@ from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.tasks.masked_lm import FIXED_MASKS, without_sentences
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
 from bert_keras.training.optimizers import make_optimizer
 from bert_keras.training.phases import PhasePlan
@@ -192,7 +193,7 @@ class _Batches:
         if not num_rows:
             return None
         size = min(self.plan.batch_size, num_rows)
-        batches = self._made(size, split="held_out", epochs=None, masking="static", shuffle=False)
+        batches = self._made(size, split="held_out", epochs=None, **FIXED_MASKS)
         return batches, min(self.run.evaluation.num_batches, num_rows // size)
 
     def _made(self, batch_size: int, **arguments):
@@ -213,15 +214,9 @@ class _Batches:
                 check_shards=False,  # `pretrain` has done so
                 **arguments,
             )
-            return batches if self.run.model.objective == "bert" else batches.map(_without_sentences)
+            return batches if self.run.model.objective == "bert" else batches.map(without_sentences)
 
         return spread(self.strategy, of_share)
-
-
-def _without_sentences(features: dict, labels: dict) -> tuple[dict, dict]:
-    """Leaves out what only a sentence objective reads."""
-    features = {name: value for name, value in features.items() if name != "pack_starts"}
-    return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
 
 
 def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[TimedLearningRate | None]:

@@ -10,6 +10,8 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.task_options import scores_shown
+from bert_keras.pipelines.records import TokenizerFacts, write_records
+from bert_keras.pipelines.text_rules import TextRules
 from bert_keras.tasks import predictor
 
 NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
@@ -81,7 +83,27 @@ FAULTS = {
         "encoder dev.csv",
         r"encoder holds a BertEncoder, which answers nothing; expected one of BertClassifier, .*: fine-tune it first",
     ),
-    "a checkpoint of masked words": ("masked_lm dev.csv", r"masked_lm holds a BertMaskedLM, which answers nothing"),
+    "a masked LM and a file of words": (
+        "masked_lm odd.conll",
+        r"odd\.conll holds words and no texts; expected \.txt, ",
+    ),
+    "a masked LM and options of labelled examples": (
+        "masked_lm dev.csv --label-column label --seed 3 --plot p.png",
+        r"--label-column, --seed, --plot is not for a masked-LM model on a file of texts: leave it out",
+    ),
+    "a masked LM and options of texts": (
+        "masked_lm records --text-column text",
+        r"--text-column is not for a masked-LM model on a folder of records: leave it out",
+    ),
+    "a masked LM and records of another tokenizer": (
+        "masked_lm cased_records",
+        r"masked_lm has another tokenizer than the records cased_records \(lowercase is True and False",
+    ),
+    "a masked LM and a folder without records": ("masked_lm full", r"full.manifest\.json"),
+    "options of masked-LM models": (
+        "classify dev.csv --limit 3 --split train",
+        r"--limit, --split is for models with a masked-LM head: leave it out",
+    ),
     "a folder of nothing known": ("full dev.csv", r"full is no checkpoint that is known here"),
     "a label that the model does not have": (
         "classify odd.csv",
@@ -115,8 +137,19 @@ FAULTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def records_of_both_casings(tokenizer, tmp_path_factory):
+    """A folder with two folders of records."""
+    folder = tmp_path_factory.mktemp("both")
+    story = [["the cat sat on a mat", "every dog ran off"] for _ in range(9)]
+    for name, lowercase in (("records", True), ("cased_records", False)):
+        facts = TokenizerFacts(tokenizer.vocabulary, TextRules(lowercase=lowercase))
+        write_records(folder / name, story, facts, max_sequence_length=16, held_out_rate=0.4)
+    return folder
+
+
 @pytest.fixture
-def workplace(tmp_path, checkpoint, tokenizer, tuned, monkeypatch):
+def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, monkeypatch):
     """A folder with checkpoints, good files and bad ones."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     for task in ("classify", "tag"):
@@ -124,6 +157,8 @@ def workplace(tmp_path, checkpoint, tokenizer, tuned, monkeypatch):
         shutil.copy(tuned(task).dev, tmp_path / f"dev{tuned(task).dev.suffix}")
     model = bk.BertMaskedLM(bk.BertEncoder(bk.load(checkpoint).config, pooler=False))
     bk.save(model, tokenizer, tmp_path / "masked_lm")
+    for path in records_of_both_casings.iterdir():
+        (tmp_path / path.name).symlink_to(path)
     (tmp_path / "full").mkdir()
     (tmp_path / "odd.csv").write_text("text,label\nthe cat,cat\na bird,bird\n")
     (tmp_path / "odd.conll").write_text("the O\nhat B-HAT\n")
@@ -143,6 +178,27 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
     assert re.search(message, last_line)
     assert printed.out == ""
     assert sorted(workplace.rglob("*")) == before
+
+
+def test_a_masked_lm_is_scored_on_records_and_on_texts(workplace, capsys):
+    (workplace / "texts.txt").write_text("The cat sat.\n\nevery dog ran off\n")
+    assert main("evaluate masked_lm records --out scores.json".split()) == 0
+    printed = capsys.readouterr()
+    assert re.search(
+        r"records +records \(held_out, \d+ sequences\)\n +masks +15 % of the tokens, seed 0\n", printed.err
+    )
+    scores = json.loads((workplace / "scores.json").read_text())
+    said = (
+        rf"^records: masked-LM loss {scores['mlm_loss']:.4g}, accuracy \S+, perplexity {scores['perplexity']:.4g} on \d"
+    )
+    assert re.search(said, printed.out)
+    assert main("evaluate masked_lm texts.txt --json".split()) == 0
+    of_lines = json.loads(capsys.readouterr().out)
+    assert (of_lines["texts"], of_lines["tokens"], of_lines["unknown_rate"]) == (2, 8, 0)
+    (workplace / "texts.csv").write_text("id,text\n1,The cat sat.\n2,every dog ran off\n3,a hat\n")
+    assert main("evaluate masked_lm texts.csv --limit 2".split()) == 0
+    printed = capsys.readouterr().out
+    assert f"pseudo-perplexity {of_lines['pseudo_perplexity']:.4g}, loss" in printed
 
 
 def test_a_missing_matplotlib_is_told_before_the_work_begins(workplace, monkeypatch, capsys):
