@@ -3,6 +3,8 @@
 import functools
 import os
 import pathlib
+import re
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +15,7 @@ from bert_keras.checkpoints.names import plain_huggingface_name
 from bert_keras.checks import path_inside, read_field, shown
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json, read_json
+from bert_keras.module_list import MODULES
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -50,11 +53,38 @@ def _check_weights_are_there(folder: pathlib.Path) -> None:
         return
     if pickled := sorted(path.name for ending in ("*.bin", "*.pt") for path in folder.glob(ending)):
         raise InputError(
-            f"{folder} has its weights in {pickled[0]}, a pickle, which can run code when it is read: it is refused; "
-            "convert it where you trust it, in transformers, with "
-            "AutoModel.from_pretrained(folder).save_pretrained(out, safe_serialization=True)"
+            f"{folder} has its weights in {shown(pickled[0])}, a pickle, which can run code when it is read; expected "
+            f"{WEIGHTS}: if you trust the folder, write it again with  {_rewriting(folder)}"
         )
     raise InputError(f"{folder} has no {WEIGHTS}: expected the weights there, so copy the folder again, whole")
+
+
+def _rewriting(folder: pathlib.Path) -> str:
+    """Returns the command by which the library that wrote a folder reads it, and writes it as safetensors."""
+    whole = folder.parent if (folder.parent / MODULES).exists() else folder  # old folders have 0_Transformer
+    if (whole / MODULES).exists():
+        code = f"from sentence_transformers import SentenceTransformer as M; M({str(whole)!r}).save({_beside(whole)!r})"
+    else:
+        code = (
+            f"from transformers import {_class_of(folder)} as M, AutoTokenizer as T; f, out = {str(folder)!r}, "
+            f"{_beside(folder)!r}; [part.from_pretrained(f).save_pretrained(out) for part in (M, T)]"
+        )
+    return f"python -c {shlex.quote(code)}"
+
+
+def _class_of(folder: pathlib.Path) -> str:
+    """Returns the class of transformers that has the model's head, by the name in its config."""
+    named = read_json(folder / "config.json").get("architectures") if (folder / "config.json").exists() else None
+    name = named[0] if isinstance(named, list) and named else None
+    return (
+        name
+        if isinstance(name, str) and re.fullmatch(r"(Bert|Electra)(Model|For[A-Za-z]{1,40})", name)
+        else "AutoModel"
+    )
+
+
+def _beside(folder: pathlib.Path) -> str:
+    return f"{folder}-safetensors"
 
 
 def _shards(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -48,7 +48,7 @@ CASES = {
     "weights that are cut": ("predict cut", r"model\.safetensors has [\d,]+ bytes where its header announces"),
     "weights without a header": ("predict no_header", r"model\.safetensors is not a safetensors file"),
     "a header that is cut": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
-    "pickled weights": ("predict pickled", r"pytorch_model\.bin, a pickle"),
+    "pickled weights": ("predict pickled", r"pytorch_model\.bin', a pickle"),
     "a tensor that is missing": (
         "predict no_tensor",
         r"no_tensor lacks 1 of the \d+ tensors of BertClassifier, bert\.encoder\.layer\.0\.output\.dense\.bias in all",
