@@ -103,7 +103,6 @@ _DEFAULTS = {  # of the arguments of heads
     "default_prompt_name": None,
     "labels": None,
 }
-_OF_VECTORS = ("pooling", "prompts", "default_prompt_name")  # which the head has been checked for
 _OF_HEADS = (*_DEFAULTS, "num_classes")
 
 
@@ -155,7 +154,7 @@ def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
             "bert-keras, or take it out"
         )
     kinds, place = typing.get_type_hints(kind), f"{source}/config.json, in its task,"
-    return {name: _read_setting(stored, name, kinds[name], place) for name in stored if name not in _OF_VECTORS}
+    return {name: _read_setting(stored, name, kinds[name], place) for name in stored}
 
 
 def _read_setting(stored: dict, name: str, kind: type, place: str):
