@@ -22,7 +22,8 @@ from bert_keras.pipelines.rewriting import Rewriter, original_ranges
 from bert_keras.pipelines.text_rules import TextRules
 from bert_keras.pipelines.tokenizer_folder import checked_length, read_settings, write_settings
 from bert_keras.pipelines.unicode_table import UNICODE_VERSION
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, read_vocabulary
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_special_tokens, check_vocabulary
+from bert_keras.pipelines.vocabulary_settings import read_vocabulary_and_settings
 
 _MAX_PIECE_BYTES = 256  # tensorflow-text's; a stand-in takes three or four
 _EAGER_BATCHES, _EAGER_TEXTS = 8, 32  # batches of so many texts at most that run without a graph
@@ -101,7 +102,7 @@ class BertTokenizer:
         ids = {token: index for index, token in enumerate(self._vocabulary)}
         self._special_tokens = (*SPECIAL_TOKENS, *additional_special_tokens)
         self._added_tokens = tuple(added_tokens)
-        _check_whole_tokens((*self._special_tokens, *self._added_tokens), ids)
+        check_special_tokens((*self._special_tokens, *self._added_tokens), ids)
         self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
         self._max_sequence_length = checked_length(max_sequence_length)
         self._graphs: dict[tuple, Callable] = {}
@@ -118,8 +119,12 @@ class BertTokenizer:
 
     @classmethod
     def from_vocabulary(cls, path: str | os.PathLike, **settings) -> "BertTokenizer":
-        """Makes a tokenizer of a `vocab.txt` (see `read_vocabulary`) and the constructor's other arguments."""
-        return cls(read_vocabulary(path), **settings)
+        """Make a tokenizer of a `vocab.txt`, with the settings that stand beside it, and the constructor's arguments.
+
+        Raises:
+            InputError: the vocabulary cannot be read, or an argument contradicts the settings beside it.
+        """
+        return cls(**read_vocabulary_and_settings(path, settings))
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike) -> "BertTokenizer":
@@ -408,14 +413,6 @@ def text_array(texts) -> np.ndarray:
         if isinstance(text, str) and not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InputError(f"text {index} holds half a surrogate pair, which UTF-8 cannot hold: repair the text")
     return array
-
-
-def _check_whole_tokens(tokens: Sequence[str], ids: dict[str, int]) -> None:
-    for token in tokens:
-        if token not in ids:
-            raise InputError(f"the special token {token!r} is not in the vocabulary: add it to both or to neither")
-    if repeated := [token for token, count in collections.Counter(tokens).items() if count > 1]:
-        raise InputError(f"the special token {repeated[0]!r} is named twice; expected each once, BERT's five unnamed")
 
 
 def _folded(token: str) -> str:

@@ -13,8 +13,9 @@ import logging
 import multiprocessing
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
@@ -37,18 +38,48 @@ class WordCounts:
     Attributes:
         counts: the words that are held, with their counts.
         num_words: words that were read, each occurrence counted.
+        num_characters: characters that were read, before anything was folded, white space left out.
+        characters: those of them beyond ASCII, with their counts.
         num_forgotten: how many of those were forgotten for want of room.
         most_forgotten: no word lost more occurrences than this.
+        num_workers: processes that counted; 1 is this one, for a text of one block whatever was asked for.
     """
 
     counts: dict[str, int]
     num_words: int
+    num_characters: int
+    characters: dict[str, int]
     num_forgotten: int
     most_forgotten: int
+    num_workers: int = dataclasses.field(default=1, compare=False)
+
+
+class Splitting(NamedTuple):
+    """How text is split into words, as the arguments of `count_words` say."""
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    special_tokens: tuple[str, ...] = ()
+
+
+class BlockCounts(NamedTuple):
+    """What a block of text holds; see `WordCounts`."""
+
+    words: collections.Counter[str]
+    num_characters: int
+    characters: collections.Counter[str]
 
 
 def count_words(
-    sentences: Iterable[str], *, lowercase: bool = True, max_words: int = MAX_WORDS, num_workers: int = 1
+    sentences: Iterable[str],
+    *,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+    special_tokens: Sequence[str] = (),
+    max_words: int = MAX_WORDS,
+    num_workers: int = 1,
 ) -> WordCounts:
     """Counts the words as BERT splits them: normalized, cut at white space and around each punctuation mark.
 
@@ -57,7 +88,10 @@ def count_words(
 
     Args:
         sentences: the text, read once, in this process.
-        lowercase: fold case and strip accents first.
+        lowercase: fold case first.
+        strip_accents: strip accents first. None: as `lowercase`.
+        tokenize_chinese_chars: whether each Chinese character is a word.
+        special_tokens: tokens of your own, which are no words and are left out.
         max_words: distinct words held, plus those of one block of a million characters.
         num_workers: processes that count. With more than one, a script must hold its work under
             `if __name__ == "__main__":`, since each worker imports it.
@@ -68,19 +102,25 @@ def count_words(
     blocks = _blocks(sentences)
     first = list(itertools.islice(blocks, 2))
     blocks = itertools.chain(first, blocks)
-    if num_workers > 1 and len(first) > 1:
-        counted = _counted_by_workers(blocks, lowercase, num_workers)
+    splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
+    if len(first) < 2:
+        num_workers = 1
+    if num_workers > 1:
+        counted = _counted_by_workers(blocks, splitting, num_workers)
     else:
-        counted = map(_WordCounter(lowercase).count, blocks)
-    return _sum_of(counted, max_words)
+        counted = map(_WordCounter(splitting).count, blocks)
+    return dataclasses.replace(_sum_of(counted, max_words), num_workers=num_workers)
 
 
-def _sum_of(counted: Iterable[collections.Counter[str]], max_words: int) -> WordCounts:
+def _sum_of(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
     counts: collections.Counter[str] = collections.Counter()
-    num_words = num_forgotten = most_forgotten = 0
-    for block_counts in counted:
-        num_words += block_counts.total()
-        counts.update(block_counts)
+    characters: collections.Counter[str] = collections.Counter()
+    num_words = num_characters = num_forgotten = most_forgotten = 0
+    for block in counted:
+        num_words += block.words.total()
+        num_characters += block.num_characters
+        counts.update(block.words)
+        characters.update(block.characters)
         if len(counts) > max_words:
             held = counts.total()
             most_forgotten += _forget_rarest(counts, keep=max(max_words // 2, 1))
@@ -91,7 +131,7 @@ def _sum_of(counted: Iterable[collections.Counter[str]], max_words: int) -> Word
             "words: none lost more than %s",
             *(f"{n:,}" for n in (max_words, num_forgotten, num_words, most_forgotten)),
         )
-    return WordCounts(counts, num_words, num_forgotten, most_forgotten)
+    return WordCounts(counts, num_words, num_characters, characters, num_forgotten, most_forgotten)
 
 
 def _forget_rarest(counts: collections.Counter[str], keep: int) -> int:
@@ -141,20 +181,41 @@ class _WordCounter:
     pattern that says the same in 0.6 us, and of the others those that were split lately are kept.
     """
 
-    def __init__(self, lowercase: bool):
-        self._lowercase = lowercase
-        self._normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    def __init__(self, splitting: Splitting):
+        self._lowercase = splitting.lowercase
+        self._normalizer = normalizers.BertNormalizer(
+            lowercase=splitting.lowercase,
+            strip_accents=splitting.strip_accents,
+            handle_chinese_chars=splitting.tokenize_chinese_chars,
+        )
+        longest_first = sorted(splitting.special_tokens, key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         self._split_other = functools.lru_cache(_CACHED_WORDS)(self._split_any)
 
-    def count(self, block: list[str]) -> collections.Counter[str]:
+    def count(self, block: list[str]) -> BlockCounts:
         words: collections.Counter[str] = collections.Counter()
+        characters: collections.Counter[str] = collections.Counter()
         raw_words = collections.Counter(itertools.chain.from_iterable(map(str.split, block)))
+        if self._special is not None:
+            raw_words = self._without_special_tokens(raw_words)
         for raw_word, count in raw_words.items():
             for word in self._split(raw_word):
                 if len(word) <= MAX_WORD_LENGTH:
                     words[word] += count
-        return words
+            if not raw_word.isascii():
+                for character in raw_word:
+                    if character > "\x7f":
+                        characters[character] += count
+        num_characters = sum(len(raw_word) * count for raw_word, count in raw_words.items())
+        return BlockCounts(words, num_characters, characters)
+
+    def _without_special_tokens(self, raw_words: collections.Counter[str]) -> collections.Counter[str]:
+        left: collections.Counter[str] = collections.Counter()
+        for raw_word, count in raw_words.items():
+            for part in self._special.split(raw_word):
+                left[part] += count
+        return left
 
     def _split(self, raw_word: str) -> list[str]:
         if raw_word.isascii() and raw_word.isprintable():
@@ -165,16 +226,14 @@ class _WordCounter:
         return [word for word, _ in self._pre_tokenizer.pre_tokenize_str(self._normalizer.normalize_str(raw_word))]
 
 
-def _counted_by_workers(
-    blocks: Iterable[list[str]], lowercase: bool, num_workers: int
-) -> Iterator[collections.Counter[str]]:
+def _counted_by_workers(blocks: Iterable[list[str]], splitting: Splitting, num_workers: int) -> Iterator[BlockCounts]:
     """Yields the counts of the blocks, in order. Workers take turns, and have one block at a time."""
     busy: collections.deque[Connection] = collections.deque()
     with contextlib.ExitStack() as stack:
         for block in blocks:
             counts = None
             if len(busy) < num_workers:
-                worker = stack.enter_context(_worker(lowercase))
+                worker = stack.enter_context(_worker(splitting))
             else:
                 worker = busy.popleft()
                 counts = _receive(worker)
@@ -188,11 +247,11 @@ def _counted_by_workers(
 
 
 @contextlib.contextmanager
-def _worker(lowercase: bool) -> Iterator[Connection]:
+def _worker(splitting: Splitting) -> Iterator[Connection]:
     """Yields the line to a new process. Spawned, not forked: a fork of a process with threads may hang."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, lowercase), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, splitting), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -202,16 +261,16 @@ def _worker(lowercase: bool) -> Iterator[Connection]:
         process.join()
 
 
-def _serve(connection: Connection, lowercase: bool) -> None:
+def _serve(connection: Connection, splitting: Splitting) -> None:
     """Counts blocks until the other end is closed: the work of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to tell
-    counter = _WordCounter(lowercase)
+    counter = _WordCounter(splitting)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             connection.send(counter.count(connection.recv()))
 
 
-def _receive(worker: Connection) -> collections.Counter[str]:
+def _receive(worker: Connection) -> BlockCounts:
     try:
         return worker.recv()
     except (EOFError, ConnectionError):

@@ -15,7 +15,15 @@ from bert_keras.cli.checks import (
     text_name,
     whole_number,
 )
-from bert_keras.cli.report import ProgressBar, memory_note, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.report import (
+    ProgressBar,
+    memory_note,
+    peak_memory_bytes,
+    print_result,
+    print_settings,
+    print_warnings,
+)
+from bert_keras.cli.vocabulary_options import add_vocabulary_options, asked_settings, shown_settings
 from bert_keras.files import file_digest
 from bert_keras.publishing import check_writable_file
 
@@ -25,17 +33,17 @@ _MAX_WORKERS = 8  # one process reads for all of them: 0.75 s of work for each 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the file to write, vocab.txt for example")
     add_text(parser)
-    parser.add_argument("--size", type=positive_integer, default=30522, help="pieces at most (default %(default)s)")
+    parser.add_argument("--size", type=positive_integer, default=30522, help="tokens at most (default %(default)s)")
     parser.add_argument(
-        "--min-frequency", type=positive_integer, default=2, help="occurrences that a piece needs (default %(default)s)"
+        "--min-frequency", type=positive_integer, default=2, help="occurrences that a token needs (default %(default)s)"
     )
-    parser.add_argument("--cased", action="store_true", help="keep capital letters and accents")
+    add_vocabulary_options(parser)
     parser.add_argument(
-        "--special-token",
-        action="append",
-        default=[],
-        metavar="TOKEN",
-        help="a token of your own that is never split, [E1] for example; may be given several times",
+        "--alphabet",
+        type=positive_integer,
+        metavar="N",
+        help="characters at most, the most frequent ones; words with others become [UNK] (default: 1,000, or as many "
+        "as cover 99.95%% of the text if they take at most half of the tokens)",
     )
     parser.add_argument(
         "--unused", type=whole_number, default=0, metavar="N", help="slots [unused0] ... kept for later (default 0)"
@@ -57,11 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     started = time.monotonic()
-    _, leading, sources = check_all(
+    from bert_keras.pipelines.vocabulary_settings import settings_path
+
+    *_, leading, sources = check_all(
         lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite),
+        lambda: check_writable_file(settings_path(arguments.out), overwrite=arguments.overwrite),
         lambda: _leading_tokens(arguments),
         lambda: find_text(arguments.text, out=arguments.out),
     )
+    rules = _text_rules(arguments)
+    special_tokens = tuple(arguments.special_token)
     settings = {name: getattr(arguments, name) for name in ("size", "min_frequency", "max_words", "workers")}
     print_settings(
         "learn-vocab",
@@ -69,45 +82,77 @@ def run(arguments: argparse.Namespace) -> None:
             "text": text_name(arguments.text, sources),
             "field": arguments.field,
             "out": arguments.out,
-            "lowercase": not arguments.cased,
+            **shown_settings(rules, special_tokens),
             "first_tokens": _in_short(leading),
+            "alphabet": "by coverage" if arguments.alphabet is None else arguments.alphabet,
             **settings,
         },
     )
-    from bert_keras.pipelines.vocabulary import vocabulary_of_words, write_vocabulary
+    from bert_keras.pipelines.data_quality import vocabulary_warnings
+    from bert_keras.pipelines.vocabulary import choose_alphabet, vocabulary_facts, vocabulary_of_words
+    from bert_keras.pipelines.vocabulary_settings import write_vocabulary_and_settings
 
-    words = _count(arguments, sources)
+    words = _count(arguments, sources, rules)
+    alphabet = choose_alphabet(words.counts, size=arguments.size, alphabet_size=arguments.alphabet)
     with ProgressBar("learning", "words") as bar:
         vocabulary = vocabulary_of_words(
             words.counts,
             size=arguments.size,
             min_frequency=arguments.min_frequency,
             leading=leading,
+            alphabet=alphabet.characters,
+            tokenize_chinese_chars=rules.tokenize_chinese_chars,
             progress=bar.update,
         )
-    write_vocabulary(arguments.out, vocabulary)
+    facts = vocabulary_facts(
+        words,
+        alphabet,
+        len(vocabulary),
+        size=arguments.size,
+        min_frequency=arguments.min_frequency,
+        lowercase=rules.lowercase,
+        strips=rules.strip_accents,
+    )
+    write_vocabulary_and_settings(arguments.out, vocabulary, rules, special_tokens=special_tokens, facts=facts)
+    warnings = vocabulary_warnings(facts)
     result = {
         "out": str(arguments.out),
+        "settings": str(settings_path(arguments.out)),
         "sha256": file_digest(arguments.out)["sha256"],
         "size": len(vocabulary),
         "num_words": words.num_words,
         "num_distinct_words": len(words.counts),
         "num_forgotten": words.num_forgotten,
+        **facts,
+        "warnings": warnings,
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": peak_memory_bytes(),
-        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) or None,
+        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if words.num_workers > 1 else None,
     }
+    print_warnings(warnings)
     print_result(_sentence(result), result, as_json=arguments.json)
 
 
-def _count(arguments: argparse.Namespace, sources: list | None):
+def _text_rules(arguments: argparse.Namespace):
+    from bert_keras.pipelines.text_rules import TextRules
+
+    asked = asked_settings(arguments)
+    return TextRules(
+        **{name: value for name, value in asked.items() if value is not None and name in vars(TextRules())}
+    )
+
+
+def _count(arguments: argparse.Namespace, sources: list | None, rules):
     """Counts the words under a progress bar, in kB of files where there are files."""
     from bert_keras.pipelines.word_counts import count_words
 
     with ProgressBar("reading", "kB") as bar:
         return count_words(
             lines(sources, arguments.field, lambda done, total: bar.update(done // 1000, total and -(-total // 1000))),
-            lowercase=not arguments.cased,
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            tokenize_chinese_chars=rules.tokenize_chinese_chars,
+            special_tokens=arguments.special_token,
             max_words=arguments.max_words,
             num_workers=arguments.workers,
         )
@@ -124,9 +169,12 @@ def _in_short(tokens: list[str]) -> str:
 
 
 def _sentence(result: dict) -> str:
+    from bert_keras.pipelines.data_quality import percent
+
     sentence = (
-        f"wrote {result['out']}: {result['size']:,} pieces from {result['num_words']:,} words, "
-        f"{result['num_distinct_words']:,} of them distinct, in {result['seconds']:.1f} s"
+        f"wrote {result['out']} and {result['settings']}: {result['size']:,} of {result['vocabulary_size_asked']:,} "
+        f"tokens from {result['num_words']:,} words, {result['num_distinct_words']:,} of them distinct, an alphabet "
+        f"that covers {percent(result['alphabet_coverage'])} of the text, in {result['seconds']:.1f} s"
     )
     if result["num_forgotten"]:
         sentence += f"; {result['num_forgotten']:,} words were forgotten (--max-words)"

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import multiprocessing
 import os
 import pathlib
 import time
@@ -17,8 +18,17 @@ from bert_keras.cli.checks import (
     positive_integer,
     text_name,
 )
-from bert_keras.cli.report import ProgressBar, counted, memory_note, peak_memory_bytes, print_result, print_settings
+from bert_keras.cli.report import (
+    ProgressBar,
+    counted,
+    memory_note,
+    peak_memory_bytes,
+    print_result,
+    print_settings,
+    print_warnings,
+)
 from bert_keras.cli.terminal import print_line
+from bert_keras.cli.vocabulary_options import OPTION_NAMES, add_vocabulary_options, asked_settings, shown_settings
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
@@ -26,7 +36,12 @@ _MAX_WORKERS = 6  # one process reads for all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("vocabulary", type=pathlib.Path, metavar="VOCAB", help="the vocabulary file")
+    parser.add_argument(
+        "vocabulary",
+        type=pathlib.Path,
+        metavar="VOCAB",
+        help="the vocabulary file, with the settings beside it that learn-vocab wrote; or a model folder",
+    )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write")
     add_text(parser)
     parser.add_argument(
@@ -35,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="lines",
         help="lines: one sentence a line; split: running text, each file or .jsonl record a document (default lines)",
     )
-    parser.add_argument("--cased", action="store_true", help="the vocabulary keeps capital letters and accents")
+    add_vocabulary_options(parser)
     parser.add_argument(
         "--max-sequence-length", type=positive_integer, default=128, help="pieces a row (default %(default)s)"
     )
@@ -82,20 +97,23 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _find_text(arguments),
         lambda: _beam(arguments),
     )
-    print_settings("make-records", _shown(arguments, settings, sources))
+    print_settings("make-records", _shown(arguments, settings, tokenizer, sources))
     text = _text(arguments, sources)
-    options = {"overwrite": arguments.overwrite, **dataclasses.asdict(settings)}
+    warnings: list[str] = []
+    options = {"overwrite": arguments.overwrite, "warn": warnings.append, **dataclasses.asdict(settings)}
     if run_beam is not None:
-        manifest = run_beam(arguments.out, text, tokenizer, **options)
+        manifest, had_workers = run_beam(arguments.out, text, tokenizer, **options), False
     else:
-        manifest = _write(arguments, text, tokenizer, options)
+        manifest, had_workers = _write(arguments, text, tokenizer, options)
     result = {
         "out": str(arguments.out),
         **manifest,
+        "warnings": warnings,
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": peak_memory_bytes(),
-        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if arguments.workers > 1 else None,
+        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if had_workers else None,
     }
+    print_warnings(warnings)
     print_result(_sentence(result), result, as_json=arguments.json)
 
 
@@ -117,11 +135,11 @@ def _settings(arguments: argparse.Namespace):
 
 def _tokenizer(arguments: argparse.Namespace):
     from bert_keras.pipelines.records import TokenizerFacts
-    from bert_keras.pipelines.text_rules import TextRules
-    from bert_keras.pipelines.vocabulary import read_vocabulary
+    from bert_keras.pipelines.vocabulary_settings import read_vocabulary_and_settings
 
-    vocabulary, rules = read_vocabulary(arguments.vocabulary), TextRules(lowercase=not arguments.cased)
-    return TokenizerFacts(tuple(vocabulary), rules, max_sequence_length=arguments.max_sequence_length)
+    asked = asked_settings(arguments)
+    settings = read_vocabulary_and_settings(arguments.vocabulary, asked, option_names=OPTION_NAMES)
+    return TokenizerFacts.of_arguments(settings, arguments.max_sequence_length)
 
 
 def _find_text(arguments: argparse.Namespace) -> list | None:
@@ -151,19 +169,27 @@ def _text(arguments: argparse.Namespace, sources: list | None):
     return FileText(sources, field=arguments.field, sentences=arguments.sentences)
 
 
-def _write(arguments: argparse.Namespace, text, tokenizer, options: dict) -> dict:
-    """Writes the records on this machine, under a progress bar: kB of files, where there are files, and MB of text."""
+def _write(arguments: argparse.Namespace, text, tokenizer, options: dict) -> tuple[dict, bool]:
+    """Writes the records on this machine, under a progress bar: kB of files, where there are files, and MB of text.
+
+    Returns the manifest, and whether workers took part: a text of one block has none, whatever was asked for.
+    """
     from bert_keras.pipelines.records import write_records
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the workers too
-    started = time.monotonic()
+    started, had_workers = time.monotonic(), False
 
     def show(num_bytes: int, whole: int | None, num_text_bytes: int) -> None:
+        nonlocal had_workers
+        had_workers = had_workers or bool(multiprocessing.active_children())
         rate = num_text_bytes / 1e6 / max(time.monotonic() - started, 1e-9)
         bar.update(-(-num_bytes // 1000), whole and -(-whole // 1000), f"{rate:,.1f} MB/s of text")
 
     with ProgressBar("making records", "kB") as bar, _telling_what_stays(arguments.out):
-        return write_records(arguments.out, text, tokenizer, num_workers=arguments.workers, progress=show, **options)
+        manifest = write_records(
+            arguments.out, text, tokenizer, num_workers=arguments.workers, progress=show, **options
+        )
+    return manifest, had_workers
 
 
 @contextlib.contextmanager
@@ -184,14 +210,14 @@ def _resumable(out: pathlib.Path) -> str | None:
     return f"{kept:,} finished blocks in {partial_path(out)}" if kept else None
 
 
-def _shown(arguments: argparse.Namespace, settings, sources: list | None) -> dict:
+def _shown(arguments: argparse.Namespace, settings, tokenizer, sources: list | None) -> dict:
     """Returns the resolved settings, for people."""
     shown = {
         "text": text_name(arguments.text, sources),
         "sentences": arguments.sentences,
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
-        "lowercase": not arguments.cased,
+        **shown_settings(tokenizer.rules, tokenizer.additional_special_tokens),
         **dataclasses.asdict(settings),
         "workers": arguments.workers if arguments.beam is None else f"Beam's: {arguments.beam}",
     }
@@ -205,7 +231,20 @@ def _sentence(result: dict) -> str:
     examples, rows = counted(result["num_examples"], "example"), counted(result["num_rows"], "row")
     documents = counted(result["num_documents"], "document")
     sentence = (
-        f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real pieces, of {documents}, "
-        f"{result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"
+        f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real tokens, {_quality(result['quality'])}, of "
+        f"{documents}, {result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"
     )
     return sentence + memory_note(result)
+
+
+def _quality(quality: dict) -> str:
+    """Returns the shares of a manifest, for people."""
+    from bert_keras.pipelines.data_quality import percent
+
+    names = {
+        "unknown_token_share": "[UNK]",
+        "alphabet_coverage": "of the characters known",
+        "random_next_share": "random next sentences",
+        "swapped_share": "swapped",
+    }
+    return ", ".join(f"{percent(quality[key])} {text}" for key, text in names.items() if key in quality)

@@ -36,6 +36,12 @@ def print_result(sentence: str | Sequence[str], result: Mapping[str, object], *,
         print_line(line, to_output=True)
 
 
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Print what is probably wrong with the data, each with its remedy, on standard error."""
+    for warning in warnings:
+        print_line(f"warning: {warning}", most=MOST_CHARACTERS)
+
+
 def counted(number: int, noun: str) -> str:
     """Return how many there are: `1 document`, `2,000 documents`."""
     return f"{number:,} {noun}" + "s" * (number != 1)

@@ -41,7 +41,14 @@ def beam_writer(options: str) -> Callable[..., dict]:
 
 
 def write_records_with_beam(
-    out, text: FileText | DocumentText, tokenizer, *, options: Sequence[str] = (), overwrite: bool = False, **settings
+    out,
+    text: FileText | DocumentText,
+    tokenizer,
+    *,
+    options: Sequence[str] = (),
+    overwrite: bool = False,
+    warn: Callable[[str], None] | None = None,
+    **settings,
 ) -> dict:
     """Writes what `write_records` writes, the same bytes, as a Beam pipeline.
 
@@ -51,6 +58,7 @@ def write_records_with_beam(
         tokenizer: a `BertTokenizer` or its `TokenizerFacts`.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
         overwrite: replace a folder that `make-records` wrote.
+        warn: called with each sentence of `records_warnings`. None: they go to the log.
         **settings: see `RecordSettings`.
 
     Returns:
@@ -74,6 +82,7 @@ def write_records_with_beam(
         shards = [shard for index in range(facts["num_blocks"]) for shard in partial.block(index)["shards"]]
         manifest = make_manifest(settings, tokenizer, text.sentences, facts["sources"], shards)
         local.publish(out, path, manifest, tokenizer, overwrite=overwrite)
+    local.warn_of_records(manifest, warn)
     return manifest
 
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 from bert_keras.pipelines.records.blocks import Block, Shard
 from bert_keras.pipelines.records.full_sentences import full_sentence_rows
 from bert_keras.pipelines.records.histogram_packing import packed_rows
-from bert_keras.pipelines.records.manifest import COUNTS
+from bert_keras.pipelines.records.known_characters import KnownCharacters
+from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 from bert_keras.pipelines.records.pairs import Pair, next_sentence_pairs, swapped_pairs
 from bert_keras.pipelines.records.rows import Row, serialize_rows
 from bert_keras.pipelines.records.settings import RecordSettings
@@ -34,6 +35,7 @@ class BlockWorker:
 
     def __init__(self, settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str):
         self._settings, self._tokenizer = settings, _tokenizer_of(tokenizer)
+        self._known_characters = KnownCharacters(tokenizer)
         self._split_sentences = split_running_text if sentences == "split" else None
 
     def shards(self, block: Block) -> dict[str, Shard]:
@@ -46,6 +48,8 @@ class BlockWorker:
         texts = tokenize_block(
             block,
             self._tokenizer.tokenize,
+            unk_id=self._tokenizer.unk_id,
+            known_characters=self._known_characters,
             split_sentences=self._split_sentences,
             seed=settings.seed,
             held_out_rate=settings.held_out_rate,
@@ -115,7 +119,7 @@ def _counts(text: TokenizedText, rows: list[Row]) -> dict[str, int]:
     """Counts what a shard holds; a document that was cut into parts counts where it begins."""
     return dict(
         zip(
-            COUNTS,
+            (*COUNTS, *QUALITY_COUNTS),
             (
                 sum(not document.part for document in text.documents),
                 text.num_sentences,
@@ -123,6 +127,7 @@ def _counts(text: TokenizedText, rows: list[Row]) -> dict[str, int]:
                 len(rows),
                 sum(len(row.token_ids) for row in rows),
                 sum(sum(row.sentence_labels) for row in rows),
+                *text.quality_counts,
             ),
             strict=True,
         )

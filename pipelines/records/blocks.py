@@ -18,7 +18,7 @@ _MAX_PARTS = 2  # a document may lengthen a block to this many times its size, t
 
 
 class Shard(NamedTuple):
-    """The rows of one split of a block: `content` is a TFRecord file, `counts` has the keys `manifest.COUNTS`."""
+    """The rows of one split of a block: `content` is a TFRecord file, `counts` all counts of `manifest`."""
 
     content: bytes
     counts: dict[str, int]

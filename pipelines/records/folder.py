@@ -7,6 +7,7 @@ split. Nothing is masked here: masks are drawn when the records are read, new on
 import contextlib
 import dataclasses
 import importlib.metadata
+import logging
 import os
 import pathlib
 import shutil
@@ -16,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from bert_keras import __version__
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
+from bert_keras.pipelines.data_quality import records_warnings
 from bert_keras.pipelines.records import partial as partial_folder
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
-from bert_keras.pipelines.records.manifest import FORMAT_VERSION, MANIFEST, make_manifest
+from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.text import DocumentText, FileText
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
@@ -27,6 +29,7 @@ from bert_keras.pipelines.standard_error import no_standard_error
 from bert_keras.publishing import check_writable_folder, publish_folder
 from bert_keras.staging import only_one_run
 
+_LOG = logging.getLogger(__name__)
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
 
 
@@ -38,6 +41,7 @@ def write_records(
     num_workers: int = 1,
     overwrite: bool = False,
     progress: Callable[[int, int | None, int], None] | None = None,
+    warn: Callable[[str], None] | None = None,
     **settings,
 ) -> dict:
     """Makes rows of text and writes them as a folder of TFRecord shards, one a block of text and split.
@@ -55,6 +59,7 @@ def write_records(
         overwrite: replace a folder that `make-records` wrote.
         progress: called after each block with the bytes read of the sources, those in all (None: nobody knows), and the
             bytes of text in the blocks that are done.
+        warn: called with each sentence of `records_warnings`. None: they go to the log.
         **settings: see `RecordSettings`; `max_sequence_length` is required.
 
     Returns:
@@ -82,7 +87,14 @@ def write_records(
         shards = list(_shards(partial, settings, tokenizer, text, num_workers, progress))
         manifest = make_manifest(settings, tokenizer, text.sentences, text.facts(), shards)
         publish(out, path, manifest, tokenizer, overwrite=overwrite)
+    warn_of_records(manifest, warn)
     return manifest
+
+
+def warn_of_records(manifest: dict, warn: Callable[[str], None] | None) -> None:
+    """Hands each warning about records to `warn`, or to the log."""
+    for warning in records_warnings(manifest):
+        (warn or _LOG.warning)(warning)
 
 
 def publish(
@@ -188,6 +200,7 @@ def fingerprint(settings: RecordSettings, tokenizer: TokenizerFacts, text: FileT
         **tokenizer.identity,
         "tokenizer_sha256": tokenizer.digest,
         "sources": text.names,
+        "counts": [*COUNTS, *QUALITY_COUNTS],
         "bert-keras": __version__,
         **{name: importlib.metadata.version(name) for name in _RESULTS_DEPEND_ON},
     }

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable
 
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
+from bert_keras.pipelines.data_quality import share_of, unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
+from bert_keras.pipelines.records.known_characters import text_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
 
@@ -15,6 +17,8 @@ FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 COUNTS = ("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens", "num_positive_labels")
+QUALITY_COUNTS = ("num_text_tokens", "num_unknown_tokens", "num_characters", "num_known_characters")
+_LABEL_SHARES = {"nsp": "random_next_share", "sop": "swapped_share"}
 
 TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
@@ -23,7 +27,7 @@ _SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
 def make_manifest(
     settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str, sources: list[dict], shards: Iterable[dict]
 ) -> dict:
-    """Returns the manifest of shards, whose own dicts have `COUNTS`, a name, a split, a hash and a size."""
+    """Returns the manifest of shards, whose dicts have both kinds of counts, a name, a split, a hash and a size."""
     shards = list(shards)
     by_split = {split: [shard for shard in shards if shard["split"] == split] for split in SPLITS}
     kept = ("name", "split", "num_rows", "num_examples", "sha256", "bytes")
@@ -34,6 +38,7 @@ def make_manifest(
         **dataclasses.asdict(settings),
         "sentences": sentences,
         **tokenizer.identity,
+        "quality": _quality(settings, tokenizer, _sums(shards)),
         "splits": {split: _sums(of_split) for split, of_split in by_split.items()},
         "sources": sources,
         "shards": [{key: shard[key] for key in kept} for split in SPLITS for shard in by_split[split]],
@@ -50,7 +55,8 @@ def read_manifest(folder: str | os.PathLike, *, tokenizer=None, checked_splits: 
 
     Returns:
         The settings by the names of `RecordSettings`; `COUNTS`, and under `splits` the same for "train" and "held_out";
-        `sources`; `shards`, each with `name`, `split`, `num_rows`, `num_examples`, `sha256` and `bytes`.
+        `quality`, unless version 0.1 wrote the folder; `sources`; `shards`, each with `name`, `split`, `num_rows`,
+        `num_examples`, `sha256` and `bytes`.
 
     Raises:
         InputError: this is no records folder, a shard is missing or changed, or the tokenizer is another one.
@@ -85,13 +91,30 @@ def shard_paths(folder: str | os.PathLike, manifest: dict, split: str = "train")
 
 
 def _sums(shards: list[dict]) -> dict:
-    return {name: sum(shard[name] for shard in shards) for name in COUNTS}
+    return {name: sum(shard[name] for shard in shards) for name in (*COUNTS, *QUALITY_COUNTS)}
+
+
+def _quality(settings: RecordSettings, tokenizer: TokenizerFacts, counts: dict) -> dict[str, float]:
+    """Returns the shares that `records_warnings` looks at."""
+    quality = {
+        "unknown_token_share": share_of(counts["num_unknown_tokens"], counts["num_text_tokens"]),
+        "alphabet_coverage": share_of(counts["num_known_characters"], counts["num_characters"]),
+        "unreachable_token_share": unreachable_share(
+            tokenizer.vocabulary, tokenizer.special_tokens, text_normalizer(tokenizer.rules)
+        ),
+    }
+    if settings.sentence_objective in _LABEL_SHARES:
+        name = _LABEL_SHARES[settings.sentence_objective]
+        quality[name] = share_of(counts["num_positive_labels"], counts["num_examples"])
+    return quality
 
 
 def _check_tokenizer(manifest: dict, tokenizer, path: pathlib.Path) -> None:
     facts = TokenizerFacts.of(tokenizer).identity
     if differing := [
-        f"{name} {manifest[name]} there, {here} here" for name, here in facts.items() if manifest[name] != here
+        f"{name} {manifest[name]} there, {here} here"
+        for name, here in facts.items()
+        if name in manifest and manifest[name] != here  # folders of version 0.1 lack some
     ]:
         raise InputError(
             f"{path}: the records were made with another tokenizer ({'; '.join(differing)}): "

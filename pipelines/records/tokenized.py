@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bert_keras.pipelines.records.blocks import SPLITS, Block, is_held_out
+from bert_keras.pipelines.records.known_characters import KnownCharacters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +35,14 @@ class TokenizedText:
         starts: where each sentence begins in `ids`, and behind them where the last one ends; plain ints, for `bisect`.
         documents: those to make examples of.
         others: documents of elsewhere, that a wrong next sentence may be drawn from where there is no second one here.
+        quality_counts: see `manifest.QUALITY_COUNTS`; of `documents`, not of `others`.
     """
 
     ids: np.ndarray
     starts: list[int]
     documents: list[Document]
     others: list[Document]
+    quality_counts: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def num_sentences(self) -> int:
@@ -62,6 +65,8 @@ def tokenize_block(
     block: Block,
     tokenize: Callable,
     *,
+    unk_id: int,
+    known_characters: KnownCharacters,
     split_sentences: Callable[[str], list[str]] | None,
     seed: int,
     held_out_rate: float,
@@ -71,6 +76,8 @@ def tokenize_block(
     Args:
         block: the text.
         tokenize: `BertTokenizer.tokenize`.
+        unk_id: the id of [UNK], which is counted.
+        known_characters: counts characters.
         split_sentences: makes sentences of a passage; None if passages are sentences.
         seed, held_out_rate: which documents are held out.
     """
@@ -92,7 +99,22 @@ def tokenize_block(
         if start < end:
             groups[group].append(Document(number, part, start, end))
     ids = ragged.flat_values.numpy()
-    return {split: TokenizedText(ids, starts, groups[split], _others(groups, split)) for split in SPLITS}
+    num_unknown = np.concatenate([[0], np.cumsum(ids == unk_id)])
+    texts = {}
+    for split in SPLITS:
+        characters = known_characters.count(
+            passage for name, *_, passages in plan if name == split for passage in passages
+        )
+        tokens = _token_counts(groups[split], starts, num_unknown)
+        texts[split] = TokenizedText(ids, starts, groups[split], _others(groups, split), (*tokens, *characters))
+    return texts
+
+
+def _token_counts(documents: list[Document], starts: list[int], num_unknown: np.ndarray) -> tuple[int, int]:
+    """Returns how many tokens documents have, and how many are [UNK]; `num_unknown` is how many are before each."""
+    first = [starts[document.start] for document in documents]
+    last = [starts[document.end] for document in documents]
+    return sum(last) - sum(first), int((num_unknown[last] - num_unknown[first]).sum())
 
 
 def _others(groups: dict[str, list[Document]], split: str) -> list[Document]:

@@ -6,10 +6,16 @@ A `BertTokenizer` brings TensorFlow along, 0.5 GB and seconds, which the process
 import dataclasses
 import hashlib
 import os
+from collections.abc import Mapping
 
 from bert_keras.pipelines.text_rules import TextRules
 from bert_keras.pipelines.tokenizer_folder import write_settings
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_vocabulary, vocabulary_bytes
+from bert_keras.pipelines.vocabulary import (
+    SPECIAL_TOKENS,
+    check_special_tokens,
+    check_vocabulary,
+    vocabulary_bytes,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +30,7 @@ class TokenizerFacts:
         max_sequence_length: the longest input of its model, or None.
 
     Raises:
-        InputError: the vocabulary lacks a special token or is no vocabulary.
+        InputError: the vocabulary lacks a special or added token, or is no vocabulary.
     """
 
     vocabulary: tuple[str, ...]
@@ -35,6 +41,18 @@ class TokenizerFacts:
 
     def __post_init__(self):
         check_vocabulary(self.vocabulary)
+        check_special_tokens((*self.special_tokens, *self.added_tokens), set(self.vocabulary))
+
+    @classmethod
+    def of_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerFacts":
+        """Return the facts of the tokenizer that `BertTokenizer` would make of these arguments."""
+        rules = {name: arguments[name] for name in vars(TextRules()) if name in arguments}
+        tokens = {
+            name: tuple(arguments[name]) for name in ("additional_special_tokens", "added_tokens") if name in arguments
+        }
+        return cls(
+            tuple(arguments["vocabulary"]), TextRules(**rules), **tokens, max_sequence_length=max_sequence_length
+        )
 
     @classmethod
     def of(cls, tokenizer) -> "TokenizerFacts":
@@ -59,9 +77,13 @@ class TokenizerFacts:
 
     @property
     def identity(self) -> dict:
-        """What a manifest knows a tokenizer by: `lowercase`, `vocabulary_size` and `vocabulary_sha256`."""
+        """What a manifest knows a tokenizer by: how it splits text, and its vocabulary."""
         return {
             "lowercase": self.rules.lowercase,
+            "strip_accents": self.rules.strip_accents,
+            "tokenize_chinese_chars": self.rules.tokenize_chinese_chars,
+            "additional_special_tokens": list(self.additional_special_tokens),
+            "added_tokens": list(self.added_tokens),
             "vocabulary_size": len(self.vocabulary),
             "vocabulary_sha256": hashlib.sha256(vocabulary_bytes(self.vocabulary)).hexdigest(),
         }

@@ -88,7 +88,11 @@ def test_settings_and_progress_are_told(capsys):
     assert re.search(r"first_tokens +\[PAD\] \[unused0\] \[unused1\] \.\.\. .*\[SEP\] \[MASK\] \(25\)\n", printed.err)
     assert re.search(r"max_words +1,000,000\n", printed.err)
     assert "learning 130/130" in printed.err
-    assert re.fullmatch(r"wrote out\.txt: 77 pieces from 150 words, 12 of them distinct, in .* MB.*\n", printed.out)
+    assert re.fullmatch(
+        r"wrote out\.txt and out\.tokenizer_config\.json: 77 of 77 tokens from 150 words, 12 of them distinct, an "
+        r"alphabet that covers 100\.0% of the text, in .* MB\n",
+        printed.out,
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_a_folder_that_is_missing_is_made_and_a_file_replaced_only_when_asked(wo
     assert learn("new/deep/vocab.txt", "--size", 77, "--text", "text.txt") == 0
     assert learn("new/deep/vocab.txt", "--size", 57, "--text", "text.txt", "--overwrite") == 0
     assert len(read_vocabulary("new/deep/vocab.txt")) == 57
-    assert os.listdir("new/deep") == ["vocab.txt"]
+    assert sorted(os.listdir("new/deep")) == ["vocab.tokenizer_config.json", "vocab.txt"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerFacts, read_manifest, shard_paths
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.blocks import is_held_out
+from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
 from bert_keras.pipelines.text_sources import find_sources
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.staging import LISTING
@@ -54,6 +55,19 @@ def parts_of(row, tokenizer):
     return parts
 
 
+def quality_of(documents):
+    """The counts of texts of the tiny vocabulary's words, in which nothing is unknown."""
+    words = [word for document in documents for sentence in document for word in sentence.split()]
+    tokens = {"unable": 2, "playing": 2}
+    num_characters = sum(map(len, words))
+    return {
+        "num_text_tokens": sum(tokens.get(word, 1) for word in words),
+        "num_unknown_tokens": 0,
+        "num_characters": num_characters,
+        "num_known_characters": num_characters,
+    }
+
+
 def words_of(examples):
     return collections.Counter(piece for example in examples for part in example for piece in part)
 
@@ -74,6 +88,8 @@ def test_rows_hold_examples_that_fit_with_special_tokens_in_place(
         examples = [example for row in rows for example in parts_of(row, tiny_tokenizer)]
         assert all(len(row.sentence_labels) == (objective != "none") * len(row.lengths) for row in rows)
         assert all((second == []) == (objective == "none") for _, second in examples)
+        quality_counts = {name: counts.pop(name) for name in QUALITY_COUNTS}
+        assert quality_counts == quality_of(split_of(text, split))
         assert counts == {
             "num_documents": len(split_of(text, split)),
             "num_sentences": sum(map(len, split_of(text, split))),
@@ -350,7 +366,7 @@ def test_one_flipped_bit_is_noticed(folder):
 
 
 def test_another_tokenizer_is_refused_with_both_values(folder, tiny_tokenizer):
-    with pytest.raises(InputError, match=r"another tokenizer \(lowercase True there, False here\)"):
+    with pytest.raises(InputError, match=r"another tokenizer \(lowercase True there, False here; strip_accents True"):
         read_manifest(folder, tokenizer=BertTokenizer(tiny_tokenizer.vocabulary, lowercase=False))
     with pytest.raises(InputError, match=r"vocabulary_size 18 there, 19 here; vocabulary_sha256 \w+ there, \w+ here"):
         read_manifest(folder, tokenizer=BertTokenizer([*tiny_tokenizer.vocabulary, "z"]))

@@ -109,7 +109,7 @@ def test_another_tokenizer_starts_afresh(text, tiny_tokenizer, tmp_path, undistu
     cased = type(tiny_tokenizer)(tiny_tokenizer.vocabulary, lowercase=False)
     stopped(tmp_path / "out", text, cased)
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
-    assert "lowercase false there, true here; tokenizer_sha256" in caplog.text
+    assert "lowercase false there, true here; strip_accents false there, true here; tokenizer_sha256" in caplog.text
     assert content_of(tmp_path / "out") == undisturbed
 
 
@@ -213,12 +213,12 @@ SCRIPT = """
 import sys, time
 from bert_keras.pipelines.records import TokenizerFacts, folder, write_records
 from bert_keras.pipelines.records.blocks import Shard
+from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
 def make_backwards(settings, tokenizer, sentences, *, num_threads=None):
     def backwards(block):
         time.sleep(0.004)
-        counts = dict.fromkeys(("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens"), 1)
-        return {"train": Shard(block.text[::-1] * 20, {**counts, "num_positive_labels": 0})}
+        return {"train": Shard(block.text[::-1] * 20, dict.fromkeys((*COUNTS, *QUALITY_COUNTS), 1))}
     return backwards
 
 folder.make_block_worker = make_backwards
