@@ -178,8 +178,8 @@ def vocabulary_of_words(
     if len(first_pieces) > size:
         raise InputError(
             f"a vocabulary of {size:,} pieces cannot hold the text's alphabet of {len(alphabet):,} characters, which "
-            f"takes {len(first_pieces):,} pieces with the special tokens: ask for {len(first_pieces):,} pieces or more, "
-            "or for a smaller alphabet (--alphabet)"
+            f"takes {len(first_pieces):,} pieces with the special tokens: ask for {len(first_pieces):,} pieces or "
+            "more, or for a smaller alphabet (--alphabet)"
         )
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
