@@ -105,7 +105,7 @@ def _settings_of(path: pathlib.Path) -> tuple[pathlib.Path | None, dict]:
         settings = read_settings(path.parent)
         if list(settings["vocabulary"])[: len(vocabulary)] != vocabulary:
             raise InputError(
-                f"{path} has other tokens than the tokenizer of its folder: name the folder, or a copy of the file alone"
+                f"{path} has other tokens than its folder: name the folder, or a copy of the file elsewhere"
             )
         return found[0], settings
     return None, {"vocabulary": vocabulary}

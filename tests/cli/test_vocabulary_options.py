@@ -154,8 +154,6 @@ def test_a_special_token_that_is_none_is_refused_before_tensorflow_loads(run, ca
     shutil.copy("vocab.txt", "bare.txt")
     assert main(["make-records", "bare.txt", "no", "--text", "text.txt", "--special-token", "[E7]"]) == 2
     assert "the special token '[E7]' is not in the vocabulary" in capsys.readouterr().err
-    assert main(["learn-vocab", "new.txt", "--text", "text.txt", "--special-token", "ab", "--special-token", "bc"]) == 2
-    assert "'ab' and 'bc' can overlap in a text" in capsys.readouterr().err
 
 
 def test_a_wrong_vocabulary_is_told_with_its_share_of_unknown_tokens(run):
