@@ -55,11 +55,11 @@ def convert(
     model = load(source)
     lost = _left_in_the_source(source, model) if isinstance(source, Checkpoint) else []
     tokenizer = _tokenizer_of(source, lost)
+    task = source.task if isinstance(source, Checkpoint) else None
     if to == "huggingface":
-        task = source.task if isinstance(source, Checkpoint) else None
         save(model, tokenizer, out, overwrite=overwrite, task=task, written_by="convert")
     else:
-        lost += write_preset(model, tokenizer, out, overwrite=overwrite)
+        lost += write_preset(model, tokenizer, out, overwrite=overwrite, task=task)
     return Conversion(model, lost)
 
 

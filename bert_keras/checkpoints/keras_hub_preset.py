@@ -1,8 +1,9 @@
 """KerasHub preset folders, read and written through KerasHub itself.
 
 KerasHub's BERT has one shape: GELU by tanh, epsilon 1e-12, learned positions, embeddings as wide as
-the encoder. A model that computes anything else is refused, not bent. Its classifier and embedder
-travel; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does not.
+the encoder, a pooler. An encoder that computes anything else is refused, not bent. Its classifier and embedder
+travel; its masked-LM head is another function (erf GELU, epsilon 1e-5) and does not. What else a preset cannot hold
+stands in a file of our own, see `preset_settings`, or is listed by `convert`.
 """
 
 import functools
@@ -10,19 +11,23 @@ import logging
 import math
 import os
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import encoder_of, variables_of
+from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.keras_weights import first_sentence
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.preset_checks import check_preset
+from bert_keras.checkpoints.preset_settings import PresetSettings, read_settings, write_settings
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
+from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
 from bert_keras.publishing import check_writable_folder, publish_folder
 
 logger = logging.getLogger(__name__)
@@ -30,6 +35,7 @@ logger = logging.getLogger(__name__)
 _FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
 _SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
 _TASKS = {"BertTextClassifier": "BertClassifier", "BertTextEmbedder": "BertEmbedder"}  # theirs to ours
+_POOLINGS = ("mean", "cls")
 
 
 def read_preset(folder: str | os.PathLike) -> Checkpoint:
@@ -39,17 +45,20 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         InputError: the preset is of another model, or damaged.
     """
     folder = pathlib.Path(folder)
-    preset = _open(folder)
+    preset, not_carried_over = _open(folder)
     backbone = getattr(preset, "backbone", preset)
+    model = _TASKS.get(type(preset).__name__, "BertEncoder")
+    own = read_settings(folder)
+    if own is None or own.model != model:  # another tool gave the preset another head since
+        own = PresetSettings(model)
     config = BertConfig(
         **{name: getattr(backbone, name) for name in _SAME_NAMES},
         **_FIXED,
         type_vocabulary_size=backbone.num_segments,
         hidden_dropout_rate=backbone.dropout,
-        attention_dropout_rate=backbone.dropout,
+        **{"attention_dropout_rate": backbone.dropout, **own.config},
     )
-    model = _TASKS.get(type(preset).__name__, "BertEncoder")
-    names = weight_names(model, config, pooler=True)
+    names = weight_names(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
         name.ours: StoredWeight(
@@ -65,17 +74,31 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         str(folder),
         model,
         config,
-        _head_settings(preset, folder),
+        _head_settings(preset, folder) | own.head,
         weights,
         expected_names,
+        task=own.task,
         read_tokenizer=lambda: read_preset_settings(folder),
+        not_carried_over=not_carried_over,
     )
 
 
 def write_preset(
-    model, tokenizer: BertTokenizer | None, out: str | os.PathLike, *, overwrite: bool = False
+    model,
+    tokenizer: BertTokenizer | None,
+    out: str | os.PathLike,
+    *,
+    overwrite: bool = False,
+    task: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Writes a model as a KerasHub preset: a classifier or embedder with its head, any other model its encoder.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer; None: none is written.
+        out: the folder.
+        overwrite: replace a folder that `convert` wrote.
+        task: what is stored of its task; our reader gives it back.
 
     Returns:
         What the preset cannot hold, a sentence for each (see `convert`).
@@ -87,7 +110,7 @@ def write_preset(
 
     check_writable_folder(out, "convert", overwrite=overwrite)
     config = encoder_of(model).config
-    _check_same_function(model, config)
+    _check_same_function(config)
     backbone = keras_hub.models.BertBackbone(
         **{name: getattr(config, name) for name in _SAME_NAMES},
         num_segments=config.type_vocabulary_size,
@@ -95,37 +118,67 @@ def write_preset(
     )
     preset = _with_head(model, backbone, tokenizer)
     theirs = {variable.path: variable for variable in preset.variables}
-    ours = variables_of(model)
-    for name in weight_names(type(model).__name__, config, pooler=True):
-        if name.keras_hub in theirs:
-            variable = theirs[name.keras_hub]
-            variable.assign(np.reshape(np.asarray(ours[name.ours]), variable.shape))
+    names = _keras_hub_names(model)
+    for name, variable in variables_of(model).items():
+        if (there := names[name]) in theirs:
+            theirs[there].assign(np.reshape(np.asarray(variable), theirs[there].shape))
+    written = "BertEncoder" if preset is backbone else type(model).__name__
     with publish_folder(out, "convert", overwrite=overwrite) as staging:
         preset.save_to_preset(str(staging))
         if tokenizer is not None and preset is backbone:
             _hub_tokenizer(tokenizer).save_to_preset(str(staging))
-    return _lost_in_a_preset(model, config, has_head=preset is not backbone)
+        write_settings(staging, model, written, tokenizer, task)
+    return _lost_in_a_preset(model, tokenizer, has_head=preset is not backbone)
 
 
-def _lost_in_a_preset(model, config: BertConfig, *, has_head: bool) -> list[str]:
-    lost = []
+def _keras_hub_names(model) -> dict[str, str | None]:
+    """Returns our weight names with KerasHub's; None: it has no such weight."""
+    encoder = encoder_of(model)
+    names = weight_names(
+        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=family_of(model)
+    )
+    return {name.ours: name.keras_hub for name in names}
+
+
+def _lost_in_a_preset(model, tokenizer: BertTokenizer | None, *, has_head: bool) -> list[str]:
+    lost, encoder, kind = [], encoder_of(model), type(model).__name__
     if not has_head and not isinstance(model, modeling.BertEncoder):
-        lost.append(f"the head of {type(model).__name__}, of which KerasHub has none: its encoder alone is written")
-    if config.attention_dropout_rate != config.hidden_dropout_rate:
-        lost.append(f"attention_dropout_rate {config.attention_dropout_rate}: KerasHub has one dropout rate")
+        lost.append(f"the head of {kind}, of which KerasHub has none: its encoder alone is written")
+    if encoder.pooler is None:
+        lost.append(
+            f"that {kind} has no pooler: KerasHub's encoder has one, newly drawn, so its pooled_output is untrained"
+        )
+    if encoder.config.attention_dropout_rate != encoder.config.hidden_dropout_rate:
+        lost.append(f"attention_dropout_rate {encoder.config.attention_dropout_rate}: KerasHub has one dropout rate")
+    if has_head and any(getattr(model, "prompts", {}).values()):
+        lost.append(f"the prompts {shown_names(tuple(model.prompts))}: KerasHub puts none before a text")
+    return lost if tokenizer is None else [*lost, *_lost_in_a_tokenizer(tokenizer)]
+
+
+def _lost_in_a_tokenizer(tokenizer: BertTokenizer) -> list[str]:
+    """Lists what KerasHub's tokenizer does not do; our reader gives all of it back."""
+    lost = []
+    if not tokenizer.rules.tokenize_chinese_chars:
+        lost.append("tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters")
+    if more := tokenizer.special_tokens[len(SPECIAL_TOKENS) :]:
+        lost.append(f"that {shown_names(more)} are special tokens: KerasHub's tokenizer splits them")
+    if tokenizer.rules.is_mediapipe:
+        lost.append("text_rules mediapipe: KerasHub's tokenizer reads text by BERT's rules")
     return lost
 
 
-def _open(folder: pathlib.Path):
-    """Returns KerasHub's model: the task where its head is one of ours, else the backbone."""
+def _open(folder: pathlib.Path) -> tuple[object, list[str]]:
+    """Returns KerasHub's model, the task where its head is one of ours, else the backbone; and what is left behind."""
     import keras_hub
 
     task = check_preset(folder)
     reader = getattr(keras_hub.models, task, None) if task in _TASKS else None
+    left = []
     if task is not None and reader is None:
-        logger.warning("%s: no head here equals that of KerasHub's %s; its encoder alone is read", folder, task)
+        left = [f"the head of KerasHub's {task}, which equals none here: its encoder alone is read"]
+        logger.warning("%s: not read: %s", folder, left[0])
     try:
-        return (reader or keras_hub.models.BertBackbone).from_preset(str(folder))
+        return (reader or keras_hub.models.BertBackbone).from_preset(str(folder)), left
     except Exception as error:  # deserializing a changed config raises errors of every type
         raise InputError(f"{folder} cannot be read by KerasHub ({first_sentence(error)}): copy it again") from None
 
@@ -153,17 +206,17 @@ def _flat_shape(shape: tuple[int, ...], name: str, config: BertConfig) -> tuple[
     return (math.prod(shape),) if name.endswith(".bias") else tuple(shape)
 
 
-def _check_same_function(model, config: BertConfig) -> None:
+def _check_same_function(config: BertConfig) -> None:
     for field, fixed in _FIXED.items():
         if getattr(config, field) != fixed:
             raise InputError(
                 f"the model's {field} is {getattr(config, field)!r}, KerasHub's BERT has {fixed!r} and no other: "
                 "it would compute something else, so nothing was written"
             )
-    if config.embedding_dim != config.hidden_dim or encoder_of(model).pooler is None:
+    if config.embedding_dim != config.hidden_dim:
         raise InputError(
-            "KerasHub's BERT has a pooler and embeddings as wide as the encoder, this model has not: "
-            "it would compute something else, so nothing was written"
+            f"the model's embeddings are {config.embedding_dim} wide, KerasHub's BERT has them as wide as the encoder, "
+            f"{config.hidden_dim}: it would compute something else, so nothing was written"
         )
 
 
@@ -172,6 +225,10 @@ def _with_head(model, backbone, tokenizer: BertTokenizer | None):
     import keras_hub
 
     theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
+    if isinstance(model, modeling.BertClassifier) and family_of(model) != "bert":
+        return backbone  # it reads [CLS] through a layer of its own instead of the pooler
+    if isinstance(model, modeling.BertEmbedder) and model.pooling not in _POOLINGS:
+        return backbone
     if not hasattr(keras_hub.models, theirs or ""):
         return backbone
     if tokenizer is None and not hasattr(keras_hub.models, "BertTextEmbedder"):  # 0.25, the last for Python 3.10
@@ -195,5 +252,7 @@ def _hub_tokenizer(tokenizer: BertTokenizer):
 
     rules = tokenizer.rules
     return keras_hub.models.BertTokenizer(
-        vocabulary=list(tokenizer.vocabulary), lowercase=rules.lowercase, strip_accents=rules.strip_accents
+        vocabulary=list(tokenizer.vocabulary),
+        lowercase=rules.lowercase,
+        strip_accents=rules.strip_accents,
     )

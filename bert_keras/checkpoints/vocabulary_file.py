@@ -4,7 +4,8 @@ import logging
 import pathlib
 from collections.abc import Callable, Sequence
 
-from bert_keras.checks import shown_names
+from bert_keras.checkpoints.preset_settings import read_settings as read_own_settings
+from bert_keras.checks import read_field, shown_names
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
 from bert_keras.pipelines.tokenizer_folder import TOKENIZER_JSON, VOCABULARY, TokenizerFolder
@@ -71,11 +72,22 @@ def read_preset_settings(folder: pathlib.Path) -> dict | None:
     if not vocabulary.exists():
         return None
     settings = read_json(folder / "tokenizer.json").get("config", {})
+    own = read_own_settings(folder)
     return {
         "vocabulary": read_vocabulary(vocabulary),
         "lowercase": settings.get("lowercase", False),
         "strip_accents": settings.get("strip_accents"),
+        "max_sequence_length": _length_of_preset(folder),
+        **({} if own is None else own.tokenizer),
     }
+
+
+def _length_of_preset(folder: pathlib.Path) -> int | None:
+    """Returns where the preset's preprocessor cuts texts, None where it has none."""
+    path = folder / "preprocessor.json"
+    values = read_json(path) if path.exists() else {}
+    config = read_field(values, "config", dict, source=path, default={})
+    return read_field(config, "sequence_length", int, source=path, default=None, minimum=1)
 
 
 def _is_uncased(vocabulary: Sequence[str]) -> bool:

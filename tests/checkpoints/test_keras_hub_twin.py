@@ -1,9 +1,15 @@
 """Our models against KerasHub's, both ways through a preset folder."""
 
+import json
+
 import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.preset_settings import FILE, PresetSettings, read_settings
+from bert_keras.checkpoints.reading import read_checkpoint
+from tests.checkpoints.sentence_folders import edit_json
+from tests.marks import slow_except
 
 TOLERANCE = 2e-5  # measured: 2.6e-6
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(92))]
@@ -89,8 +95,7 @@ def test_keras_hub_has_only_the_tanh_gelu(hidden_act, named, make_model, tmp_pat
 @pytest.mark.parametrize(
     ("kind", "changes", "named"),
     [
-        ("encoder_without_pooler", {}, "pooler"),
-        ("encoder_without_pooler", {"embedding_dim": 22}, "embedding"),
+        ("encoder_without_pooler", {"embedding_dim": 22}, "embeddings are 22 wide"),
         ("encoder", {"layer_norm_epsilon": 1e-6}, "epsilon"),
         ("encoder", {"position_type": "sinusoidal"}, "sinusoidal"),
     ],
@@ -140,7 +145,9 @@ def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, ru
     with caplog.at_level("WARNING"):
         model = bk.load(tmp_path)
     assert type(model).__name__ == "BertEncoder"
-    assert "no head here equals that of KerasHub's BertMaskedLM; its encoder alone is read" in caplog.text
+    left = "the head of KerasHub's BertMaskedLM, which equals none here: its encoder alone is read"
+    assert left in caplog.text
+    assert read_checkpoint(tmp_path).not_carried_over == [left]
     assert_equal_outputs(run(model, make_batch()), run(theirs.backbone, make_batch()))
 
 
@@ -174,3 +181,131 @@ def test_a_classifier_that_ends_in_softmax_is_refused(backbone, tmp_path):
     keras_hub.models.BertTextClassifier(backbone, 4, activation="softmax").save_to_preset(str(tmp_path / "theirs"))
     with pytest.raises(bk.InputError, match=r"ends in the activation softmax; expected bare logits"):
         bk.load(tmp_path / "theirs")
+
+
+LABELS = ("red", "green", "blue", "black")
+NO_POOLER = "that {} has no pooler: KerasHub's encoder has one, newly drawn, so its pooled_output is untrained"
+NO_HEAD = "the head of {}, of which KerasHub has none: its encoder alone is written"
+WAYS = {  # kind of model: what is listed
+    "multi_label": [],
+    "regression": [],
+    "classifier": [],
+    "encoder_without_pooler": [NO_POOLER.format("BertEncoder")],
+    "masked_lm": [NO_HEAD.format("BertMaskedLM"), NO_POOLER.format("BertMaskedLM")],
+    "token_classifier": [NO_HEAD.format("BertTokenClassifier"), NO_POOLER.format("BertTokenClassifier")],
+    "question_answerer": [NO_HEAD.format("BertQuestionAnswerer"), NO_POOLER.format("BertQuestionAnswerer")],
+    "classifier_without_pooler": [NO_HEAD.format("BertClassifier"), NO_POOLER.format("BertClassifier")],
+    "pretrainer": [NO_HEAD.format("BertPretrainer")],
+    "electra": [NO_HEAD.format("ElectraPretrainer"), NO_POOLER.format("ElectraPretrainer")],
+}
+
+
+@pytest.fixture
+def tokenizer():
+    """A tokenizer with other rules than KerasHub's defaults, where that has them and where it has not."""
+    rules = {"lowercase": True, "strip_accents": False, "tokenize_chinese_chars": False, "max_input_chars_per_word": 50}
+    return bk.BertTokenizer(WORDS, max_sequence_length=11, additional_special_tokens=["word3"], **rules)
+
+
+@pytest.mark.usefixtures("saves_bare_tasks")
+@pytest.mark.parametrize("kind", slow_except(WAYS, quick=["multi_label", "regression", "token_classifier"]))
+def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_batch, run, tokenizer, tmp_path):
+    import keras_hub
+
+    model = make_model(kind, hidden_act="gelu_tanh", attention_dropout_rate=0.25, initializer_range=0.03)
+    task = {"name": "classify", "max_sequence_length": 9, "window_overlap": 3}
+    if kind in ("multi_label", "regression"):
+        model.labels = LABELS if kind == "multi_label" else None
+        task["problem"] = kind
+    bk.save(model, tokenizer, tmp_path / "ours", task=task)
+    there = bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
+    lost_by_keras_hub = [
+        "attention_dropout_rate 0.25: KerasHub has one dropout rate",
+        "tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters",
+        "that word3 are special tokens: KerasHub's tokenizer splits them",
+    ]
+    assert there.not_carried_over == [*WAYS[kind], *lost_by_keras_hub]
+
+    theirs = keras_hub.models.Backbone.from_preset(str(tmp_path / "theirs"))
+    encoder = getattr(model, "encoder", model)
+    batch = make_batch()
+    hidden = run(theirs, batch)["sequence_output"], run(encoder, batch)["sequence_output"]
+    np.testing.assert_allclose(*hidden, rtol=0, atol=TOLERANCE)
+    their_tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(str(tmp_path / "theirs"))
+    assert (their_tokenizer.lowercase, their_tokenizer.strip_accents) == (True, False)
+
+    back = bk.convert(tmp_path / "theirs", tmp_path / "back")
+    again = read_checkpoint(tmp_path / "back")
+    has_head = NO_HEAD.format(type(model).__name__) not in WAYS[kind]
+    assert again.model == (type(model).__name__ if has_head else "BertEncoder")
+    assert again.config == encoder.config
+    assert again.has_pooler == (encoder.pooler is not None)
+    assert back.not_carried_over == []
+    before, after = bk.load_tokenizer(tmp_path / "ours"), bk.load_tokenizer(tmp_path / "back")
+    assert (before.rules, before.max_sequence_length) == (after.rules, after.max_sequence_length) != (None, None)
+    assert before.special_tokens == after.special_tokens
+    ours = run(model if has_head else encoder, batch)
+    for name, values in run(bk.load(tmp_path / "back"), batch).items():
+        np.testing.assert_array_equal(values, ours[name], err_msg=name)
+    if has_head and kind != "encoder_without_pooler":
+        assert again.task == task
+        assert again.settings == read_checkpoint(tmp_path / "ours").settings
+        assert again.settings["problem"] == model.problem
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("saves_bare_tasks")
+@pytest.mark.parametrize("kind", ["multi_label", "regression"])
+def test_logits_of_every_problem_are_keras_hub_s(kind, make_model, make_batch, run, tmp_path):
+    import keras_hub
+
+    model = make_model(kind, hidden_act="gelu_tanh")
+    bk.save(model, None, tmp_path / "ours")
+    bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
+    theirs = keras_hub.models.BertTextClassifier.from_preset(str(tmp_path / "theirs"), preprocessor=None)
+    wanted = run(model, make_batch())["logits"]
+    np.testing.assert_allclose(run(theirs, make_batch()), wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.usefixtures("saves_bare_tasks")
+def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, make_batch, run, tmp_path):
+    encoder = make_model("encoder", hidden_act="gelu_tanh")
+    settings = {"prompts": {"query": "word1 ", "document": ""}, "default_prompt_name": "query"}
+    settings |= {"include_prompt": False, "similarity": "dot", "pooling": "cls", "normalize": False}
+    bk.save(bk.BertEmbedder(encoder, **settings), None, tmp_path / "ours")
+    done = bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
+    assert done.not_carried_over == ["the prompts query, document: KerasHub puts none before a text"]
+    assert read_checkpoint(tmp_path / "theirs").settings == settings
+
+    bk.save(bk.BertEmbedder(encoder, pooling=("cls", "max")), None, tmp_path / "joined")
+    done = bk.convert(tmp_path / "joined", tmp_path / "encoder", to="keras_hub")
+    assert done.not_carried_over == [NO_HEAD.format("BertEmbedder")]
+    assert_equal_outputs(run(bk.load(tmp_path / "encoder"), make_batch()), run(encoder, make_batch()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "is of format 2; this version reads 1"),
+        ({"head": {"labels": "red"}}, "under head, sets labels to 'red'; expected a list of texts"),
+        ({"head": {"problem": "ranking"}}, "sets problem to 'ranking'; expected one of single_label, multi_label"),
+        ({"head": {"color": "red"}}, "has 'color' under head, which this version does not know"),
+        ({"tokenizer": {"max_sequence_length": "9"}}, "sets max_sequence_length to '9'"),
+        ({"task": []}, r"sets task to \[\]; expected an object"),
+    ],
+)
+def test_our_file_in_a_preset_is_read_with_care(changes, message, tmp_path):
+    (tmp_path / FILE).write_text(json.dumps({"format": 1, "model": "BertClassifier"}))
+    assert read_settings(tmp_path) == PresetSettings("BertClassifier")
+    edit_json(tmp_path / FILE, **changes)
+    with pytest.raises(bk.InputError, match=message):
+        read_settings(tmp_path)
+
+
+def test_lengths_of_keras_hub_s_own_presets_are_read(backbone, tmp_path):
+    import keras_hub
+
+    tokenizer = keras_hub.models.BertTokenizer(vocabulary=WORDS)
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=13)
+    keras_hub.models.BertTextClassifier(backbone, num_classes=4, preprocessor=preprocessor).save_to_preset(tmp_path)
+    assert read_checkpoint(tmp_path).tokenizer_settings["max_sequence_length"] == 13

@@ -289,5 +289,5 @@ def test_real_weights_with_prompts_are_sentence_transformers(tmp_path):
     ):
         (folder / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 384, **pooling}))
         theirs, predictor = open_theirs(folder), bk.Predictor.from_checkpoint(folder)
-        for prompt in prompts_of(theirs):
+        for prompt in ({}, {"prompt": ""}, *({"prompt_name": name} for name in prompts)):
             assert_same_vectors(our_vectors(predictor, **prompt), vectors_of(theirs, TEXTS, **prompt), **prompt)

@@ -1,0 +1,127 @@
+"""What KerasHub's format has no place for, in a file of our own beside it, which KerasHub leaves alone.
+
+Labels, the problem of a classifier, lengths, prompts, rules of the tokenizer, the task: a preset that `convert` wrote
+gives them back. No Keras here.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from bert_keras.checks import read_field, shown
+from bert_keras.embedding_settings import SIMILARITIES
+from bert_keras.errors import InputError
+from bert_keras.files import read_json, write_json
+
+FILE = "bert_keras_settings.json"
+_FORMAT = 1
+_HEADS = {  # the arguments of our models that a preset has not: their types
+    "BertClassifier": {"problem": str, "labels": list[str], "dropout_rate": float},
+    "BertEmbedder": {
+        "include_prompt": bool,
+        "prompts": dict[str, str],
+        "default_prompt_name": str,
+        "similarity": str,
+    },
+}
+_CHOICES = {"problem": ("single_label", "multi_label", "regression"), "similarity": SIMILARITIES}
+_CONFIG = {"attention_dropout_rate": float, "initializer_range": float}
+_TOKENIZER = {
+    "max_sequence_length": int,
+    "tokenize_chinese_chars": bool,
+    "max_input_chars_per_word": int,
+    "text_rules": str,
+    "unicode_version": str,
+    "additional_special_tokens": list[str],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PresetSettings:
+    """What our file in a preset says.
+
+    Attributes:
+        model: the class of the model that the preset was made of, as far as the preset holds it.
+        head: arguments of that class which KerasHub's has not.
+        config: fields of `BertConfig` which KerasHub's backbone has not.
+        has_pooler: whether the encoder had a pooler; KerasHub's always has one.
+        tokenizer: arguments of `BertTokenizer` which KerasHub's has not.
+        task: what is stored of the task.
+    """
+
+    model: str
+    head: dict = dataclasses.field(default_factory=dict)
+    config: dict = dataclasses.field(default_factory=dict)
+    has_pooler: bool = True
+    tokenizer: dict = dataclasses.field(default_factory=dict)
+    task: dict | None = None
+
+
+def write_settings(folder: pathlib.Path, model, written: str, tokenizer, task: Mapping[str, object] | None) -> None:
+    """Writes our file.
+
+    Args:
+        folder: the preset.
+        model: the model that it was made of.
+        written: the class that the preset holds of it: the model's own, or "BertEncoder" where its head is left out.
+        tokenizer: its tokenizer; None where it has none.
+        task: what is stored of its task.
+    """
+    encoder = getattr(model, "encoder", model)
+    rules = {} if tokenizer is None else dataclasses.asdict(tokenizer.rules)
+    if tokenizer is not None:
+        more = tokenizer.special_tokens[len(tokenizer.special_ids) :]
+        rules |= {"max_sequence_length": tokenizer.max_sequence_length, "additional_special_tokens": list(more)}
+    settings = PresetSettings(
+        model=written,
+        head={name: _plain(getattr(model, name)) for name in _HEADS.get(written, ())},
+        config={name: getattr(encoder.config, name) for name in _CONFIG},
+        has_pooler=encoder.pooler is not None,
+        tokenizer={name: rules[name] for name in _TOKENIZER if name in rules},
+        task=dict(task) if task is not None and written == type(model).__name__ else None,
+    )
+    write_json(folder / FILE, {"format": _FORMAT, **dataclasses.asdict(settings)})
+
+
+def read_settings(folder: pathlib.Path) -> PresetSettings | None:
+    """Reads our file; None where there is none.
+
+    Raises:
+        InputError: it is damaged, or of another format.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    values = read_json(path)
+    if (given := values.get("format")) != _FORMAT:
+        raise InputError(f"{path} is of format {shown(given)}; this version reads {_FORMAT}: update bert-keras")
+    model = read_field(values, "model", str, source=path)
+    return PresetSettings(
+        model,
+        _typed(values, "head", _HEADS.get(model, {}), path),
+        _typed(values, "config", _CONFIG, path),
+        read_field(values, "has_pooler", bool, source=path, default=True),
+        _typed(values, "tokenizer", _TOKENIZER, path),
+        read_field(values, "task", dict, source=path, default=None),
+    )
+
+
+def _typed(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) -> dict:
+    """Returns a part of the file, each value of its type; null stands for what is not set."""
+    given = read_field(values, part, dict, source=path, default={})
+    if unknown := sorted(set(given) - set(kinds)):
+        raise InputError(
+            f"{path} has {shown(unknown[0])} under {part}, which this version does not know: load the folder with the "
+            "version that wrote it"
+        )
+    source = f"{path}, under {part},"
+    return {
+        name: read_field(given, name, kinds[name], source=source, default=None, choices=_CHOICES.get(name))
+        for name in given
+    }
+
+
+def _plain(value):
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
