@@ -11,7 +11,7 @@ import pytest
 
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights
 from bert_keras.checkpoints.preset_checks import check_preset
-from bert_keras.checkpoints.reading import read_without_tensorflow
+from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
 from bert_keras.inspection.training_records import read_training_records
 from bert_keras.tasks.stored import task_of_checkpoint, tasks_of_models
 from tests.checkpoints import tiny_folders
@@ -77,6 +77,11 @@ TARGETS = {
     "safetensors": Target("model.safetensors", classifier, read_checkpoint_folder),
     "index": Target("model.safetensors.index.json", write_in_shards, read_checkpoint_folder),
     "hashes": Target("SHA256SUMS", write_hashed, read_checkpoint_folder),
+    "tokenizer config": Target("tokenizer_config.json", classifier, read_checkpoint_folder),
+    "tokenizer": Target("tokenizer.json", tiny_folders.write_tokenizer, read_tokenizer_of),
+    "modules": Target("modules.json", embedder, read_checkpoint_folder),
+    "sentence config": Target("sentence_bert_config.json", embedder, read_checkpoint_folder),
+    "prompts": Target("config_sentence_transformers.json", embedder, read_checkpoint_folder),
     "pooling": Target("1_Pooling/config.json", embedder, read_checkpoint_folder),
     "Google": Target("bert_config.json", write_google, read_beside_weights),
     "KerasHub": Target("config.json", tiny_folders.write_preset, check_preset),

@@ -237,6 +237,22 @@ def test_a_header_is_no_longer_than_its_file(folder, refused):
     refused(folder, "no header of that size")
 
 
+@pytest.mark.parametrize("path", ["/etc", "..", "../other", 5, None, "1_Pooling\0", "\ud800"])
+def test_modules_outside_the_folder_are_refused(tmp_path, refused, path):
+    folder = write_embedder(tmp_path / "embedder")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["path"] = path
+    write_json(folder / "modules.json", modules)
+    refused(folder, r"modules\.json")
+
+
+@pytest.mark.parametrize("modules", [{}, [], 5, [5], [{"type": 5}], [{"type": "a.Transformer"}], "[" * 5000])
+def test_a_list_of_modules_of_another_kind_is_refused(tmp_path, refused, modules):
+    folder = write_embedder(tmp_path / "embedder")
+    (folder / "modules.json").write_text(modules if isinstance(modules, str) else json.dumps(modules))
+    refused(folder, r"modules\.json")
+
+
 def test_a_generator_has_no_generator_of_its_own(tmp_path):
     folder = write_electra(tmp_path / "electra")
     shutil.rmtree(folder / "generator")

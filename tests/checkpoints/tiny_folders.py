@@ -54,6 +54,8 @@ def write_embedder(folder: pathlib.Path) -> pathlib.Path:
     (folder / "1_Pooling").mkdir()
     write_json(folder / "1_Pooling/config.json", POOLING)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False})
+    prompts = {"prompts": {"query": "a b", "document": ""}, "default_prompt_name": "query"}
+    write_json(folder / "config_sentence_transformers.json", {**prompts, "similarity_fn_name": "cosine"})
     return folder
 
 
