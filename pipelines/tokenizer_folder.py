@@ -314,7 +314,9 @@ def _is_unlimited(length: object) -> bool:
 def checked_length(length: object) -> int | None:
     """Returns a `max_sequence_length` that can be one, or None."""
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise InputError(f"the tokenizer's max_sequence_length is {shown(length)}; expected a whole number from 1, or none")
+        raise InputError(
+            f"the tokenizer's max_sequence_length is {shown(length)}; expected a whole number from 1, or none"
+        )
     return length
 
 

@@ -55,23 +55,21 @@ def fuzz(
         AssertionError: a reader failed otherwise, took too much memory, or gave a long message; with the input.
     """
     outcomes = collections.Counter()
-    with _bounded_memory():
-        for number in range(first, first + count):
-            given = mutate(random.Random(f"{seed} {number}"))
-            faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
-            try:
+    for number in range(first, first + count):
+        given = mutate(random.Random(f"{seed} {number}"))
+        faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
+        try:
+            with _bounded_memory():
                 read(given)
-                outcomes["read"] += 1
-            except InputError as error:
-                outcomes["refused"] += 1
-                if fault := _fault_of(str(error)):
-                    raise AssertionError(f"{_shown(seed, number, given)}\n{fault}") from error
-            except (Exception, SystemExit) as error:
-                raise AssertionError(
-                    f"{_shown(seed, number, given)}\n{type(error).__name__}: {error!s:.500}"
-                ) from error
-            finally:
-                faulthandler.cancel_dump_traceback_later()
+            outcomes["read"] += 1
+        except InputError as error:
+            outcomes["refused"] += 1
+            if fault := _fault_of(str(error)):
+                raise AssertionError(f"{_shown(seed, number, given)}\n{fault}") from error
+        except (Exception, SystemExit) as error:
+            raise AssertionError(f"{_shown(seed, number, given)}\n{type(error).__name__}: {error!s:.500}") from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()
     return outcomes
 
 

@@ -3,8 +3,10 @@
 import dataclasses
 import os
 import pathlib
+import typing
 from collections.abc import Collection, Iterable
 
+from bert_keras.checks import path_inside, read_field, shown
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.data_quality import share_of, unreachable_share
@@ -64,13 +66,15 @@ def read_manifest(folder: str | os.PathLike, *, tokenizer=None, checked_splits: 
     path = pathlib.Path(folder) / MANIFEST
     manifest = read_json(path)
     if manifest.get("format") != FORMAT or manifest.get("format_version") != FORMAT_VERSION:
+        found = f"format {shown(manifest.get('format'))}, version {shown(manifest.get('format_version'))}"
         raise InputError(
-            f"{path} has format {manifest.get('format')!r}, version {manifest.get('format_version')!r}; expected "
-            f"{FORMAT!r}, version {FORMAT_VERSION}: write the records again with this version of bert-keras"
+            f"{path} has {found}; expected {FORMAT!r}, version {FORMAT_VERSION}: write the records again with this "
+            "version of bert-keras"
         )
     expected = (*COUNTS, *_SETTINGS, *TOKENIZER_FACTS, "splits", "sources", "shards")
     if missing := [key for key in expected if key not in manifest]:
         raise InputError(f"{path} lacks {', '.join(missing)}: copy the folder again, or write the records again")
+    _check_values(manifest, path)
     if tokenizer is not None:
         _check_tokenizer(manifest, tokenizer, path)
     for shard in manifest["shards"]:
@@ -88,6 +92,29 @@ def shard_paths(folder: str | os.PathLike, manifest: dict, split: str = "train")
     if split not in SPLITS:
         raise InputError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
     return [str(pathlib.Path(folder) / shard["name"]) for shard in manifest["shards"] if shard["split"] == split]
+
+
+def _check_values(manifest: dict, path: pathlib.Path) -> None:
+    """Checks that every value is of its type, and that each shard lies in the folder."""
+    kinds = typing.get_type_hints(RecordSettings)
+    settings = {name: read_field(manifest, name, kinds[name], source=path) for name in _SETTINGS}
+    try:
+        RecordSettings(**settings)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for name, kind in zip(TOKENIZER_FACTS, (bool, int, str), strict=True):
+        read_field(manifest, name, kind, source=path)
+    splits = read_field(manifest, "splits", dict, source=path)
+    for counts in (manifest, *(read_field(splits, split, dict, source=path) for split in SPLITS)):
+        for name in COUNTS:
+            read_field(counts, name, int, source=path, minimum=0)
+    read_field(manifest, "sources", list[dict], source=path)
+    for shard in read_field(manifest, "shards", list[dict], source=path):
+        path_inside(path.parent, read_field(shard, "name", str, source=path), source=path)
+        read_field(shard, "split", str, source=path, choices=SPLITS)
+        read_field(shard, "sha256", str, source=path)
+        for name in ("num_rows", "num_examples", "bytes"):
+            read_field(shard, name, int, source=path, minimum=0)
 
 
 def _sums(shards: list[dict]) -> dict:

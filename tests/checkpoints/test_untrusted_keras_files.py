@@ -193,6 +193,7 @@ def test_a_mutated_keras_config_is_loaded_or_refused(members, write):
     config = json.loads(members["config.json"])
 
     def read(content: bytes) -> None:
+        keras_file.keras.utils.clear_session()
         bk.load(write(**{"config.json": content}))
 
     outcomes = fuzz(read, lambda random: mutate_json(random, config), count=LONG, seed=SEED)

@@ -1,0 +1,97 @@
+"""Manifests of strangers: every value is of its type, and no shard lies outside its folder."""
+
+import json
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.files import file_digest
+from bert_keras.pipelines.records.manifest import make_manifest, read_manifest, shard_paths
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from tests.fuzzing import fuzz, mutate_json
+from tests.marks import slow
+
+QUICK, LONG, SEED = 25, 10_000, 24
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+
+
+class Counts(dict):
+    """The counts of a shard: 3 of everything that is asked for."""
+
+    def __missing__(self, name):
+        return 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of two shards and their manifest."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    shards = []
+    for split in ("train", "held_out"):
+        path = folder / f"{split}-00000.tfrecord"
+        path.write_bytes(b"records")
+        shards.append(Counts(name=path.name, split=split, **file_digest(path)))
+    facts = TokenizerFacts(WORDS)
+    manifest = make_manifest(RecordSettings(32), facts, "lines", [{"name": "a.txt", "bytes": 5}], shards)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def edit(folder, change) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_the_folder_is_whole(folder):
+    assert len(shard_paths(folder, read_manifest(folder))) == 1
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "x/../../outside", 5, None, ["a"]])
+def test_a_shard_outside_the_folder_is_refused(folder, name):
+    (folder.parent / "outside").write_bytes(b"records")
+    edit(folder, lambda manifest: manifest["shards"][0].update(name=name))
+    with pytest.raises(bk.InputError, match=r"manifest\.json (names|sets name to) .*expected a (path inside|text)"):
+        read_manifest(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "pattern"),
+    [
+        (lambda manifest: manifest.update(max_sequence_length="32"), "sets max_sequence_length to '32'"),
+        (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected 5 pieces"),
+        (lambda manifest: manifest.update(packed=1), "sets packed to 1; expected true or false"),
+        (lambda manifest: manifest.update(held_out_rate=float("nan")), "sets held_out_rate to nan"),
+        (lambda manifest: manifest.update(num_rows=-1), "sets num_rows to -1; expected a whole number from 0"),
+        (lambda manifest: manifest.update(shards={}), "sets shards to"),
+        (lambda manifest: manifest.update(shards=[5]), "sets shards to"),
+        (lambda manifest: manifest["splits"].update(train=None), "sets train to None"),
+        (lambda manifest: manifest["splits"]["train"].update(num_rows=1.5), "sets num_rows to 1.5"),
+        (lambda manifest: manifest["shards"][0].update(split="x" * 70_000), "sets split to 'xxx"),
+        (lambda manifest: manifest["shards"][0].update(bytes="7"), "sets bytes to '7'"),
+        (lambda manifest: manifest["shards"][0].pop("sha256"), "lacks sha256"),
+        (lambda manifest: manifest.update(format=["x" * 70_000]), "has format"),
+    ],
+)
+def test_a_wrong_value_is_named(folder, change, pattern):
+    edit(folder, change)
+    with pytest.raises(bk.InputError, match=rf"manifest\.json:? .*{pattern}") as caught:
+        read_manifest(folder)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
+def test_a_mutated_manifest_is_read_or_refused(folder, count):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        shard_paths(folder, read_manifest(folder))
+
+    outcomes = fuzz(read, lambda random: mutate_json(random, manifest), count=count, seed=SEED)
+    print(f"manifest: {dict(outcomes)}")
+    assert min(outcomes["read"], outcomes["refused"]) > 0
