@@ -115,15 +115,18 @@ def _pooled(pooling: str, sequence, inputs):
         highest = ops.max(ops.where(weights > 0, sequence, _NO_VALUE), axis=1)
         return ops.where(ops.max(weights, axis=1) > 0, highest, 0.0)
     if pooling == "weightedmean":
-        places = ops.arange(1, ops.shape(sequence)[1] + 1, dtype="float32")
-        weights = weights * places[None, :, None]
+        weights = weights * _places(mask)[..., None]
     total, count = ops.sum(sequence * weights, axis=1), ops.maximum(ops.sum(weights, axis=1), 1e-9)
     return total / (ops.sqrt(count) if pooling == "mean_sqrt_len_tokens" else count)
 
 
 def _edge_of(mask, *, last: bool):
     """Returns 1.0 at the first or the last token (B, S) that `mask` has, 0.0 elsewhere."""
-    mask = ops.cast(mask, "float32")
-    places = ops.arange(1, ops.shape(mask)[1] + 1, dtype="float32")[None, :]
+    places, mask = _places(mask), ops.cast(mask, "float32")
     rank = mask * (places if last else 1.0 / places)
     return mask * ops.cast(rank == ops.max(rank, axis=1, keepdims=True), "float32")
+
+
+def _places(mask):
+    """Returns 1.0, 2.0, ... (B, S); the length of a symbolic mask is not known, so it is counted."""
+    return ops.cumsum(ops.ones_like(mask, dtype="float32"), axis=1)

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def write_folder(
     tokenizer: dict | None = None,
     lower: bool = False,
 ) -> None:
-    """Write a tiny model with these settings, as sentence-transformers saves it, with a `vocab.txt` beside."""
+    """Write a tiny model with these settings, as sentence-transformers saves it: without a `vocab.txt`."""
     import sentence_transformers
     import transformers
     from sentence_transformers.base.modules import Transformer
@@ -87,7 +86,6 @@ def write_folder(
         device="cpu",
     )
     theirs.save(str(folder), create_model_card=False)
-    shutil.copy(base / "vocab.txt", folder)
     if lower:
         edit_json(folder / "sentence_bert_config.json", do_lower_case=True)
 

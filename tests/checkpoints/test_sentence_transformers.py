@@ -11,6 +11,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.checkpoints.embedder_modules import read_modules
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.cli.main import main
 from bert_keras.tasks.text_classification import TextExample
 from tests.checkpoints.sentence_folders import (
     STYLES,
@@ -228,6 +229,19 @@ def test_what_other_tools_changed_in_our_folder_counts(folder, tmp_path):
     assert read_checkpoint(tmp_path / "out").settings["pooling"] == "cls"
 
 
+def test_every_pooling_has_symbolic_outputs(predictor):
+    assert predictor.model.outputs["embedding"].shape == (None, 6 * 8)
+    assert predictor.model.compute_output_shape()["embedding"] == (None, 6 * 8)
+
+
+@pytest.mark.slow
+def test_every_pooling_is_exported(tmp_path):
+    parity = bk.export(RECORDED, tmp_path / "out", ["saved_model", "tflite", "onnx"], thorough=True)
+    for name, verdict in parity["artifacts"].items():
+        assert verdict["passed"], name
+        assert any("include_prompt" in left for left in verdict["not_carried_over"]), name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["saved", "old"])
 @pytest.mark.parametrize("style", STYLES)
@@ -291,3 +305,20 @@ def test_real_weights_with_prompts_are_sentence_transformers(tmp_path):
         theirs, predictor = open_theirs(folder), bk.Predictor.from_checkpoint(folder)
         for prompt in ({}, {"prompt": ""}, *({"prompt_name": name} for name in prompts)):
             assert_same_vectors(our_vectors(predictor, **prompt), vectors_of(theirs, TEXTS, **prompt), **prompt)
+
+
+@pytest.mark.slow
+def test_training_with_prompts_ends_in_the_scores_that_evaluate_tells(tmp_path, capsys):
+    pairs = tmp_path / "pairs.csv"
+    lines = [("the cat sat", "cats", 1), ("play", "the mat", 0.2), ("a cafe", "naive", 0.5), ("on", "sentence", 0)]
+    pairs.write_text("sentence1,sentence2,score\n" + "".join(f"{a},{b},{score}\n" for a, b, score in lines))
+    command = ["finetune", str(RECORDED), str(tmp_path / "out"), "--task", "embed", "--prompt", "passage"]
+    assert main([*command, "--train", str(pairs), "--dev", str(pairs), "--epochs", "2", "--batch-size", "2"]) == 0
+    before, after = read_checkpoint(RECORDED).settings, read_checkpoint(tmp_path / "out").settings
+    assert after == before | {"default_prompt_name": "passage"}
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "out"), str(pairs), "--json"]) == 0
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert json.loads(capsys.readouterr().out).items() >= metrics["epochs"][metrics["epoch"] - 1].items()
+    theirs, predictor = open_theirs(tmp_path / "out"), bk.Predictor.from_checkpoint(tmp_path / "out")
+    assert_same_vectors(our_vectors(predictor), vectors_of(theirs, TEXTS))
