@@ -59,7 +59,7 @@ def main() -> None:
     batches, scored = (train, held_out) if arguments.side == "ours" else (train.map(flat), held_out.map(flat))
     model.fit(batches, steps_per_epoch=_WITHOUT_END, callbacks=[timer, counter], shuffle=False, verbose=0)
     scores = model.evaluate(scored, verbose=0, return_dict=True)
-    scores = {name.replace("mlm_logits_", ""): value for name, value in scores.items()}
+    scores = {name.replace("mlm_logits_", "").removeprefix("mlm_"): value for name, value in scores.items()}
     tokens = counter.num_steps * arguments.batch_size * tokens_a_row(arguments.records)
     result = {
         "side": arguments.side,

@@ -93,6 +93,9 @@ class BertMaskedLM(MaskedLMModel):
         super().__init__(encoder, head_act=head_act, **kwargs)
         self.build(INPUT_SHAPES)
 
+    def default_metrics(self):
+        return {"mlm_logits": [TopAccuracy(name="mlm_accuracy")]}  # of one output Keras leaves out the name
+
     def call(self, inputs, training=None, **returns):
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)

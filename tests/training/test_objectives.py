@@ -33,6 +33,7 @@ def test_every_objective_trains(objective, sentence_objective, packed, model, ma
     assert type(trained.model) is model
     assert all(math.isfinite(value) for value in trained.metrics.values())
     assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
+    assert {"mlm_accuracy", "held_out_mlm_accuracy"} <= trained.metrics.keys()
 
 
 def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny_run):
