@@ -121,6 +121,18 @@ def test_the_command_fill_mask_answers_on_jax_as_on_tensorflow(checkpoints):
     assert_alike(json.loads(done.stdout)["texts"][0]["masks"], fillings_of(folder)[0])
 
 
+@pytest.mark.slow
+def test_the_command_evaluate_scores_a_masked_lm_on_jax_as_on_tensorflow(checkpoints, tmp_path):
+    (tmp_path / "texts.txt").write_text("a film that works\nno\n")
+    scores = []
+    for backend in ("jax", "tensorflow"):
+        command = ["-m", "bert_keras.cli.main", "evaluate", str(checkpoints / "masked_lm"), str(tmp_path / "texts.txt")]
+        done = run_on(backend, *command, "--json")
+        assert done.returncode == 0, done.stderr
+        scores.append(json.loads(done.stdout))
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+
+
 def test_torch_is_refused(checkpoints):
     done = run_on("torch", "-m", "bert_keras.cli.main", "predict", str(checkpoints / "classifier"), "a film")
     assert done.returncode == 2

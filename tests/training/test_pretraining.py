@@ -1,5 +1,6 @@
 """A run does what it says: seeds, parts of a step, evaluation, the log, and going on from a checkpoint."""
 
+import dataclasses
 import json
 
 import keras
@@ -10,7 +11,9 @@ import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.pipelines.pretraining_batches import pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
+from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.recipes import Pretraining
 from tests.marks import slow
 
 
@@ -116,6 +119,29 @@ def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_to
         build_model(other, story_tokenizer.vocabulary_size)
     with pytest.raises(InputError, match=r"make records with its own vocab\.txt"):
         build_model(run, 99)
+
+
+def test_electra_goes_on_with_its_generator_or_with_a_new_one(story_tokenizer, tiny_run, records, perturb, tmp_path):
+    _, manifest = records
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 24}
+    config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, **sizes)
+    narrow = dataclasses.replace(config, num_heads=1, hidden_dim=8, embedding_dim=16)
+    for name, generator in {"whole": narrow, "alone": None}.items():
+        model = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=generator)
+        perturb(model)
+        bk.save(model, story_tokenizer, tmp_path / name)
+        run = Pretraining.resolve(
+            overrides={"model.start_from": str(tmp_path / name), "model.objective": "electra"},
+            defaults=settings_of_manifests([manifest]),
+        )
+        begun = build_model(run, story_tokenizer.vocabulary_size)
+        np.testing.assert_array_equal(begun.head_dense.kernel, model.head_dense.kernel)
+        if generator is not None:
+            np.testing.assert_array_equal(begun.generator.mlm_head.bias, model.generator.mlm_head.bias)
+            assert begun.generator_config == generator
+        else:
+            assert begun.generator_config.hidden_dim == 0.25 * config.hidden_dim
+            assert begun.generator.encoder.embeddings is begun.encoder.embeddings
 
 
 def test_tensorboard_reads_the_lines(trained, events):
