@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from bert_keras.checkpoints import preset_settings
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights
 from bert_keras.checkpoints.preset_checks import check_preset
 from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
@@ -56,6 +57,13 @@ def write_google(folder):
     (folder / "bert_model.ckpt.index").write_bytes(b"")
 
 
+def write_preset_with_settings(folder):
+    tiny_folders.write_preset(folder)
+    settings = {"format": 1, "model": "BertClassifier", "head": {"problem": "single_label", "labels": ["a", "b"]}}
+    settings |= {"config": {"initializer_range": 0.02}, "tokenizer": {"max_sequence_length": 16, "text_rules": "bert"}}
+    tiny_folders.write_json(folder / "bert_keras_settings.json", {**settings, "has_pooler": True, "task": None})
+
+
 def write_records(folder):
     folder.mkdir()
     lines = [{"step": 50, "loss": 3.5, "learning_rate": 1e-3}, {"step": 100, "loss": 2.5, "held_out_loss": 2.75}]
@@ -86,6 +94,9 @@ TARGETS = {
     "Google": Target("bert_config.json", write_google, read_beside_weights),
     "KerasHub": Target("config.json", tiny_folders.write_preset, check_preset),
     "task of KerasHub": Target("task.json", tiny_folders.write_preset, check_preset),
+    "settings beside KerasHub's": Target(
+        "bert_keras_settings.json", write_preset_with_settings, preset_settings.read_settings
+    ),
     "training log": Target("training_log.jsonl", write_records, read_training_records),
     "metrics": Target("metrics.json", write_records, read_training_records),
 }
