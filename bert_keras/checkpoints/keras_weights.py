@@ -1,15 +1,18 @@
 """What the configs of Keras files ask for, compared with the weights that are there, before Keras builds anything."""
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
 from typing import IO
 
 from bert_keras.checks import read_field, shown
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
 _MOST_PER_BYTE = 2  # parameters of int4, Keras's narrowest type
 _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "max_sequence_length")
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
 
 
 def check_fits(config: object, num_bytes: int, source: str) -> None:
@@ -22,8 +25,8 @@ def check_fits(config: object, num_bytes: int, source: str) -> None:
     """
     hidden_dim, num_classes, num_parameters = 0, 0, 0
     for part in _objects(config):
-        if all(name in part for name in _SIZES):
-            sizes = {name: _size(part, name, source) for name in _SIZES}
+        if any(name in part for name in _SIZES):
+            sizes = {name: _size({**_DEFAULTS, **part}, name, source) for name in _SIZES}
             hidden_dim = max(hidden_dim, sizes["hidden_dim"])
             num_parameters += _count_parameters(part, sizes, source)
         if part.get("num_classes") is not None:

@@ -77,6 +77,7 @@ def test_the_file_is_whole(write):
     [
         (lambda config: encoder_of(config).update(vocabulary_size=10**9), "a model of 30000.* parameters"),
         (lambda config: encoder_of(config).update(num_layers=10**9), "parameters, and its weights have"),
+        (lambda config: config["config"]["encoder"]["config"].update(config={"hidden_dim": 10**6}), "parameters"),
         (lambda config: encoder_of(config).update(hidden_dim=10**30), "sets hidden_dim to 1000000"),
         (lambda config: encoder_of(config).update(max_sequence_length="17"), "sets max_sequence_length to '17'"),
         (lambda config: config["config"].update(num_classes=10**9), "parameters, and its weights have"),
