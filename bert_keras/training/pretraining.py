@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
@@ -161,7 +162,7 @@ def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> 
         head["generator_config"] = start.run.model.generator_config(checkpoint.config)
     elif run.model.objective != "electra" and "head_act" in checkpoint.settings:
         head["head_act"] = checkpoint.settings["head_act"]
-    return MODELS[run.model.objective].from_checkpoint(checkpoint, **head)
+    return load_with_head(MODELS[run.model.objective], checkpoint, **head)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -268,6 +268,14 @@ def test_a_start_describes_the_model_that_trains(starts, records, small_file, tm
     assert "further (started from" in (out / "README.md").read_text()
 
 
+@pytest.mark.slow
+def test_a_process_of_its_own_starts_from_a_checkpoint(starts, records, cli, tmp_path):
+    options = ["--start-from", starts / "pretrainer", "--steps", "1", "--batch-size", "4", "--no-xla"]
+    done = cli("pretrain", records, tmp_path / "out", *options)
+    assert done.returncode == 0, done.stderr
+    assert "masked words right" in done.stdout
+
+
 def test_a_lost_loss_leaves_nothing_behind(records, small_file, tmp_path, capsys):
     arguments = ["--config", str(small_file), "--learning-rate", "1e30", "--set", "optimizer.clip_norm=0"]
     assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 2
