@@ -32,7 +32,10 @@ def shown(value: object) -> str:
         >>> shown("x" * 70_000)[:5]
         "'xxxx"
     """
-    return _short.repr(value)
+    try:
+        return _short.repr(value)
+    except ValueError:  # Python spells no number of more than 4,300 digits, which TOML can hold as a hexadecimal one
+        return "a value with a number of more than 4,300 digits"
 
 
 def shown_names(names: Collection[str], most: int = 3) -> str:

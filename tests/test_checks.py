@@ -115,3 +115,7 @@ def test_a_value_out_of_a_list_is_checked_alike():
     assert check_value(5, int, name="[3]", source="x") == 5
     with pytest.raises(bk.InputError, match=re.escape("x sets [3] to 'y'; expected a whole number")):
         check_value("y", int, name="[3]", source="x")
+
+
+def test_a_number_that_python_does_not_spell_is_shown():
+    assert shown(16**5000) == shown([16**5000]) == "a value with a number of more than 4,300 digits"

@@ -4,11 +4,11 @@ import copy
 import dataclasses
 import os
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.training.settings import Settings, choice, read_table, text, unknown_key, whole
+from bert_keras.training.settings import Settings, choice, listed, read_table, text, unknown_keys, whole
 from bert_keras.training.tables import (
     SIZE_FIELDS,
     START_OPTIMIZER,
@@ -21,11 +21,7 @@ from bert_keras.training.tables import (
     RecordsSettings,
     SpeedSettings,
 )
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from bert_keras.training.toml_files import parse_toml, read_toml
 
 RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming")
 TABLES: dict[str, type[Settings]] = {
@@ -53,7 +49,7 @@ class TopLevel(Settings):
 def recipe_path(name: str) -> pathlib.Path:
     """Returns the TOML file of a recipe, to be read or copied; raises `InputError` if there is none of that name."""
     if name not in RECIPES:
-        raise InputError(f"there is no recipe {name!r}; expected one of {', '.join(RECIPES)}")
+        raise InputError(f"there is no recipe {shown(name)}; expected one of {', '.join(RECIPES)}")
     return pathlib.Path(__file__).with_name(f"recipe_{name.replace('-', '_')}.toml")
 
 
@@ -67,7 +63,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
     """Returns settings from "key=value" strings, by dotted keys; a value is TOML, or else text as it stands.
 
     Raises:
-        InputError: one has no "=".
+        InputError: one has no "=", or more than one value.
 
     Example:
         >>> parse_assignments(["optimizer.beta_2=0.98", "records.packed=true", "model.preset=mini"])
@@ -77,11 +73,19 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
-            raise InputError(f"--set {assignment} has no value; expected KEY=VALUE, such as optimizer.beta_2=0.98")
+            raise InputError(
+                f"--set {shown(assignment)} has no value; expected KEY=VALUE, such as optimizer.beta_2=0.98"
+            )
         try:
-            settings[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            settings[key.strip()] = value.strip()
+            parsed = parse_toml(f"value = {value}")
+        except ValueError:
+            parsed = {"value": value.strip()}
+        if len(parsed) > 1:
+            raise InputError(
+                f"--set {shown(assignment)} holds more than one value; expected KEY=VALUE: repeat --set for each "
+                "setting"
+            )
+        settings[key.strip()] = parsed["value"]
     return settings
 
 
@@ -98,13 +102,13 @@ def raw_layers(
     Raises:
         InputError: a file cannot be read.
     """
-    layers = [] if file is None else [(str(file), _read_toml(pathlib.Path(file)))]
+    layers = [] if file is None else [(str(file), read_toml(pathlib.Path(file)))]
     flags = _nested({**overrides, "recipe": recipe or overrides.get("recipe")})
     layers += [("the flags", flags)] if flags else []
     named = [raw["recipe"] for _, raw in layers if "recipe" in raw]
     starts = any("start_from" in raw["model"] for _, raw in layers if isinstance(raw.get("model"), Mapping))
     if named and named[-1] in RECIPES:  # another name is told with all other faults
-        recipe = _read_toml(recipe_path(named[-1]))
+        recipe = read_toml(recipe_path(named[-1]))
         if starts:
             recipe["model"] = {name: recipe["model"][name] for name in _KEPT_OF_A_RECIPE if name in recipe["model"]}
         layers.insert(0, (f"recipe {named[-1]!r}", recipe))
@@ -125,26 +129,31 @@ def merged_layers(layers: list[tuple[str, dict]]) -> dict:
         faults += [f"{origin}: {fault}" for fault in wrong]
         values = _merged(values, layer)
     if faults:
-        raise InputError("; ".join(faults))
+        raise InputError(listed(faults))
     return values
 
 
-def _read_toml(path: pathlib.Path) -> dict:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); expected a TOML file: check the path") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML ({error}); expected one setting a line: correct it") from error
-
-
 def _nested(overrides: Mapping[str, object]) -> dict:
-    """Returns {"a.b": c} as {"a": {"b": c}}, without what is None."""
+    """Return {"a.b": c} as {"a": {"b": c}}, without what is None; a later value wins.
+
+    Raises:
+        InputError: a key has a value, and so has a key in it.
+    """
     nested: dict = {}
     for key, value in overrides.items():
         table, _, name = key.rpartition(".")
-        if value is not None:
-            (nested.setdefault(table, {}) if table else nested)[name] = value
+        if value is None:
+            continue
+        table, value = (table, {name: value}) if table else (name, value)
+        before = nested.get(table)
+        if isinstance(value, Mapping) != isinstance(before, Mapping) and before is not None:
+            plain, inside = (value, before) if isinstance(before, Mapping) else (before, value)
+            raise InputError(
+                f"the flags set {shown(table)[1:-1]} to {shown(plain)}, and "
+                f"{shown(f'{table}.{next(iter(inside), name)}')[1:-1]} "
+                "in it as well; expected one of the two: leave one out"
+            )
+        nested[table] = {**before, **value} if isinstance(before, Mapping) else value
     return nested
 
 
@@ -153,7 +162,7 @@ def _read_layer(raw: Mapping[str, object]) -> tuple[dict, list[str]]:
     keys, faults, values = known_keys(), [], {}
     top = {name: value for name, value in raw.items() if name not in TABLES and name != "phases"}
     for name in [name for name, value in top.items() if isinstance(value, Mapping)]:
-        faults += [unknown_key(f"{name}.{key}", keys) for key in top.pop(name)]
+        faults += unknown_keys([f"{name}.{key}" for key in top.pop(name)], keys)
     parts = {"": (TopLevel, top)} | {name: (TABLES[name], raw[name]) for name in TABLES if name in raw}
     for name, (table, given) in parts.items():
         read, wrong = read_table(table, given, f"{name}." if name else "", keys)
@@ -167,7 +176,7 @@ def _read_layer(raw: Mapping[str, object]) -> tuple[dict, list[str]]:
 
 def _read_phases(raw: object) -> tuple[list[dict], list[str]]:
     if not isinstance(raw, list | tuple):
-        return [], [f"phases is {raw!r}, expected a list of tables: write [[phases]]"]
+        return [], [f"phases is {shown(raw)}, expected a list of tables: write [[phases]]"]
     keys = [f"phases.{field.name}" for field in dataclasses.fields(PhaseSettings)]
     read = [read_table(PhaseSettings, phase, "phases.", keys) for phase in raw]
     faults = [f"phase {number}: {fault}" for number, (_, wrong) in enumerate(read, 1) for fault in wrong]

@@ -7,11 +7,16 @@ the field's own, or says what it expected. All faults of a table are told at onc
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 
 Check = Callable[[object], object]
+
+_MOST_FAULTS = 8  # told in one message
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # TOML and flags can spell them, no file in UTF-8 can hold them
 
 
 class UnexpectedValueError(Exception):
@@ -26,7 +31,7 @@ class Settings:
         for field in dataclasses.fields(self):
             values[field.name] = _checked(field, getattr(self, field.name), field.name, faults)
         if faults:
-            raise InputError(f"{type(self).__name__} cannot be built: {'; '.join(faults)}")
+            raise InputError(f"{type(self).__name__} cannot be built: {listed(faults)}")
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -60,7 +65,10 @@ def number(
         is_begun = is_number and (value >= minimum if above is None else value > above)
         if not is_begun or not (value < below if maximum is None else value <= maximum):
             raise UnexpectedValueError(f"a number {begin}{end}")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            raise UnexpectedValueError(f"a number {begin}{end}") from None
 
     return _field(default, check)
 
@@ -80,7 +88,7 @@ def text(default: str | None):
     """A field for a string."""
 
     def check(value: object) -> str:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or _NO_TEXT.search(value):
             raise UnexpectedValueError("a string")
         return value
 
@@ -125,20 +133,31 @@ def read_table(table: type, raw: object, path: str, all_keys: Collection[str]) -
         The checked values that were given, and the faults, each naming its key.
     """
     if not isinstance(raw, Mapping):
-        return {}, [f"{path.rstrip('.')} is {raw!r}, expected a table of settings"]
+        return {}, [f"{path.rstrip('.')} is {shown(raw)}, expected a table of settings"]
     fields = {field.name: field for field in dataclasses.fields(table)}
-    faults = [unknown_key(path + name, all_keys) for name in raw if name not in fields]
+    faults = unknown_keys([path + name for name in raw if name not in fields], all_keys)
     values = {name: _checked(fields[name], value, path + name, faults) for name, value in raw.items() if name in fields}
     return values, faults
 
 
-def unknown_key(key: str, all_keys: Collection[str]) -> str:
-    """Says that a key is unknown, and which one may have been meant."""
+def listed(faults: Sequence[str]) -> str:
+    """Return the first faults in one sentence, and how many more there are."""
+    more = [f"and {len(faults) - _MOST_FAULTS:,} more"] if len(faults) > _MOST_FAULTS else []
+    return "; ".join([*faults[:_MOST_FAULTS], *more])
+
+
+def unknown_keys(keys: Sequence[str], all_keys: Collection[str]) -> list[str]:
+    """Return a fault for each unknown key; the first ones name the key that may have been meant, which takes time."""
+    told = [_unknown_key(key, all_keys) for key in keys[:_MOST_FAULTS]]
+    return told + [f"{shown(key)[1:-1]} is not a setting" for key in keys[_MOST_FAULTS:]]
+
+
+def _unknown_key(key: str, all_keys: Collection[str]) -> str:
     last = {known.rpartition(".")[2]: known for known in all_keys}  # also the right name in the wrong table
     near = difflib.get_close_matches(key, all_keys, 1) or [
         last[name] for name in difflib.get_close_matches(key.rpartition(".")[2], last, 1)
     ]
-    return f"{key} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
+    return f"{shown(key)[1:-1]} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def said(settings: Settings) -> Iterator[tuple[str, object]]:
@@ -160,5 +179,5 @@ def _checked(field: dataclasses.Field, value: object, key: str, faults: list[str
     try:
         return field.metadata["check"](value)
     except UnexpectedValueError as expected:
-        faults.append(f"{key} is {value!r}, expected {expected}")
+        faults.append(f"{key} is {shown(value)}, expected {expected}")
         return None

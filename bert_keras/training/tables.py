@@ -198,8 +198,8 @@ class BudgetSettings(Settings):
     """`[budget]`: how long to train, exactly one of optimizer steps, passes over the rows, and hours on the clock."""
 
     steps: int | None = whole(None)
-    epochs: float | None = number(None, above=0)
-    hours: float | None = number(None, above=0)
+    epochs: float | None = number(None, above=0, maximum=1e6)
+    hours: float | None = number(None, above=0, maximum=1e6)
 
 
 @dataclasses.dataclass(frozen=True)

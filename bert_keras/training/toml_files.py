@@ -1,0 +1,57 @@
+"""TOML that anybody may have written, parsed in bounded time and memory. No TensorFlow here."""
+
+import pathlib
+import re
+import sys
+
+from bert_keras.checks import shown
+from bert_keras.errors import InputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MAX_BYTES = 64 * 2**10  # 50 times the largest recipe
+_MAX_KEY_PARTS = 32
+# Python's parser takes time in the square of a key's parts: 12 s for a file of 64 kB that is one key
+_KEY_PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}")  # begins nowhere inside a word
+
+
+def read_toml(path: pathlib.Path) -> dict:
+    """Read a TOML file of at most 64 KiB.
+
+    Raises:
+        InputError: the file cannot be read, is larger, not UTF-8 or not TOML.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise InputError(
+                f"{path} has more than {_MAX_BYTES:,} bytes; expected a file of settings: name another file"
+            )
+        text = content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); expected a TOML file: check the path") from None
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML ({error}); expected one setting a line: correct it") from None
+
+
+def parse_toml(text: str) -> dict:
+    """Parse TOML.
+
+    Raises:
+        ValueError: the text is not TOML, or has keys or values of a kind that no settings have.
+    """
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {_MAX_KEY_PARTS} parts")
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:  # also a number of more than 4,300 digits, which is no TOMLDecodeError
+        raise ValueError(shown(str(error))[1:-1]) from None
