@@ -3,10 +3,11 @@
 import dataclasses
 import os
 import pathlib
+import re
 import typing
 from collections.abc import Collection, Iterable
 
-from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.checks import path_inside, read_field, shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.data_quality import share_of, unreachable_share
@@ -20,9 +21,12 @@ FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 COUNTS = ("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens", "num_positive_labels")
 QUALITY_COUNTS = ("num_text_tokens", "num_unknown_tokens", "num_characters", "num_known_characters")
+_SHARES = ("unknown_token_share", "alphabet_coverage", "unreachable_token_share")
 _LABEL_SHARES = {"nsp": "random_next_share", "sop": "swapped_share"}
 
 TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_MAX_COUNT = 10**15  # so that no sum of them leaves 64 bits
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
 
 
@@ -104,17 +108,33 @@ def _check_values(manifest: dict, path: pathlib.Path) -> None:
         raise InputError(f"{path}: {error}") from None
     for name, kind in zip(TOKENIZER_FACTS, (bool, int, str), strict=True):
         read_field(manifest, name, kind, source=path)
+    if not _SHA256.fullmatch(manifest["vocabulary_sha256"]):
+        raise InputError(
+            f"{path} sets vocabulary_sha256 to {shown(manifest['vocabulary_sha256'])}; expected 64 hexadecimal digits: "
+            "copy the folder again, or write the records again"
+        )
     splits = read_field(manifest, "splits", dict, source=path)
     for counts in (manifest, *(read_field(splits, split, dict, source=path) for split in SPLITS)):
         for name in COUNTS:
-            read_field(counts, name, int, source=path, minimum=0)
+            read_field(counts, name, int, source=path, minimum=0, maximum=_MAX_COUNT)
     read_field(manifest, "sources", list[dict], source=path)
     for shard in read_field(manifest, "shards", list[dict], source=path):
         path_inside(path.parent, read_field(shard, "name", str, source=path), source=path)
         read_field(shard, "split", str, source=path, choices=SPLITS)
         read_field(shard, "sha256", str, source=path)
         for name in ("num_rows", "num_examples", "bytes"):
-            read_field(shard, name, int, source=path, minimum=0)
+            read_field(shard, name, int, source=path, minimum=0, maximum=_MAX_COUNT)
+    for split in SPLITS:
+        listed = sum(shard["num_rows"] for shard in manifest["shards"] if shard["split"] == split)
+        if listed != splits[split]["num_rows"]:
+            raise InputError(
+                f"{path} counts {splits[split]['num_rows']:,} rows of {split}, and its shards {listed:,}; expected the "
+                "same: copy the folder again, or write the records again"
+            )
+    if "quality" in manifest:  # version 0.1 wrote none
+        quality = read_field(manifest, "quality", dict[str, float], source=path)
+        for name in (*_SHARES, *filter(None, [_LABEL_SHARES.get(settings["sentence_objective"])])):
+            read_field(quality, name, float, source=path, minimum=0, maximum=1)
 
 
 def _sums(shards: list[dict]) -> dict:
@@ -136,10 +156,14 @@ def _quality(settings: RecordSettings, tokenizer: TokenizerFacts, counts: dict) 
     return quality
 
 
+def _plain(value: object) -> str:
+    return shown_names([value]) if isinstance(value, str) else shown(value)
+
+
 def _check_tokenizer(manifest: dict, tokenizer, path: pathlib.Path) -> None:
     facts = TokenizerFacts.of(tokenizer).identity
     if differing := [
-        f"{name} {manifest[name]} there, {here} here"
+        f"{name} {_plain(manifest[name])} there, {_plain(here)} here"
         for name, here in facts.items()
         if name in manifest and manifest[name] != here  # folders of version 0.1 lack some
     ]:

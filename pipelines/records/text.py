@@ -86,11 +86,11 @@ class FileText:
     @property
     def names(self) -> list[str]:
         """The names of the sources, as they were found."""
-        return [str(source) for source in self._sources]
+        return [_name(source) for source in self._sources]
 
     def facts(self) -> list[dict]:
         """Returns `name`, `bytes` and `sha256` of each source's text, gzip unpacked: `sha256sum` says the same."""
-        return [{"name": str(source), **digest.facts()} for source, digest in self._digests]
+        return [{"name": _name(source), **digest.facts()} for source, digest in self._digests]
 
     def again(self) -> "FileText | None":
         """Returns the same text, to be read from its beginning; None if a source is a pipe or standard input."""
@@ -153,6 +153,11 @@ class _Digest:
 
     def facts(self) -> dict:
         return {"bytes": self.num_bytes, "sha256": self._hash.hexdigest()}
+
+
+def _name(source: TextSource) -> str:
+    """Return the name of a source for JSON; what is not UTF-8 in it is escaped."""
+    return str(source).encode("utf-8", "backslashreplace").decode()
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:

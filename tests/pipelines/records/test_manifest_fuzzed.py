@@ -1,0 +1,118 @@
+"""Mutated manifests of records are read and fit the commands that use them, or are `InputError`."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.data_quality import records_warnings
+from bert_keras.pipelines.records.manifest import COUNTS, FORMAT, FORMAT_VERSION, read_manifest, shard_paths
+from bert_keras.pipelines.records.settings import RecordSettings
+from bert_keras.pipelines.records.text import FileText
+from bert_keras.pipelines.text_sources import find_sources
+from bert_keras.training.recipes import Pretraining
+from tests.fuzzing import fuzz, mutate_json
+
+QUICK, LONG, SEED = 200, 10_000, 22
+SHARDS = {"train-00000.tfrecord": b"rows", "held_out-00000.tfrecord": b"more"}
+MANIFEST = {
+    "format": FORMAT,
+    "format_version": FORMAT_VERSION,
+    **dict.fromkeys(COUNTS, 7),
+    **dataclasses.asdict(RecordSettings(max_sequence_length=128)),
+    "sentences": "lines",
+    "lowercase": True,
+    "vocabulary_size": 30,
+    "vocabulary_sha256": "0" * 64,
+    "quality": {
+        "unknown_token_share": 0.5,
+        "alphabet_coverage": 0.9,
+        "unreachable_token_share": 0.1,
+        "random_next_share": 0.5,
+    },
+    "splits": {"train": dict.fromkeys(COUNTS, 5), "held_out": dict.fromkeys(COUNTS, 2)},
+    "sources": [{"name": "text.txt", "bytes": 9, "sha256": "0" * 64}],
+    "shards": [
+        {
+            "name": name,
+            "split": name.split("-")[0],
+            "num_rows": number,
+            "num_examples": number,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "bytes": len(content),
+        }
+        for (name, content), number in zip(SHARDS.items(), (5, 2), strict=True)
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def records(tmp_path, monkeypatch):
+    """A records folder, by the name of `records`."""
+    monkeypatch.chdir(tmp_path)
+    folder = pathlib.Path("records")
+    folder.mkdir()
+    for name, content in SHARDS.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def use(content: bytes) -> None:
+    """Do with a manifest what `pretrain` does before TensorFlow loads."""
+    pathlib.Path("records/manifest.json").write_bytes(content)
+    manifest = read_manifest("records")
+    for split in ("train", "held_out"):
+        for path in shard_paths("records", manifest, split):
+            assert pathlib.Path(path).resolve().parent == pathlib.Path("records").resolve()
+    run = Pretraining()
+    run.check_records([manifest], ["records"])
+    run.plan([manifest["splits"]["train"]["num_rows"]])
+    json.dumps([*records_warnings(manifest)], ensure_ascii=False).encode()
+
+
+def test_the_manifest_itself_is_good():
+    use(json.dumps(MANIFEST).encode())
+
+
+def test_mutated_manifests_are_read_or_refused():
+    outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=QUICK, seed=SEED)
+    assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
+
+
+@pytest.mark.slow
+def test_many_mutated_manifests_are_read_or_refused():
+    outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=LONG, seed=SEED)
+    print("manifest", dict(outcomes))
+    assert sum(outcomes.values()) == LONG
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["shards"][0].update(name="../../etc/passwd"), "names '../../etc/passwd'; expected a path inside"),
+        (lambda m: m["shards"][0].update(num_rows=6), "counts 5 rows of train, and its shards 6; expected the same"),
+        (lambda m: m.update(num_tokens=10**16), "sets num_tokens to 10000000000000000; expected a whole number"),
+        (
+            lambda m: m["quality"].pop("unreachable_token_share"),
+            "lacks unreachable_token_share; expected a number from 0 to 1",
+        ),
+        (lambda m: m.update(vocabulary_sha256="x" * 70_000), "sets vocabulary_sha256 to .*; expected 64 hexadecimal"),
+        (lambda m: m.update(quality={"unknown_token_share": "x"}), "sets quality to .*; expected an object of numbers"),
+    ],
+)
+def test_values_that_do_not_fit_are_named(change, message):
+    manifest = json.loads(json.dumps(MANIFEST))
+    change(manifest)
+    with pytest.raises(InputError, match=rf"manifest\.json {message}"):
+        use(json.dumps(manifest).encode())
+
+
+def test_a_source_whose_name_is_not_utf8_is_escaped():
+    path = pathlib.Path("caf\udce9.txt")
+    path.write_text("a line\n")
+    text = FileText(find_sources(path))
+    assert list(text.passages()) == ["a line", ""]
+    assert text.names == [fact["name"] for fact in text.facts()] == ["caf\\udce9.txt"]
