@@ -30,7 +30,7 @@ _MODEL_FOLDER_FILES = ("tokenizer_config.json", "tokenizer.json")
 def settings_path(vocabulary_path: str | os.PathLike) -> pathlib.Path:
     """Return where the settings of a vocabulary file are: `vocab.tokenizer_config.json` for `vocab.txt`."""
     path = pathlib.Path(vocabulary_path)
-    return path.with_name(f"{path.name.removesuffix('.txt')}.tokenizer_config.json")
+    return path.parent / f"{path.name.removesuffix('.txt')}.tokenizer_config.json"  # "." has no name to replace
 
 
 def write_vocabulary_and_settings(

@@ -1,0 +1,120 @@
+"""Mutated command lines end with status 0 or 2 and lines that begin with the program's name, never with a traceback.
+
+They run until TensorFlow would be loaded or something written, and no further. Words that lead out of the temporary
+folder are changed.
+"""
+
+import contextlib
+import importlib
+import io
+import pkgutil
+import re
+import sys
+
+import pytest
+
+from bert_keras import cli
+from bert_keras.cli.main import VERBS, main
+from bert_keras.errors import InputError
+from tests.cli.bad_inputs import write_inputs
+from tests.fuzzing import fuzz, mutate_words
+
+QUICK, LONG, SEED = 150, 10_000, 23
+# where each command begins to work
+WORK = ("load_tensorflow", "started_workers", "write_task", "_write", "run_beam", "_count", "_training")
+LINES = [
+    "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
+    "make-records good/vocab.txt out --text train.csv --max-sequence-length 32 --objective nsp --seed 3 --workers 2",
+    "pretrain records out --recipe bert --set optimizer.beta_2=0.98 --preset mini --steps 9 --batch-size 8 --workers 2",
+    "pretrain records out --config bad.toml --learning-rate 1e-3 --hours 2",
+    "finetune good out --train train.csv --dev dev.csv --batch-size 8 --learning-rate 1e-4 --text-column text --resume",
+    "finetune good out --task tag --train tags.conll --dev tags.conll --tag-column 1",
+    "finetune good out --task answer --train questions.json --dev questions.json --max-sequence-length 19",
+    "evaluate good dev.csv --out scores.json --format csv --label-column label",
+    "predict good train.csv --top 2 --max-sequence-length 12 --on-error skip --out answers.jsonl",
+    "predict good - --columns text,label --format csv",
+    "fill-mask mlm [MASK] --top-k 3 --json",
+    "export good out --to tflite onnx --quantize float32 --eval dev.csv --tolerance 0.5 --tflite-length 12",
+    "verify artifact good --thorough",
+    "convert good out --to keras_hub --overwrite",
+    "plan tiny --head tagging --num-classes 3 --length 64 --batch-size 4 --quick",
+    "plan good --steps --memory 4",
+    "inspect good cat dog --out out --layer 0 --head 1 --top-k 3 --no-pictures",
+    "demo out --quick",
+]
+
+
+class ReachedWorkError(InputError):
+    """A command passed all of its checks."""
+
+
+def stop(*_, **__):
+    raise ReachedWorkError("the work would begin here")
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    """A folder with files and models, in which no command goes beyond its checks."""
+    monkeypatch.chdir(tmp_path)
+    write_inputs()
+    for module in pkgutil.iter_modules(cli.__path__, "bert_keras.cli."):
+        module = importlib.import_module(module.name)
+        for name in WORK:
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, stop)
+
+
+def mutate(random):
+    words = mutate_words(random, random.choice(LINES).split())
+    return [word.replace("..", "_.").replace("/etc", "etc") for word in words]
+
+
+def run(words: list[str]) -> None:
+    """Run a command line; raise `InputError` if it is refused.
+
+    Raises:
+        AssertionError: it ends with another status, or prints anything raw.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(b"the cat\n"))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main(words)
+        except SystemExit as stopped:
+            status = stopped.code
+    printed = err.getvalue()
+    assert status in (0, 2), f"status {status}: {printed}"
+    assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f]", printed + out.getvalue())
+    if status == 2:
+        last = printed.splitlines()[-1]
+        assert last.startswith("bert-keras"), printed
+        if "the work would begin here" not in last:
+            raise InputError(last[:1000])
+
+
+@pytest.fixture(autouse=True)
+def standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", sys.stdin)
+
+
+def test_each_line_begins_its_work_or_names_what_is_missing():
+    refused = {}
+    for line in LINES:
+        try:
+            run(line.split())
+        except InputError as error:
+            refused[line.split()[0]] = str(error)
+    assert set(refused) <= {"pretrain", "verify", "finetune", "export"}, refused
+    assert {line.split()[0] for line in LINES} == set(VERBS)
+
+
+def test_mutated_command_lines_are_run_or_refused():
+    outcomes = fuzz(run, mutate, count=QUICK, seed=SEED)
+    assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
+
+
+@pytest.mark.slow
+def test_many_mutated_command_lines_are_run_or_refused():
+    outcomes = fuzz(run, mutate, count=LONG, seed=SEED)
+    print("command lines", dict(outcomes))
+    assert sum(outcomes.values()) == LONG
