@@ -19,7 +19,12 @@ from bert_keras.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="any BERT folder with a vocabulary")
+    parser.add_argument(
+        "checkpoint",
+        type=pathlib.Path,
+        metavar="CHECKPOINT",
+        help="a BERT or ELECTRA folder with a WordPiece vocabulary",
+    )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write to")
     parser.add_argument(
         "--to",

@@ -13,7 +13,10 @@ from bert_keras.errors import InputError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", type=pathlib.Path, metavar="MODEL", help="any BERT folder with a masked-LM head and a vocabulary"
+        "model",
+        type=pathlib.Path,
+        metavar="MODEL",
+        help="a BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary",
     )
     parser.add_argument(
         "texts", nargs="+", metavar="TEXT", help="a text with [MASK] in it, in quotes; - for lines of standard input"

@@ -53,7 +53,12 @@ _OF_EMBEDDERS = ("pooling", "normalize", "include_prompt", "prompts", "default_p
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="any BERT folder with a vocabulary")
+    parser.add_argument(
+        "checkpoint",
+        type=pathlib.Path,
+        metavar="CHECKPOINT",
+        help="a BERT or ELECTRA folder with a WordPiece vocabulary",
+    )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the checkpoint folder to write")
     parser.add_argument(
         "--task", choices=task_options.TASK_NAMES, default="classify", help="what is learned (default %(default)s)"

@@ -19,7 +19,9 @@ from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=pathlib.Path, metavar="MODEL", help="any BERT folder with a vocabulary")
+    parser.add_argument(
+        "model", type=pathlib.Path, metavar="MODEL", help="a BERT or ELECTRA folder with a WordPiece vocabulary"
+    )
     parser.add_argument(
         "texts", nargs="*", default=[], metavar="TEXT", help="a text, in quotes, and a second one to make a pair"
     )
