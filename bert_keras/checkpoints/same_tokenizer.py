@@ -40,8 +40,8 @@ def check_same_tokenizer(
 def _facts(settings: Mapping[str, object]) -> dict[str, object]:
     """Return what decides the ids of a text beside the vocabulary."""
     rules = TextRules(**{name: settings[name] for name in _RULES if name in settings})
-    special = sorted(settings.get("additional_special_tokens") or ())
-    return {**{name: getattr(rules, name) for name in _RULES}, "additional_special_tokens": special}
+    own_tokens = {name: sorted(settings.get(name) or ()) for name in ("additional_special_tokens", "added_tokens")}
+    return {**{name: getattr(rules, name) for name in _RULES}, **own_tokens}
 
 
 def _differing_tokens(ours, theirs):
