@@ -28,6 +28,8 @@ _PUBLIC_NAMES = {
     "convert": "bert_keras.checkpoints",
     "fill_mask": "bert_keras.checkpoints.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
+    "evaluate": "bert_keras.tasks.evaluating",
+    "finetune": "bert_keras.training.finetuning_data",
     "plan": "bert_keras.accounting.planning",
     "inspect": "bert_keras.inspection.inspecting",
 }

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bert_keras.errors import MissingExtraError
+from bert_keras.extras import check_installed
 
 _DOTS_PER_INCH = 150
 COLORS = ("#1f5fae", "#c2571a", "#3b7d3b", "#7a5195", "#8c6d1f", "#5f6b73")  # of curves and bars, in this order
@@ -31,16 +31,14 @@ class FigureSection(NamedTuple):
 
 def check_can_draw() -> None:
     """Raises `MissingExtraError` if matplotlib is not installed."""
-    new_figure()
+    check_installed("drawing pictures", "matplotlib", "plots")
 
 
 def new_figure(*args, **kwargs):
     """Returns a figure that no state of pyplot knows, so any thread may draw."""
-    try:
-        import matplotlib  # noqa: F401
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise MissingExtraError("drawing pictures", "matplotlib", "plots") from None
+    check_can_draw()
+    from matplotlib.figure import Figure
+
     return Figure(*args, **kwargs)
 
 

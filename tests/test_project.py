@@ -26,6 +26,7 @@ BASE = (
     "bert_keras.compat",
     "bert_keras.checks",
     "bert_keras.embedding_settings",
+    "bert_keras.extras",
     "bert_keras.module_list",
 )
 ROWS = {
@@ -39,7 +40,8 @@ ROWS = {
     "bert_keras.files": ("bert_keras.errors", "bert_keras.checks"),
     "bert_keras.publishing": ("bert_keras.errors", "bert_keras.files", "bert_keras.staging"),
     "bert_keras.staging": ("bert_keras.errors", "bert_keras.files"),
-    "bert_keras.figures": ("bert_keras.errors",),
+    "bert_keras.extras": ("bert_keras.errors",),
+    "bert_keras.figures": ("bert_keras.errors", "bert_keras.extras"),
     "bert_keras.errors": (),
     "bert_keras.registration": (),  # imports by name, once Keras is there
     "bert_keras.pipelines": (*BASE, "bert_keras.pipelines"),

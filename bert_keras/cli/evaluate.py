@@ -17,7 +17,7 @@ from bert_keras.cli.evaluate_masked_lm import (
 )
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, counted, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file
@@ -31,12 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
     task_options.add_prompt(parser, otherwise="the model's own default")
     task_options.add_file_options(parser)
+    task_options.add_on_error(parser)
     add_options(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
 
 
 def run(arguments: argparse.Namespace) -> None:
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
+    from bert_keras.pipelines.task_files.bad_examples import BadExamples
+    from bert_keras.tasks.confusion import confusion_picture
     from bert_keras.tasks.files import columns_to_learn, read_to_score
     from bert_keras.tasks.stored import task_of_checkpoint
 
@@ -58,20 +61,26 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: task_options.check_picture(task)] if arguments.plot else []),
     )
     files = task_options.file_options(arguments)
-    examples = read_to_score(task, arguments.file, files)
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    examples = read_to_score(task, arguments.file, files, bad)
     columns = task_options.columns_shown(columns_to_learn(task, arguments.file, files))
-    print_settings("evaluate", _shown(arguments, task, len(examples), columns))
+    print_settings("evaluate", _shown(arguments, task, len(examples), columns | task_options.skipped_shown(bad)))
     load_tensorflow()
+    from bert_keras.tasks.evaluating import answer_all
     from bert_keras.tasks.predictor import Predictor
 
-    answers = _answers(Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task)), examples)
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
+    with ProgressBar("scoring", "rows") as bar:
+        answers = answer_all(predictor, examples, bar.update)
     scores = task.scores(answers, examples)
     if arguments.out:
         _write(arguments.out, json_text(scores, indent=2).encode() + b"\n")
     if arguments.plot:
-        _write(arguments.plot, task_options.confusion_picture(task, answers, examples))
+        _write(arguments.plot, confusion_picture(task, answers, examples))
     sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"
-    print_result(sentence, {"examples": len(examples), **scores}, as_json=arguments.json)
+    sentence += f"; {counted(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
+    result = {"examples": len(examples), "skipped": bad.num_bad, **scores}
+    print_result(sentence, result, as_json=arguments.json)
 
 
 def _check_apart(outs: list[pathlib.Path]) -> None:
@@ -88,17 +97,6 @@ def _shown(arguments: argparse.Namespace, task, num_examples: int, columns: dict
         **task_options.prompt_shown(task),
         "rows": task_options.rows_shown(task),
     }
-
-
-def _answers(predictor, examples: list) -> list[dict]:
-    """Answers all examples at once, as fine-tuning does: the same batches, and so the same scores to the last digit."""
-    from bert_keras.tasks.inference import RowRunner
-
-    task = predictor.task
-    rows = task.encode(predictor.tokenizer, examples)
-    run_rows = RowRunner(predictor.model, of_pieces=task.of_pieces)
-    with ProgressBar("scoring", "rows") as bar:
-        return task.answers(rows, run_rows(rows, bar.update), examples)
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

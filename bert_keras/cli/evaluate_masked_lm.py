@@ -17,6 +17,7 @@ from bert_keras.publishing import publish_file
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.pipelines.task_files.bad_examples import BadExamples
 
 _MODELS = ("BertMaskedLM", "BertPretrainer")
 _TEXT_ENDINGS = (".txt", ".text", ".md", "")
@@ -82,11 +83,16 @@ def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dic
 
 
 def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
-    texts = list(itertools.islice(_texts(arguments), arguments.limit))
+    from bert_keras.pipelines.task_files.bad_examples import BadExamples
+
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    texts = list(itertools.islice(_texts(arguments, bad), arguments.limit))
+    bad.check()
     if not texts:
         raise InputError(f"{arguments.file} holds no text; expected one or more: name another file")
     masks = "each token in turn, one at a time (Salazar et al. 2020)"
-    _print_settings(arguments, checkpoint, texts=f"{arguments.file} ({len(texts):,} texts)", masks=masks)
+    shown = {"texts": f"{arguments.file} ({len(texts):,} texts)", **task_options.skipped_shown(bad)}
+    _print_settings(arguments, checkpoint, **shown, masks=masks)
     load_tensorflow()
     from bert_keras.tasks.masked_lm import score_texts
 
@@ -94,7 +100,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
         return score_texts(*_loaded(checkpoint), texts, progress=bar.update)
 
 
-def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its lines that are not blank, or the column of texts of a table."""
     from bert_keras.pipelines.task_files.lines import ending_of
     from bert_keras.pipelines.text_sources import find_sources, read_lines
@@ -107,10 +113,10 @@ def _texts(arguments: argparse.Namespace) -> Iterator[str]:
     if form == "txt" or (form is None and ending in _TEXT_ENDINGS):
         yield from filter(None, read_lines(find_sources(arguments.file)))
     else:
-        yield from _texts_of_table(arguments)
+        yield from _texts_of_table(arguments, bad)
 
 
-def _texts_of_table(arguments: argparse.Namespace) -> Iterator[str]:
+def _texts_of_table(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     from bert_keras.pipelines.task_files.column_names import guess_columns
     from bert_keras.pipelines.task_files.labelled_texts import text_rows
     from bert_keras.pipelines.task_files.tables import open_table
@@ -119,10 +125,7 @@ def _texts_of_table(arguments: argparse.Namespace) -> Iterator[str]:
     with open_table(arguments.file, **options) as table:
         guessed = guess_columns(table.columns, text=arguments.text_column, needs_label=False, place=table.place)
         columns = guess_columns(table.columns, text=guessed.text, needs_label=False, place=table.place)  # no pairs
-        for row in text_rows(table, columns):
-            if row.error is not None:
-                raise row.error
-            yield row.fields[0]
+        yield from (row.fields[0] for row in bad.good(text_rows(table, columns)))
 
 
 def _loaded(checkpoint: Checkpoint) -> tuple:
@@ -136,6 +139,7 @@ def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
     mine = ("limit", *(_OF_RECORDS if is_records else _OF_TABLES))
     others = [name for name in (*task_options.FILE_OPTIONS, *_OF_RECORDS, "plot") if name not in mine]
     given = [name for name in others if getattr(arguments, name, None) is not None]
+    given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:
         what = "a folder of records" if is_records else "a file of texts"
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)

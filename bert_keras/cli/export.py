@@ -5,9 +5,11 @@ tflite/, files for phones; onnx/, a folder for onnxruntime, transformers.js and 
 the verdicts. If an artifact differs from the checkpoint, none is put there, and the exit status is 1.
 """
 
+from __future__ import annotations
+
 import argparse
-import functools
 import pathlib
+from typing import TYPE_CHECKING
 
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import add_overwrite, check_all, check_exists, number_from_zero, positive_integer
@@ -16,6 +18,10 @@ from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.verdict_table import add_thorough, left_out_lines, score_lines, verdict_table
 from bert_keras.errors import InputError
+from bert_keras.extras import check_can_export
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +99,9 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_inputs(arguments)
         ),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
+        *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
+    examples = _examples(arguments, checkpoint) if arguments.eval else None
     print_settings("export", _shown(arguments))
     load_tensorflow()
     from bert_keras.export.artifacts import export_checkpoint
@@ -111,7 +119,7 @@ def run(arguments: argparse.Namespace) -> None:
             quantizations=tuple(arguments.quantize),
             tflite_length=arguments.tflite_length,
             tflite_lengths=tuple(arguments.tflite_lengths),
-            examples=functools.partial(_examples, arguments) if arguments.eval else None,
+            examples=examples,
             tolerance=arguments.tolerance,
             thorough=arguments.thorough,
         )
@@ -135,12 +143,14 @@ def _shown(arguments: argparse.Namespace) -> dict[str, object]:
     return shown
 
 
-def _examples(arguments: argparse.Namespace, task) -> list:
-    """Returns the examples of a task that TFLite files are scored on."""
+def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
+    """Returns the examples of the checkpoint's task that TFLite files are scored on."""
     from bert_keras.tasks.files import read_to_score
+    from bert_keras.tasks.stored import task_of_checkpoint, tasks_of_models
 
-    if task is None:
+    if checkpoint.model not in tasks_of_models():
         raise InputError(f"{arguments.checkpoint} has no task to be scored in: leave --eval out")
+    task = task_of_checkpoint(checkpoint)
     task_options.check_options_of_task(arguments, task.name)
     task_options.check_ending(arguments.eval, task.name, arguments.format)
     return read_to_score(task, arguments.eval, task_options.file_options(arguments))

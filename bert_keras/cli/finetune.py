@@ -1,10 +1,10 @@
 """Fine-tune a checkpoint: classify texts, tag words, answer questions, embed sentences.
 
-Labels are learned from the training file. After each epoch the model is scored on the held-out file, and
-the best epoch is what OUT holds, with metrics.json and a model card.
+Labels are learned from the training file. After each epoch the model is scored on held-out examples, those of
+--dev or else a tenth of the training file, and the best epoch is what OUT holds, with metrics.json and a model card.
 
-classify, embed: tables of texts or pairs (.csv, .tsv, .jsonl); tag: words with tags (.conll, .conllu, .jsonl);
-answer: questions in the form of SQuAD (.json, .jsonl).
+classify, embed: tables of texts or pairs (.csv, .tsv, .jsonl, .json); tag: words with tags (.conll, .conllu, .jsonl,
+.json); answer: questions in the form of SQuAD (.json, .jsonl).
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from bert_keras.cli import task_options, training_options
 from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import print_result, print_settings, print_table
-from bert_keras.files import json_text
+from bert_keras.cli.report import counted, print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.terminal import print_line
+from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.figures import check_can_draw
 from bert_keras.training.tables import DTYPE_POLICIES
 from bert_keras.training.tuning_settings import FineTuning
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
+    from bert_keras.tasks.files_to_learn import LearningData
 
+DEV_SHARE = 0.1
 # flag, field of FineTuning, type or choices, help
 _FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "passes over the examples"),
@@ -43,13 +47,6 @@ _FLAGS = (
     ("--accumulation-steps", "accumulation_steps", positive_integer, "parts a step is computed in"),
     ("--dtype", "dtype_policy", DTYPE_POLICIES, "precision"),
 )
-# arguments of the tasks
-_TASK_SETTINGS = (
-    *("problem", "class_weights", "labelled_pieces", "max_answer_length", "objective"),
-    *("max_sequence_length", "window_overlap"),
-)
-# and those that an embedder keeps
-_OF_EMBEDDERS = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task", choices=task_options.TASK_NAMES, default="classify", help="what is learned (default %(default)s)"
     )
     parser.add_argument("--train", type=pathlib.Path, required=True, metavar="FILE", help="examples to learn from")
-    parser.add_argument("--dev", type=pathlib.Path, required=True, metavar="FILE", help="held-out examples")
+    parser.add_argument(
+        "--dev", type=pathlib.Path, metavar="FILE", help="held-out examples (default: a share of --train is held out)"
+    )
+    parser.add_argument(
+        "--dev-share",
+        type=positive_number,
+        metavar="SHARE",
+        help=f"without --dev: how much is held out, of each class in proportion (default {DEV_SHARE:g})",
+    )
     parser.add_argument(
         "--problem", choices=task_options.PROBLEMS, help="classify: what a label is (default single_label)"
     )
@@ -96,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, dest=field, default=default, help=text + shown * (default is not None), **typed)
     parser.add_argument("--keep-last", action="store_true", help="end with the last epoch, not the best")
     task_options.add_file_options(parser)
+    task_options.add_on_error(parser)
     training_options.add_training_options(parser)
 
 
@@ -105,24 +111,26 @@ def run(arguments: argparse.Namespace) -> None:
         _read(arguments, checkpoint)  # so that a bad file is reported once, and at once
         training_options.started_workers(arguments)
         return
-    task, train, dev = _read(arguments, checkpoint)
+    data = _read(arguments, checkpoint)
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.fit_progress import FitProgress
     from bert_keras.training import finetune
+    from bert_keras.training.finetuning_data import epoch_shown, metrics_of
     from bert_keras.training.strategies import is_chief
 
-    what, how = _task_shown(arguments, task, train, dev), _training_shown(settings, task, strategy)
-    names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _files_shown(arguments, train, dev, str)
+    what, how = _task_shown(data), _training_shown(settings, data.task, strategy)
+    names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _files_shown(arguments, data, str)
     backups = {"backups": training_options.backups_shown(arguments)}
     print_settings("finetune", names | what | how | backups)
+    print_warnings(data.warnings)
     with training_options.only_training_of(arguments.out, strategy):
         with FitProgress(None) as progress:
             tuned = finetune(
-                task,
+                data.task,
                 checkpoint,
-                train,
-                dev,
+                data.train,
+                data.dev,
                 settings,
                 callbacks=[progress],
                 strategy=strategy,
@@ -130,20 +138,25 @@ def run(arguments: argparse.Namespace) -> None:
             )
         if not is_chief(strategy):
             return
-        _save(arguments, tuned, dev, _files_shown(arguments, train, dev, _file_name) | what | how)
+        tuned = dataclasses.replace(tuned, data=data)
+        _tell_missing_picture(data.task)
+        _save(arguments, tuned, _files_shown(arguments, data, _file_name) | what | how)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
+    skipped = f"; {counted(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     sentence = (
-        f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(dev):,} "
-        f"held-out examples ({_epoch_shown(tuned)})"
+        f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(data.dev):,} "
+        f"held-out examples ({epoch_shown(tuned)}){skipped}"
     )
-    print_result(sentence, {"out": str(arguments.out), **_metrics(tuned)}, as_json=arguments.json)
+    result = {"out": str(arguments.out), **metrics_of(tuned), "warnings": list(data.warnings)}
+    print_result(sentence, result, as_json=arguments.json)
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     """Checks what can be checked before the examples are read, and returns the checkpoint and how to train."""
-    files = (arguments.train, arguments.dev)
+    files = [path for path in (arguments.train, arguments.dev) if path is not None]
     checkpoint, *_, settings = check_all(
         lambda: read_model(arguments.checkpoint),
+        lambda: _check_dev_share(arguments),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments, arguments.checkpoint, *files),
         lambda: task_options.check_options_of_task(arguments, arguments.task),
@@ -153,22 +166,35 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
     return checkpoint, settings
 
 
-def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Task, list, list]:
-    """Returns the task, with rows that the checkpoint can read, and the examples to learn from and to score on."""
-    from bert_keras.tasks.files import read_to_learn
+def _check_dev_share(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if held-out examples are named and held out of the training file."""
+    if arguments.dev_share is None:
+        return
+    if arguments.dev is not None:
+        raise InputError(
+            f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} both say which examples are held out; "
+            "expected one of them: leave the other out"
+        )
+    from bert_keras.tasks.held_out import check_share
 
-    longest = checkpoint.config.max_sequence_length
-    files, given = task_options.file_options(arguments), task_options.said(arguments, *_TASK_SETTINGS)
-    if arguments.task == "embed" and checkpoint.model == "BertEmbedder":
-        given |= {name: value for name, value in checkpoint.settings.items() if name in _OF_EMBEDDERS}
-    if arguments.task == "embed" and arguments.prompt is not None:
-        given |= {"default_prompt_name": arguments.prompt or None, "prompts": given.get("prompts", {})}
-    length = given.pop("max_sequence_length", None)
-    task, train, dev = read_to_learn(arguments.task, arguments.train, arguments.dev, files, **given)
-    task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
-    if "window_overlap" in given:
-        task = dataclasses.replace(task, window_overlap=given["window_overlap"])
-    return task, train, dev
+    check_share(arguments.dev_share)
+
+
+def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> LearningData:
+    """Returns the examples to learn from and to score on, and the task, with rows that the checkpoint can read."""
+    from bert_keras.tasks.files_to_learn import TASK_SETTINGS, read_for_checkpoint
+
+    return read_for_checkpoint(
+        checkpoint,
+        arguments.task,
+        arguments.train,
+        arguments.dev,
+        task_options.file_options(arguments),
+        dev_share=DEV_SHARE if arguments.dev_share is None else arguments.dev_share,
+        seed=arguments.seed,
+        on_error=arguments.on_error,
+        **task_options.said(arguments, *TASK_SETTINGS, "prompt"),
+    )
 
 
 def settings_of(arguments: argparse.Namespace) -> FineTuning:
@@ -184,31 +210,32 @@ def settings_of(arguments: argparse.Namespace) -> FineTuning:
 
 
 def _files_shown(
-    arguments: argparse.Namespace, train: list, dev: list, spell: Callable[[pathlib.Path], object]
+    arguments: argparse.Namespace, data: LearningData, spell: Callable[[pathlib.Path], object]
 ) -> dict[str, object]:
     """Returns what it is learned from; `spell` says how paths are written."""
     shown = {
         "checkpoint": spell(arguments.checkpoint),
-        "train": f"{spell(arguments.train)} ({len(train):,} examples)",
-        "dev": f"{spell(arguments.dev)} ({len(dev):,} examples)",
+        "train": f"{spell(arguments.train)} ({len(data.train):,} examples)",
     }
+    if data.held_out is not None:
+        return {**shown, "dev": f"{len(data.dev):,} examples of {spell(arguments.train)}: {data.held_out.shown()}"}
+    shown["dev"] = f"{spell(arguments.dev)} ({len(data.dev):,} examples)"
     if arguments.dev.resolve() == arguments.train.resolve():
         shown["dev"] += ", which are learned too: their scores flatter"
     return shown
 
 
-def _task_shown(arguments: argparse.Namespace, task: Task, train: list, dev: list) -> dict[str, object]:
+def _task_shown(data: LearningData) -> dict[str, object]:
     """Returns what is learned, in words."""
-    from bert_keras.tasks.files import columns_to_learn
+    from bert_keras.tasks.confusion import has_confusion
 
-    has_labels = getattr(task, "objective", None) != "contrastive"
-    options = task_options.file_options(arguments)
-    columns = columns_to_learn(task, arguments.train, options, needs_label=has_labels)
-    shown = {"task": task_options.task_shown(task), **task_options.columns_shown(columns)}
+    task = data.task
+    shown = task_options.skipped_shown(data.bad)
+    shown |= {"task": task_options.task_shown(task), **task_options.columns_shown(data.columns)}
     if labels := getattr(task, "labels", ()):
         shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
-    if task_options.has_confusion(task):
-        shown["to beat"] = _majority(train, dev)
+    if has_confusion(task):
+        shown["to beat"] = _majority(data.train, data.dev)
     shown |= task_options.prompt_shown(task)
     shown["rows"] = task_options.rows_shown(task)
     rare = ("class_weights", "labelled_pieces", "max_answer_length", "highest_score")
@@ -247,33 +274,21 @@ def _file_name(path: pathlib.Path) -> str:
     return path.absolute().name
 
 
-def _epoch_shown(tuned) -> str:
-    return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
-
-
-def _metrics(tuned) -> dict[str, object]:
-    return {**tuned.scores, "epoch": tuned.best + 1, "epochs": list(tuned.epochs)}
-
-
-def _save(arguments: argparse.Namespace, tuned, dev: list, shown: dict[str, object]) -> None:
+def _save(arguments: argparse.Namespace, tuned, shown: dict[str, object]) -> None:
     """Writes OUT; `shown` is what the model card says of the training."""
     from bert_keras.checkpoints import save
-    from bert_keras.checkpoints.model_card import model_card
+    from bert_keras.training.finetuning_data import folder_parts, pictures
 
-    notes = {
-        "metrics.json": json_text(_metrics(tuned), indent=2) + "\n",
-        "training_log.jsonl": tuned.log,
-        **task_options.picture_notes(tuned.task, tuned.answers, dev),
-    }
-    parts = {"notes": notes, "card": model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown))}
-    parts |= {"task": tuned.task.settings(), "overwrite": arguments.overwrite, "written_by": "finetune"}
+    parts = folder_parts(tuned, shown, pictures=pictures(tuned)) | {"overwrite": arguments.overwrite}
     training_options.publish(arguments, lambda folder: save(tuned.model, tuned.tokenizer, folder, **parts))
 
 
-def _history(tuned, shown: dict[str, object]) -> str:
-    """Returns what the model card says of the training: data and settings, then scores."""
-    lines = ["## How it was fine-tuned", ""]
-    lines += [f"- {name}: {value}" for name, value in shown.items() if name != "labels"]
-    lines += ["", f"## Scores on the held-out examples ({_epoch_shown(tuned)})", ""]
-    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
-    return "\n".join([*lines, "", "## How to load it"])
+def _tell_missing_picture(task: Task) -> None:
+    """Prints that matplotlib is missing, where it would draw a picture."""
+    from bert_keras.tasks.confusion import has_confusion
+
+    if has_confusion(task):
+        try:
+            check_can_draw()
+        except MissingExtraError as error:
+            print_line(f"  no confusion_matrix.png: {error}")

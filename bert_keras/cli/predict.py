@@ -6,7 +6,7 @@
 
 A bad line is told with its number. It stops the work, or is skipped and counted (--on-error skip).
 
-Texts are read from .txt (one a line), .csv, .tsv and .jsonl; words to be tagged also from .conll and .conllu,
+Texts are read from .txt (one a line), .csv, .tsv, .jsonl and .json; words to be tagged also from .conll and .conllu,
 and questions also from SQuAD's .json.
 """
 
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
     with _output(arguments.out) as out, _progress(out) as bar:
         source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
-        num_answers = _answer(predictor, source, out, arguments.top, bar)
+        num_answers = _answer(predictor, source, out, arguments, bar)
     counts = f"{num_answers:,} {'answer' if num_answers == 1 else 'answers'}"
     if source.num_skipped:
         counts += f", {source.num_skipped:,} bad {'line was' if source.num_skipped == 1 else 'lines were'} skipped"
@@ -159,16 +159,16 @@ def _file_shown(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
-def _answer(predictor, source: "_Examples", out: TextIO, num_best: int, bar: ProgressBar) -> int:
+def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Namespace, bar: ProgressBar) -> int:
     """Writes a line for each good example and returns how many there were.
 
     Raises:
         InputError: an example was bad; those before it are answered.
     """
-    num_answers = 0
+    num_answers, place = 0, _kind_of_place(arguments)
     for answers in predictor.stream(source, once=True):
         for line, answer in zip(source.taken(len(answers)), answers, strict=True):
-            out.write(_json_line(line, predictor.task.shown(answer, num_best)))
+            out.write(_json_line(place, line, predictor.task.shown(answer, arguments.top)))
         out.flush()
         num_answers += len(answers)
         bar.update(num_answers)
@@ -177,9 +177,17 @@ def _answer(predictor, source: "_Examples", out: TextIO, num_best: int, bar: Pro
     return num_answers
 
 
-def _json_line(line: int | None, answer: dict) -> str:
-    """Returns an answer as a line, behind the number of the line in its file where there is one."""
-    named = {} if line is None else {"line": line}
+def _kind_of_place(arguments: argparse.Namespace) -> str:
+    """Returns what tells an example of the file: its line, or its index in a JSON array, which has no lines."""
+    from bert_keras.tasks.file_options import ending_of
+
+    is_array = arguments.file is not None and (arguments.format or ending_of(arguments.file)) == "json"
+    return "index" if is_array else "line"
+
+
+def _json_line(place: str, number: int | None, answer: dict) -> str:
+    """Returns an answer as a line, behind the place of its example in the file where there is one."""
+    named = {} if number is None else {place: number}
     named |= {name: value for name, value in answer.items() if name not in _LAST}
     named |= {name: answer[name] for name in _LAST if name in answer}
     return printable_json(json_text(_rounded(named)), "utf-8") + "\n"

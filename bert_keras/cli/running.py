@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
+from bert_keras.extras import check_backend
 
+_WITHOUT_KERAS = ("learn-vocab", "make-records")
 _DONE, _FAILED, _TRY_AGAIN, _INTERRUPTED = 0, 1, 75, 130
 
 
@@ -23,6 +25,8 @@ def run_command(verbs: Sequence[str], argv: Sequence[str] | None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
+        if arguments.verb not in _WITHOUT_KERAS:
+            check_backend()
         arguments.run(arguments)
         sys.stdout.flush()
     except InputError as error:

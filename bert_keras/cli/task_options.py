@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import shown
 from bert_keras.cli.checks import positive_integer, whole_number
-from bert_keras.cli.terminal import print_line
-from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.errors import InputError
 from bert_keras.figures import check_can_draw
 
 if TYPE_CHECKING:
+    from bert_keras.pipelines.task_files.bad_examples import BadExamples
     from bert_keras.pipelines.task_files.column_names import Columns
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.files import FileOptions
@@ -76,6 +75,16 @@ def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) 
         "--tag-column",
         metavar="COLUMN",
         help="tag: the column of tags (default the last; CoNLL-U: upos); of .jsonl the field (default tags, ...)",
+    )
+
+
+def add_on_error(parser: argparse.ArgumentParser) -> None:
+    """Adds `--on-error`: what happens to bad examples."""
+    parser.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="bad examples: count them, show the first and stop, or leave them out (default %(default)s)",
     )
 
 
@@ -176,6 +185,11 @@ def columns_shown(columns: Columns | None) -> dict[str, object]:
     return shown
 
 
+def skipped_shown(bad: BadExamples) -> dict[str, object]:
+    """Returns how many examples were skipped in words, and what is wrong with the first, if there are any."""
+    return {"skipped": bad.shown()} if bad.num_bad else {}
+
+
 def rows_shown(task: Task) -> str:
     """Returns what becomes of long texts, in words."""
     longer = "cut" if task.window_overlap is None else f"in windows that share {task.window_overlap}"
@@ -192,38 +206,14 @@ def scores_shown(scores: Mapping[str, float], main_score: str) -> str:
 
 def check_picture(task: Task) -> None:
     """Raises `InputError` if no confusion matrix can be drawn: the task has none, or matplotlib is not installed."""
+    from bert_keras.tasks.confusion import has_confusion
+
     if not has_confusion(task):
         raise InputError(
             f"only a classifier with single labels has a confusion matrix, and this is {task_shown(task)}: "
             "leave --plot out"
         )
     check_can_draw()
-
-
-def has_confusion(task: Task) -> bool:
-    """Returns whether a task takes one class for another."""
-    return getattr(task, "problem", None) == "single_label"
-
-
-def confusion_picture(task: Task, answers, examples) -> bytes:
-    """Returns the confusion matrix of a classifier as PNG; see `check_picture`."""
-    from bert_keras.metrics.confusion_picture import draw_confusion_matrix
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "confusion_matrix.png"
-        draw_confusion_matrix(task.confusion(answers, examples), task.labels, path)
-        return path.read_bytes()
-
-
-def picture_notes(task: Task, answers, examples) -> dict[str, bytes]:
-    """Returns `confusion_matrix.png`, where the task has one; that matplotlib is missing is told, and no error."""
-    if not has_confusion(task):
-        return {}
-    try:
-        return {"confusion_matrix.png": confusion_picture(task, answers, examples)}
-    except MissingExtraError as error:
-        print_line(f"  no confusion_matrix.png: {error}")
-        return {}
 
 
 def _names(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.publishing import check_writable_folder, companion, resolve
 from bert_keras.staging import only_one_run
 from bert_keras.training.tables import STRATEGIES
+from bert_keras.training.tf_config import check_tf_config
 
 if TYPE_CHECKING:
     from bert_keras.training.backups import BackupFolder
@@ -119,8 +120,10 @@ def backups_shown(arguments: argparse.Namespace) -> str:
 
 
 def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
-    """Raises `InputError` if OUT may not be written, or if it was being trained before and nothing says what to do."""
+    """Raises `InputError` if OUT may not be written, or was being trained before, or if workers are not known."""
     check_writable_folder(arguments.out, arguments.verb, overwrite=arguments.overwrite, inputs=inputs)
+    if arguments.strategy == "multi-worker" and arguments.workers is None:
+        check_tf_config()
     steps = backups_of(arguments.out).steps()
     if steps and not arguments.resume and not arguments.overwrite:
         raise InputError(

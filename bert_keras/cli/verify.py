@@ -13,6 +13,7 @@ from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import print_result, print_settings
 from bert_keras.cli.verdict_table import add_thorough, verdict_table
 from bert_keras.errors import VerdictError
+from bert_keras.extras import check_can_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_thorough(parser)
 
 
+def _check_runtimes(artifacts: list[pathlib.Path]) -> None:
+    """Raises `MissingExtraError` if the runtime of one is not installed."""
+    for path in artifacts:
+        check_can_run(path.suffix.removeprefix("."))
+
+
 def run(arguments: argparse.Namespace) -> None:
     from bert_keras.export.targets import find_artifacts
 
     _, checkpoint = check_all(
-        lambda: check_exists(arguments.artifact, "an artifact") or find_artifacts(arguments.artifact),
+        lambda: check_exists(arguments.artifact, "an artifact") or _check_runtimes(find_artifacts(arguments.artifact)),
         lambda: read_model(arguments.checkpoint),
     )
     print_settings("verify", {"artifact": arguments.artifact, "checkpoint": arguments.checkpoint})

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checks import shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import is_tag, scheme_of
@@ -29,6 +30,12 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 
+# arguments of the tasks that a user may give
+TASK_SETTINGS = (
+    *("problem", "class_weights", "labelled_pieces", "max_answer_length", "objective"),
+    *("max_sequence_length", "window_overlap"),
+)
+_OF_EMBEDDERS = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")  # what they keep
 _NUM_SHOWN = 3
 
 
@@ -112,6 +119,34 @@ def read_learning_data(
         named_columns=options.columns is not None,
     )
     return LearningData(task, learnt, scored, columns, held_out, bad, warnings)
+
+
+def read_for_checkpoint(
+    checkpoint: Checkpoint, name: str, train: object, dev: object | None, options: FileOptions, **settings
+) -> LearningData:
+    """Read examples as `read_learning_data` does, for a task that the checkpoint can read and goes on with.
+
+    Args:
+        checkpoint: what `read_checkpoint` returned. Rows are no longer than it reads, and an embedder goes on pooling
+            as it did.
+        name, train, dev, options, **settings: as `read_learning_data` has them; for an embedder also `prompt`, the name
+            of the prompt that stands before each text, "": none.
+
+    Raises:
+        InputError: as `read_learning_data`.
+    """
+    if name == "embed" and checkpoint.model == "BertEmbedder":
+        settings |= {key: value for key, value in checkpoint.settings.items() if key in _OF_EMBEDDERS}
+    if (prompt := settings.pop("prompt", None)) is not None and name == "embed":
+        settings |= {"default_prompt_name": prompt or None, "prompts": settings.get("prompts", {})}
+    length, overlap = settings.pop("max_sequence_length", None), settings.get("window_overlap")
+    data = read_learning_data(name, train, dev, options, **settings)
+    task = data.task
+    longest = checkpoint.config.max_sequence_length
+    task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
+    if overlap is not None:
+        task = dataclasses.replace(task, window_overlap=overlap)
+    return dataclasses.replace(data, task=task)
 
 
 def _learn_to_classify(train: Source, dev: Source | None, options: FileOptions, settings: dict, bad: BadExamples):

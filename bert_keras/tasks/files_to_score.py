@@ -29,7 +29,7 @@ def read_to_score(task: Task, data: object, options: FileOptions, bad: BadExampl
         task: the task.
         data: a file or examples in memory, see `read_learning_data`.
         options: how files are read.
-        bad: takes bad examples, to be refused or skipped by the caller; None: they are refused here.
+        bad: takes bad examples, and says whether they are skipped; None: they are refused.
 
     Raises:
         InputError: the file cannot be used, or has a label that the task does not have.
@@ -37,6 +37,7 @@ def read_to_score(task: Task, data: object, options: FileOptions, bad: BadExampl
     source = source_of(data, "data", task.name, options)
     with collected(bad) as bad:
         examples = _READERS.get(type(task), _texts)(task, source, options, bad)
+        bad.check()
     bad.check_any_left(len(examples), source, "examples")
     return examples
 

@@ -29,6 +29,11 @@ class HeldOut:
     unit: str
     of_classes: bool
 
+    def shown(self) -> str:
+        """Return it in words."""
+        each = ", each class in proportion" if self.of_classes else ""
+        return f"{self.share:.3g} of the {self.unit} held out with seed {self.seed}{each}"
+
     def settings(self) -> dict[str, object]:
         """Return it as plain values."""
         return dataclasses.asdict(self)

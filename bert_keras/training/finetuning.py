@@ -15,6 +15,7 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
+from bert_keras.tasks.files_to_learn import LearningData
 from bert_keras.tasks.inference import RowRunner
 from bert_keras.training.depths import freeze, rate_factors
 from bert_keras.training.epoch_scores import EpochScores
@@ -44,6 +45,7 @@ class FineTuned:
         epochs: the scores of each epoch.
         best: the number of the best epoch, from 0.
         log: one JSON object a line, see `TrainingLog`.
+        data: the examples with how they were read, where the fine-tuning read them.
     """
 
     model: keras.Model
@@ -54,6 +56,7 @@ class FineTuned:
     epochs: Sequence[Mapping[str, float]]
     best: int
     log: str
+    data: LearningData | None = None
 
 
 def finetune(

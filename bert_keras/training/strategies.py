@@ -1,15 +1,13 @@
 """Where a training runs: one device, all devices of a machine, several machines, a TPU."""
 
-import os
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from bert_keras.checks import check_value, read_field, shown
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json
 from bert_keras.pipelines.batch_share import BatchShare
 from bert_keras.training.tables import STRATEGIES
+from bert_keras.training.tf_config import check_tf_config
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
@@ -29,7 +27,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     if name == "multi-worker":
-        _check_tf_config(os.environ.get("TF_CONFIG"))
+        check_tf_config()
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
         return _tpu_strategy()
@@ -76,24 +74,6 @@ def agreement(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
         return strategy.experimental_local_results(strategy.run(add, args=(vote,)))[0]
 
     return lambda vote: float(total(tf.constant(float(vote)))) > 0
-
-
-def _check_tf_config(value: str | None) -> None:
-    source = "TF_CONFIG"
-    expected = (
-        'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}, '
-        "with another index on each machine: set it, or start several workers on this machine with --workers"
-    )
-    if value is None:
-        raise InputError(f"TF_CONFIG is not set; {expected}")
-    try:
-        config = parse_json(value, source)
-        task, cluster = (read_field(config, name, dict, source=source) for name in ("task", "cluster"))
-        addresses = read_field(cluster, read_field(task, "type", str, source=source), list[str], source=source)
-        index = int(task["index"])  # some cluster managers write it as a text
-        check_value(index, int, name="index", source=source, minimum=0, maximum=len(addresses) - 1)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        raise InputError(f"TF_CONFIG is {shown(value)}; {expected}") from None
 
 
 def _tpu_strategy() -> tf.distribute.Strategy:

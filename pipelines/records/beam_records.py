@@ -11,7 +11,8 @@ import pathlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.errors import InputError
+from bert_keras.extras import check_installed
 from bert_keras.files import read_json
 from bert_keras.pipelines.records import folder as local
 from bert_keras.pipelines.records import partial as partial_folder
@@ -156,8 +157,7 @@ def _run(beam, job: _Job, options: list[str]) -> None:
 
 
 def _import_beam():
-    try:
-        import apache_beam
-    except ModuleNotFoundError:
-        raise MissingExtraError("--beam", "apache-beam", "beam") from None
+    check_installed("--beam", "apache-beam", "beam")
+    import apache_beam
+
     return apache_beam

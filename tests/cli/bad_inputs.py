@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import sys
+import unittest.mock
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the cat sat on a mat and every dog ran off".split()]
 SIZES = {
@@ -157,6 +158,60 @@ CASES = {
     "make-records: no text": ("make-records good/vocab.txt out --text no.txt", r"no\.txt"),
     "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt"),
     "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"a vocabulary of 5 tokens has no room"),
+    # packages that are missing, and settings of the environment
+    "export: no LiteRT": (
+        "without=ai_edge_litert export good out --to tflite",
+        r"--to tflite needs the package 'ai-edge-litert', .* pip install 'bert-keras\[tflite\]'",
+    ),
+    "export: no tf2onnx": ("without=tf2onnx export good out --to onnx", r"--to onnx needs the package 'tf2onnx'"),
+    "export: no onnxruntime": ("without=onnxruntime export good out --to onnx", r"needs the package 'onnxruntime'"),
+    "export: several missing": (
+        "without=tf2onnx without=ai_edge_litert export good out --to onnx tflite",
+        r"'tf2onnx', which .*; .*'ai-edge-litert', which",
+    ),
+    "export: a label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
+    "export: no task": ("export mlm out --to tflite --eval dev.csv", r"mlm has no task to be scored in"),
+    "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a file of tflite needs the package"),
+    "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),
+    "evaluate: no matplotlib": (
+        "without=matplotlib evaluate good dev.csv --plot plot.png",
+        r"drawing pictures needs the package 'matplotlib', .* pip install 'bert-keras\[plots\]'",
+    ),
+    "inspect: no matplotlib": ("without=matplotlib inspect good cat --out out", r"needs the package 'matplotlib'"),
+    "inspect: no matplotlib for a training": (
+        "without=matplotlib inspect good --training --out out",
+        r"needs the package 'matplotlib'",
+    ),
+    "plan: no matplotlib": ("without=matplotlib plan tiny --pictures out", r"needs the package 'matplotlib'"),
+    "make-records: no Beam": (
+        "without=apache_beam make-records good/vocab.txt out --beam=--runner=DirectRunner",
+        r"--beam needs the package 'apache-beam', .* pip install 'bert-keras\[beam\]'",
+    ),
+    "no JAX": ("without=jax KERAS_BACKEND=jax predict good dev.csv", r"KERAS_BACKEND=jax needs the package 'jax'"),
+    "another backend": ("KERAS_BACKEND=torch plan tiny", r"KERAS_BACKEND is 'torch'; expected tensorflow or jax"),
+    "finetune: no TF_CONFIG": (
+        "finetune good out --train train.csv --dev dev.csv --strategy multi-worker",
+        r"TF_CONFIG is not set; expected",
+    ),
+    "pretrain: a bad TF_CONFIG": (
+        "TF_CONFIG={} pretrain bad_records out --strategy multi-worker",
+        r"TF_CONFIG is '\{\}'; expected",
+    ),
+    # data of fine-tuning
+    "finetune: a label that dev alone has, in an array": (
+        "finetune good out --train train.csv --dev other.json",
+        r"other\.json\[0\]: the label 'bird' does not occur in train\.csv",
+    ),
+    "finetune: a share and a file": (
+        "finetune good out --train train.csv --dev dev.csv --dev-share 0.1",
+        r"--dev dev\.csv and --dev-share 0\.1 both say",
+    ),
+    "finetune: UTF-16": ("finetune good out --train utf16.csv", r"utf16\.csv is UTF-16; expected UTF-8"),
+    "finetune: many bad rows": (
+        "finetune good out --train worse.csv",
+        r"2 of 4 examples are bad: worse\.csv, line 3: ",
+    ),
+    "evaluate: many bad rows": ("evaluate good worse.csv", r"2 of 4 examples are bad: worse\.csv, line 3: .*line 4: "),
     "an option that is unknown": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
     "a command that is unknown": ("foretell good", r"invalid choice: 'foretell'"),
 }
@@ -177,14 +232,36 @@ def main(folder: str) -> None:
 
 
 def run(command: list[str]) -> int:
-    """Runs a command as the shell does, standard input being empty."""
+    """Runs a command as the shell does, standard input being empty.
+
+    Before it may stand variables of the environment, `NAME=VALUE`, and packages that are missing, `without=PACKAGE`.
+    """
     from bert_keras.cli.main import main
 
     sys.stdin = io.TextIOWrapper(io.BytesIO())
-    try:
-        return main(command)
-    except SystemExit as stopped:  # of argparse
-        return stopped.code
+    num_before = next(index for index, word in enumerate(command) if "=" not in word)
+    before = [word.split("=", 1) for word in command[:num_before]]
+    missing = [value for name, value in before if name == "without"]
+    with (
+        hidden_packages(missing),
+        unittest.mock.patch.dict(os.environ, [pair for pair in before if pair[0] != "without"]),
+    ):
+        try:
+            return main(command[num_before:])
+        except SystemExit as stopped:  # of argparse
+            return stopped.code
+
+
+@contextlib.contextmanager
+def hidden_packages(packages: list[str]):
+    """Hides packages within the block, as if they were not installed."""
+    hidden = {package: sys.modules.get(package) for package in packages}
+    sys.modules.update(dict.fromkeys(packages))  # None: an import of it raises ModuleNotFoundError
+    yield
+    for package, module in hidden.items():
+        del sys.modules[package]
+        if module is not None:
+            sys.modules[package] = module
 
 
 def write_inputs() -> None:
@@ -199,7 +276,9 @@ def write_inputs() -> None:
         pathlib.Path(name).write_bytes(content.encode("latin-1"))
     pathlib.Path("bad_records").mkdir()
     pathlib.Path("bad_records/manifest.json").write_text("{")
-    pathlib.Path("artifact").mkdir()
+    for name in ("artifact", "lite"):
+        pathlib.Path(name).mkdir()
+    pathlib.Path("lite/model.tflite").write_bytes(b"")
     pathlib.Path("artifact/model.onnx").write_bytes(b"")
 
 
@@ -317,6 +396,9 @@ FILES = {
     "train.csv": "text,label\nthe cat sat,cat\na dog ran,dog\n",
     "dev.csv": "text,label\nthe cat,cat\n",
     "other.csv": "text,label\nthe bird,bird\n",
+    "other.json": '[{"text": "the bird", "label": "bird"}]',
+    "utf16.csv": "\xff\xfet\0e\0",
+    "worse.csv": "text,label\nthe cat,cat\na dog\n,dog\na dog ran,dog\n",
     "texts.csv": "text,number\nthe cat,1\n",
     "odd.csv": "number,place\n1,2\n",
     "short.csv": "text,label\nthe cat,cat\na dog\n",

@@ -36,4 +36,5 @@ def test_bad_input_is_one_sentence_and_status_2_before_tensorflow_loads(case, se
 
 
 def test_every_command_is_among_the_cases():
-    assert {command.split()[0] for command, _ in CASES.values()} >= set(VERBS)
+    verbs = {next(word for word in command.split() if "=" not in word) for command, _ in CASES.values()}
+    assert verbs >= set(VERBS)

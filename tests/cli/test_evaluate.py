@@ -24,7 +24,11 @@ def test_the_held_out_file_scores_as_in_training_to_the_last_digit(task, tuned, 
     assert main(["evaluate", str(done.out), str(done.dev), "--json"]) == 0
     printed = capsys.readouterr()
     metrics = json.loads((done.out / "metrics.json").read_text())
-    assert json.loads(printed.out) == {"examples": NUM_HELD_OUT[task], **metrics["epochs"][metrics["epoch"] - 1]}
+    assert json.loads(printed.out) == {
+        "examples": NUM_HELD_OUT[task],
+        "skipped": 0,
+        **metrics["epochs"][metrics["epoch"] - 1],
+    }
 
 
 def test_settings_and_scores_are_printed(tuned, capsys):
@@ -55,7 +59,7 @@ def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, c
     command = ["evaluate", str(done.out), str(done.dev), "--out", str(out), "--plot", str(plot), "--json"]
     assert main(command) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert {"examples": 9, **json.loads(out.read_text())} == printed
+    assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
     assert plot.read_bytes() == (done.out / "confusion_matrix.png").read_bytes()
 
     out.write_text("old")
@@ -64,7 +68,7 @@ def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, c
     assert re.search(r"scores\.json exists: name another file, or give --overwrite; .*matrix\.png exists", last_line)
     assert out.read_text() == "old"
     assert main([*command, "--overwrite"]) == 0
-    assert {"examples": 9, **json.loads(out.read_text())} == printed
+    assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
 
 
 def test_rows_can_be_others_than_in_training(tuned, capsys):

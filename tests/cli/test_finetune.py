@@ -39,7 +39,8 @@ def test_the_confusion_matrix_is_a_picture(tuned):
 def test_metrics_and_log_have_every_epoch_and_json_is_the_only_thing_on_standard_output(task, tuned):
     done = tuned(task)
     metrics = json.loads((done.out / "metrics.json").read_text())
-    assert json.loads(done.stdout) == {"out": str(done.out), **metrics}
+    printed = json.loads(done.stdout)
+    assert printed == {"out": str(done.out), **metrics, "warnings": printed["warnings"]}
     assert len(metrics["epochs"]) == 2
     best = metrics["epochs"][metrics["epoch"] - 1]
     assert {name: metrics[name] for name in best} == best
@@ -216,7 +217,54 @@ def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatc
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == ["out"]
 
 
+def test_a_share_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_told(workplace, capsys):
+    """One training: a file of semicolons, without --dev, with a bad line and labels that differ by case."""
+    dogs = ["dog"] * 10 + ["Dog"] * 10
+    rows = "".join(f"the cat sat on mat, {number};cat\na dog ran {number};{dog}\n" for number, dog in enumerate(dogs))
+    (workplace / "all.csv").write_text("text;label\n" + rows.replace("cat\n", "cat;\n", 1), encoding="utf-8")
+    options = ["--dev-share", "0.2", "--on-error", "skip", "--epochs", "1", "--batch-size", "16", "--seed", "3"]
+    assert main(["finetune", "checkpoint", "out", "--train", "all.csv", *options, "--json"]) == 0
+    printed = capsys.readouterr()
+    held_out = {"share": 0.2, "seed": 3, "unit": "texts", "of_classes": True, "examples": 8}
+    metrics = json.loads((workplace / "out/metrics.json").read_text())
+    assert (metrics["held_out"], metrics["skipped"]) == (held_out, 1)
+    warning = "all.csv: the labels 'Dog' (10) and 'dog' (10) differ only by case or spaces: spell them alike if they "
+    warning += "are one class"
+    assert json.loads(printed.out) == {"out": "out", **metrics, "warnings": [warning]}
+    assert f"\nwarning: {warning}\n" in printed.err
+    shown = "8 examples of all.csv: 0.2 of the texts held out with seed 3, each class in proportion"
+    for line in (
+        "train          all.csv (31 examples)",
+        f"dev            {shown}",
+        "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields where there are 2 columns; "
+        "expected the same: quote a field that holds a semicolon",
+        "delimiter      semicolon",
+    ):
+        assert f"\n  {line}\n" in printed.err
+    assert f"- dev: {shown}" in (workplace / "out/README.md").read_text().splitlines()
+
+
 FAULTS = {
+    "--dev and --dev-share": (
+        "checkpoint out --train train.csv --dev dev.csv --dev-share 0.2",
+        r"--dev dev\.csv and --dev-share 0\.2 both say which examples are held out; expected one of them: leave the",
+    ),
+    "a share that is none": (
+        "checkpoint out --train train.csv --dev-share 1.5",
+        r"the share that is held out is 1\.5; expected a number between 0 and 1",
+    ),
+    "too few to hold some out": (
+        "checkpoint out --train few.csv",
+        r"few\.csv has 2 examples of 2 texts, too few to hold some out; .*: name held-out examples with --dev",
+    ),
+    "many bad examples": (
+        "checkpoint out --train worse.csv --dev dev.csv",
+        r"^bert-keras finetune: 6 of 17 examples are bad: worse\.csv, line 3: .*line 4: .*; and 1 more: correct them",
+    ),
+    "a delimiter of a file that has none": (
+        "checkpoint out --train words.tsv --dev dev.csv --delimiter semicolon",
+        r"words\.tsv is read as tsv, and a delimiter is for csv: leave it out",
+    ),
     "several problems, all told at once": (
         "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-rate 2",
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
@@ -358,6 +406,9 @@ BAD_FILES = {
     "shifted.json": json.dumps({"data": [{"paragraphs": [{"context": "the cat sat", "qas": [SHIFTED]}]}]}),
     "words.jsonl": '{"words": ["the"], "tags": ["O"]}\n{"words": ["a", "cat"], "tags": ["O"]}\n',
     "words.conll": "the O\ncat\n",
+    "words.tsv": "text\tlabel\na\tb\n",
+    "few.csv": "text,label\nthe cat,cat\na dog,dog\n",
+    "worse.csv": "text,label\nthe cat,cat\na\nb\n,dog\n" + "c,\n" * 3 + "a dog,dog\n",
 }
 BAD_FILES["words.json"] = BAD_FILES["words.jsonl"]
 

@@ -1,0 +1,68 @@
+"""`bk.evaluate`: how good a fine-tuned checkpoint is on labelled examples."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.pipelines.task_files.bad_examples import BadExamples
+from bert_keras.tasks.base import check_choice
+from bert_keras.tasks.file_options import FileOptions
+from bert_keras.tasks.files_to_score import read_to_score
+from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.predictor import Predictor
+
+
+def evaluate(
+    checkpoint: str | os.PathLike | Checkpoint,
+    data: object,
+    *,
+    on_error: str = "stop",
+    max_sequence_length: int | None = None,
+    window_overlap: int | None = None,
+    prompt: str | None = None,
+    **columns,
+) -> dict[str, float]:
+    """Score a fine-tuned checkpoint on labelled examples, as `bert-keras evaluate` does.
+
+    Args:
+        checkpoint: any folder that `load` reads, with a head and a vocabulary.
+        data: a path; or a list of dicts such as `{"text": ..., "label": ...}`, a list of (text, label) pairs, or a
+            data frame.
+        on_error: at bad examples "stop", with the number of them and the first ones, or "skip" them.
+        max_sequence_length, window_overlap: of texts; None: as it was trained.
+        prompt: of an embedder: the name of the prompt before each text; "": none; None: the model's own default.
+        **columns: fields of `FileOptions` (`text_column`, `label_column`, `delimiter`, ...).
+
+    Returns:
+        The scores, keyed by name.
+
+    Raises:
+        InputError: the checkpoint answers nothing, or the data cannot be used.
+
+    Example:
+        >>> # bk.evaluate("out", [("a fine film", "good"), ("a waste of time", "bad")])["accuracy"]
+    """
+    check_choice("on_error", on_error, ("stop", "skip"))
+    changes = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap, "prompt": prompt}
+    predictor = Predictor.from_checkpoint(read_checkpoint(checkpoint), **changes)
+    bad = BadExamples(skip=on_error == "skip")
+    examples = read_to_score(predictor.task, data, FileOptions(**columns), bad)
+    return predictor.task.scores(answer_all(predictor, examples), examples)
+
+
+def answer_all(
+    predictor: Predictor, examples: Sequence, progress: Callable[..., None] | None = None
+) -> list[Mapping[str, object]]:
+    """Answer all examples at once, as fine-tuning does: the same batches, and so the same scores to the last digit.
+
+    Args:
+        predictor: answers them.
+        examples: examples of its task.
+        progress: told how many rows are done, and of how many.
+    """
+    task = predictor.task
+    rows = task.encode(predictor.tokenizer, examples)
+    run_rows = RowRunner(predictor.model, of_pieces=task.of_pieces)
+    outputs = run_rows(rows) if progress is None else run_rows(rows, progress)
+    return task.answers(rows, outputs, examples)
