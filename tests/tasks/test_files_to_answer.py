@@ -241,3 +241,10 @@ def test_a_file_that_is_missing_is_told(tmp_path):
     for name in ("a.txt", "a.csv"):
         with pytest.raises(InputError, match=rf"{name} does not exist"):
             answering(CLASSIFY, tmp_path / name)
+
+
+def test_a_bad_question_of_squad_does_not_keep_the_others_from_being_answered(write):
+    path = write("q.json", squad(("a", "Berlin", 3), ("b", "Berlin", 4), ("c", "in", 0)))
+    read = list(read_to_answer(ANSWER, path, NO_OPTIONS))
+    assert [one.example and one.example.id for one in read] == ["a", None, "c"]
+    assert "question 'b': answers[0] is 'Berlin' at character 4" in str(read[1].error)
