@@ -74,7 +74,7 @@ def test_a_picture_is_drawn_alike_twice(see):
 
 def test_a_missing_matplotlib_is_told_and_nothing_is_written(see, tmp_path, monkeypatch):
     seen = see("encoder", TEXT)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"'matplotlib', which is not .* pip install 'bert-keras\[plots\]'"):
         seen.save(tmp_path / "out")
     assert not list(tmp_path.iterdir())

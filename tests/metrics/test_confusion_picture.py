@@ -116,7 +116,7 @@ def test_a_failed_drawing_leaves_the_old_picture(tmp_path, monkeypatch):
 
 
 def test_a_missing_matplotlib_is_told_with_the_line_that_installs_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"'matplotlib', which is not .* pip install 'bert-keras\[plots\]'"):
         draw_confusion_matrix(matrix_of(3), list("abc"), tmp_path / "picture.png")
     assert not list(tmp_path.iterdir())
