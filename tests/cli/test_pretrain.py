@@ -102,7 +102,7 @@ def test_the_stored_settings_repeat_the_run(records, small_file, tmp_path):
     ("arguments", "message"),
     [
         (["--set", "optimizer.leaning_rate=1"], "optimizer.leaning_rate is not a setting; did you mean optimizer.le"),
-        (["--set", "seed"], "--set seed has no value; expected KEY=VALUE"),
+        (["--set", "seed"], "--set 'seed' has no value; expected KEY=VALUE"),
         (["--steps", "5", "--hours", "1"], "[budget] says steps, hours; expected exactly one of steps, epochs, hours"),
         (["--recipe", "albert"], "recipe is 'albert', expected one of bert, roberta, electra-small, 24h, cramming"),
         (["--recipe", "bert"], "the run has records of 2 lengths [128, 512]; expected one folder for each, made with"),
