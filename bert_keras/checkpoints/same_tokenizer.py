@@ -29,11 +29,10 @@ def check_same_tokenizer(
     differences += [f"{name} is {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]
     if not differences:
         return
-    cased = "" if ours["lowercase"] else " --cased"
     raise InputError(
         f"{checkpoint} has another tokenizer than the records {records} ({'; '.join(differences)} in the records); "
         "expected the same, because token ids would mean other words: make the records again with  "
-        f"bert-keras make-records {os.path.join(checkpoint, 'vocab.txt')} {records}{cased}"
+        f"bert-keras make-records {os.fspath(checkpoint)} {os.fspath(records)}"
     )
 
 

@@ -155,7 +155,7 @@ def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> 
     if checkpoint.config.vocabulary_size < vocabulary_size:  # it may have rows without a token
         raise InputError(
             f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, the records {vocabulary_size:,}: make "
-            "records with its own vocab.txt"
+            f"records of its own vocabulary with  bert-keras make-records {checkpoint} OUT"
         )
     head = {}
     if "generator" in start.new:

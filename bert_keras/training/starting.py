@@ -76,8 +76,9 @@ def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
     settings = read_tokenizer_of(start_from) if pathlib.Path(start_from).is_dir() else None
     if settings is None:
         raise InputError(
-            f"{start_from} has no vocabulary; expected a checkpoint folder with vocab.txt, because nothing else says "
-            "that its token ids are those of the records: convert it to a folder, and put its vocab.txt there"
+            f"{start_from} has no vocabulary; expected a checkpoint folder with tokenizer.json or vocab.txt, because "
+            "nothing else says that its token ids are those of the records: convert it to a folder, and put its "
+            "vocab.txt there"
         )
     check_same_tokenizer(start_from, settings, folders[0], read_tokenizer_of(folders[0]))
 

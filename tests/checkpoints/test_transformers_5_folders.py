@@ -1,6 +1,7 @@
 """Folders as transformers 5 saves them, `tokenizer.json` and no `vocab.txt`, under every command that reads one."""
 
 import csv
+import shutil
 
 import numpy as np
 import pytest
@@ -123,4 +124,20 @@ def test_pretrain_starts_from_the_folder(masked_lm, tmp_path, capsys):
     without = bk.BertTokenizer(bk.load_tokenizer(folder).vocabulary, additional_special_tokens=["[E1]"])
     write_records(tmp_path / "other", lines, without, **settings)
     assert main(["pretrain", str(tmp_path / "other"), str(tmp_path / "no"), "--start-from", str(folder), *steps]) == 2
-    assert "added_tokens is ['Covid', 'newword'] and []" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "added_tokens is ['Covid', 'newword'] and []" in told
+    command = told.strip().rpartition("  bert-keras ")[2].split()  # the remedy, on a text of one's own
+    assert command == ["make-records", str(folder), str(tmp_path / "other")]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    options = [
+        "--text",
+        str(tmp_path / "text.txt"),
+        "--max-sequence-length",
+        "17",
+        "--objective",
+        "none",
+        "--overwrite",
+    ]
+    shutil.rmtree(tmp_path / "other")
+    assert main([*command, *options]) == 0
+    assert main(["pretrain", str(tmp_path / "other"), str(tmp_path / "yes"), "--start-from", str(folder), *steps]) == 0

@@ -153,16 +153,21 @@ STARTS = {
         "swapped",
         "",
         r"swapped has another tokenizer than the records \S+ \(2 tokens differ, token 22 is '##ed' and '##s' in the "
-        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped/vocab.txt",
+        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped \S+$",
     ),
     "another casing": (
         "cased",
         "",
-        r"\(lowercase is False and True; strip_accents is False and True in the records\).*vocab.txt \S+ --cased$",
+        r"\(lowercase is False and True; strip_accents is False and True in the records\)"
+        r".*  bert-keras make-records \S+cased \S+$",
     ),
     "other accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
     "other special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
-    "no vocabulary": ("mute", "", r"mute has no vocabulary; expected a checkpoint folder with vocab.txt, because"),
+    "no vocabulary": (
+        "mute",
+        "",
+        r"mute has no vocabulary; expected a checkpoint folder with tokenizer\.json or vocab\.txt, because",
+    ),
     "a preset": (
         "encoder",
         "--preset mini",
