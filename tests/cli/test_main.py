@@ -76,7 +76,7 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
         ([], "bert-keras: the following arguments are required: VERB; bert-keras --help"),
         (
             ["finetune", "a", "b"],
-            "bert-keras finetune: the following arguments are required: --train, --dev; bert-keras",
+            "bert-keras finetune: the following arguments are required: --train; bert-keras",
         ),
         (["export", "a", "b", "--to", "gif"], "bert-keras export: argument --to: invalid choice: 'gif'"),
     ],
