@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 MAX_UNKNOWN_SHARE = 0.05  # of tokens; 0.0 to 0.6 % with a vocabulary learned from the text or its language
 RANDOM_NEXT_SHARES = (0.4, 0.6)  # BERT has 0.5
-MIN_ALPHABET_COVERAGE = 0.999  # of characters: below, one sequence of 128 tokens in three or four holds [UNK]
+MIN_ALPHABET_COVERAGE = 0.999  # of characters: there, every second English sequence of 128 tokens holds one [UNK]
 MIN_SIZE_REACHED = 0.9  # of the tokens asked for
 MAX_STRIPPED_SHARE = 0.005  # of characters: English 0.0 to 0.1 %, Russian 1.2, German 1.4, Arabic 5, Hindi 19, Thai 21
+MAX_LONG_WORD_SHARE = 0.005  # of characters: Thai, which has no spaces between words, 10 %, the other languages 0.0 %
 MAX_DOTLESS_SHARE = 0.002  # of characters: Turkish 4.5 %
 MAX_UNREACHABLE_SHARE = 0.01  # of a vocabulary: Google's uncased one has 0.0 %, its cased one, read uncased, 29 %
 _MIN_EXAMPLES = 100  # fewer say nothing about a share
@@ -44,6 +45,11 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
             f"the alphabet of {facts['alphabet_size']:,} characters covers {percent(facts['alphabet_coverage'])} of "
             f"the text, and each word with another character becomes [UNK]: pass --alphabet {facts['alphabet_needed']}"
             + (f" --size {2 * facts['alphabet_needed']}" if 2 * facts["alphabet_needed"] > asked else "")
+        )
+    if facts["long_word_share"] > MAX_LONG_WORD_SHARE:
+        yield (
+            f"{percent(facts['long_word_share'])} of the text's characters are in words of more than 100 characters, "
+            "which become [UNK]: put spaces between the words of a language that has none (docs/languages.md)"
         )
     if facts["stripped_share"] > MAX_STRIPPED_SHARE:
         scripts = ", ".join(f"{name} {percent(share)}" for name, share in facts["stripped_scripts"].items())

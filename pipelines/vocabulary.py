@@ -256,6 +256,7 @@ def vocabulary_facts(
         "alphabet_size": len(alphabet.characters),
         "alphabet_needed": alphabet.num_needed,
         "alphabet_coverage": alphabet.coverage,
+        "long_word_share": share_of(words.num_long, words.num_characters),
         "lowercase": lowercase,
         "dotless_share": dotless_share(words.characters, words.num_characters),
         "stripped_share": 0.0,

@@ -24,6 +24,7 @@ from bert_keras.errors import InputError
 
 MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
 MAX_WORD_LENGTH = 200  # characters; Google's tokenizer reads longer words as [UNK], so no piece is learnt from them
+_LONG_WORD_LENGTH = 100  # as Hugging Face's tokenizer and ours read longer ones as [UNK]
 
 _LOG = logging.getLogger(__name__)
 _BLOCK_CHARACTERS = 1 << 20  # part of the result where words are forgotten
@@ -40,6 +41,7 @@ class WordCounts:
         num_words: words that were read, each occurrence counted.
         num_characters: characters that were read, before anything was folded, white space left out.
         characters: those of them beyond ASCII, with their counts.
+        num_long: characters of words that `BertTokenizer` reads as [UNK] for their length, unless it is told otherwise.
         num_forgotten: how many of those were forgotten for want of room.
         most_forgotten: no word lost more occurrences than this.
         num_workers: processes that counted; 1 is this one, for a text of one block whatever was asked for.
@@ -49,6 +51,7 @@ class WordCounts:
     num_words: int
     num_characters: int
     characters: dict[str, int]
+    num_long: int
     num_forgotten: int
     most_forgotten: int
     num_workers: int = dataclasses.field(default=1, compare=False)
@@ -69,6 +72,7 @@ class BlockCounts(NamedTuple):
     words: collections.Counter[str]
     num_characters: int
     characters: collections.Counter[str]
+    num_long: int
 
 
 def count_words(
@@ -115,10 +119,11 @@ def count_words(
 def _sum_of(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
     counts: collections.Counter[str] = collections.Counter()
     characters: collections.Counter[str] = collections.Counter()
-    num_words = num_characters = num_forgotten = most_forgotten = 0
+    num_words = num_characters = num_long = num_forgotten = most_forgotten = 0
     for block in counted:
         num_words += block.words.total()
         num_characters += block.num_characters
+        num_long += block.num_long
         counts.update(block.words)
         characters.update(block.characters)
         if len(counts) > max_words:
@@ -131,7 +136,7 @@ def _sum_of(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
             "words: none lost more than %s",
             *(f"{n:,}" for n in (max_words, num_forgotten, num_words, most_forgotten)),
         )
-    return WordCounts(counts, num_words, num_characters, characters, num_forgotten, most_forgotten)
+    return WordCounts(counts, num_words, num_characters, characters, num_long, num_forgotten, most_forgotten)
 
 
 def _forget_rarest(counts: collections.Counter[str], keep: int) -> int:
@@ -199,16 +204,19 @@ class _WordCounter:
         raw_words = collections.Counter(itertools.chain.from_iterable(map(str.split, block)))
         if self._special is not None:
             raw_words = self._without_special_tokens(raw_words)
+        num_long = 0
         for raw_word, count in raw_words.items():
             for word in self._split(raw_word):
                 if len(word) <= MAX_WORD_LENGTH:
                     words[word] += count
+                if len(word) > _LONG_WORD_LENGTH:
+                    num_long += len(word) * count
             if not raw_word.isascii():
                 for character in raw_word:
                     if character > "\x7f":
                         characters[character] += count
         num_characters = sum(len(raw_word) * count for raw_word, count in raw_words.items())
-        return BlockCounts(words, num_characters, characters)
+        return BlockCounts(words, num_characters, characters, num_long)
 
     def _without_special_tokens(self, raw_words: collections.Counter[str]) -> collections.Counter[str]:
         left: collections.Counter[str] = collections.Counter()

@@ -20,6 +20,7 @@ FACTS = {
     "alphabet_size": 1000,
     "alphabet_needed": 2100,
     "alphabet_coverage": 0.9991,
+    "long_word_share": 0.004,
     "lowercase": True,
     "dotless_share": 0.001,
     "stripped_share": 0.004,
@@ -56,6 +57,7 @@ def test_figures_within_the_limits_give_no_warning():
             {"stripped_share": 0.21, "stripped_scripts": {"Thai": 0.209}},
             r"changes 21\.0% of the text's characters \(Thai 20\.9%\), .*: pass --no-strip-accents or --cased",
         ),
+        ({"long_word_share": 0.1}, r"10\.0% .* in words of more than 100 characters, which become \[UNK\]: put spaces"),
         ({"dotless_share": 0.045}, r"4\.5% of the text's characters are Turkish .*: pass --cased"),
     ],
 )

@@ -62,6 +62,15 @@ def test_any_number_of_workers_counts_the_same_in_the_same_order(sentences, max_
     assert (alone.num_forgotten > 0) == (max_words == 3000)
 
 
+def test_characters_of_the_text_and_of_long_words_are_counted():
+    """Before anything is folded, white space left out, and special tokens too."""
+    counted = count_words(["\u00c4b \u00e4 [E1]c", "x" * 101 + " " + "y" * 100, "z" * 300], special_tokens=["[E1]"])
+    assert counted.num_characters == 2 + 1 + 1 + 101 + 100 + 300
+    assert counted.characters == {"\u00c4": 1, "\u00e4": 1}
+    assert counted.num_long == 101 + 300
+    assert counted.counts == {"ab": 1, "a": 1, "c": 1, "x" * 101: 1, "y" * 100: 1}
+
+
 def test_a_word_that_no_tokenizer_reads_is_left_out():
     assert count_words(["a" * MAX_WORD_LENGTH, "b" * (MAX_WORD_LENGTH + 1)]).counts == {"a" * MAX_WORD_LENGTH: 1}
 
