@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -24,14 +25,19 @@ class KnownCharacters:
         tokens = (token.removeprefix("##") for token in tokenizer.vocabulary if token not in tokenizer.special_tokens)
         self._alphabet = set(itertools.chain.from_iterable(tokens))
         self._normalize = text_normalizer(tokenizer.rules)
+        own = sorted(tokenizer.additional_special_tokens, key=len, reverse=True)
+        self._special = re.compile(b"|".join(re.escape(token.encode()) for token in own)) if own else None
         self._numbers = functools.cache(self._numbers_of)
 
     def count(self, passages: Iterable[bytes]) -> tuple[int, int]:
         """Return how many characters UTF-8 passages have, and how many of them are known.
 
-        White space and what BERT drops do not count; a character that is folded to several counts as those.
+        White space, what BERT drops, and special tokens do not count; a character that is folded to several counts as
+        those.
         """
         num_all = num_known = 0
+        if self._special is not None:
+            passages = (self._special.sub(b"", passage) for passage in passages)
         for part in _parts(passages):
             counts = np.bincount(np.frombuffer(part.decode().encode("utf-32-le"), np.uint32))
             for code in np.flatnonzero(counts).tolist():

@@ -79,7 +79,13 @@ def test_special_tokens_of_a_vocabulary_are_whole_in_its_records(run):
     learn(run, MARKED, "--special-token", "[E1]", "--special-token", "[/E1]")
     vocabulary = read_vocabulary("vocab.txt")
     assert vocabulary[5:7] == ["[E1]", "[/E1]"]
-    _, printed = make(run, MARKED)
+    result, printed = make(run, MARKED)
+    assert result["quality"] == {
+        "unknown_token_share": 0.0,
+        "alphabet_coverage": 1.0,
+        "unreachable_token_share": 0.0,
+    }
+    assert result["warnings"] == []
     assert re.search(r"special_tokens +\[E1\] \[/E1\]\n", printed)
     ids = ids_of_records()
     assert [vocabulary[i] for i in ids[0]] == ["[E1]", "the", "cat", "[/E1]", "sat"]
