@@ -215,11 +215,12 @@ def _go_on():
     raise WentOnError
 
 
-def test_the_remedy_for_another_tokenizer_works(starts, records, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("other", ["cased", "accents", "special"])
+def test_the_remedy_for_another_tokenizer_works(other, starts, records, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", _go_on)
     again = tmp_path / "again"
     shutil.copytree(records, again)
-    command = ["pretrain", str(again), str(tmp_path / "out"), "--start-from", str(starts / "cased")]
+    command = ["pretrain", str(again), str(tmp_path / "out"), "--start-from", str(starts / other)]
     assert main(command) == 2
     [remedy] = re.findall(r"bert-keras (make-records .*)\n", capsys.readouterr().err)
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
