@@ -27,7 +27,7 @@ def load_keras_file(path: pathlib.Path):
         raise InputError(f"{path} does not exist; expected a .keras file: check the path")
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not a whole .keras file: copy it again from its source")
-    _check_content(path)
+    check_content(path)
     try:
         model = keras.models.load_model(path, safe_mode=True)
     except Exception as error:  # deserializing a changed config raises errors of every type
@@ -39,7 +39,8 @@ def load_keras_file(path: pathlib.Path):
     return model
 
 
-def _check_content(path: pathlib.Path) -> None:
+def check_content(path: pathlib.Path) -> None:
+    """Raises `InputError` if a `.keras` file is damaged, of another model, or describes a larger one than it holds."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(path, archive)

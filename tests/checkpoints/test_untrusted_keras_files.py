@@ -14,8 +14,9 @@ from bert_keras.checkpoints.keras_weights import check_h5
 from bert_keras.checkpoints.reading import read_without_tensorflow
 from tests.checkpoints.tiny_folders import edit_json, write_preset
 from tests.fuzzing import fuzz, mutate_json
+from tests.marks import slow
 
-LONG, SEED = 10_000, 24
+QUICK, LONG, LONG_IN_KERAS, SEED = 25, 10_000, 2_000, 24
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +190,18 @@ def test_a_preset_that_its_weights_do_not_fit_is_refused(tmp_path, file, keys, c
         read_without_tensorflow(folder)
 
 
+@pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
+def test_a_mutated_keras_config_is_looked_through(members, write, unbuilt, count):
+    config = json.loads(members["config.json"])
+
+    def read(content: bytes) -> None:
+        keras_file.check_content(write(**{"config.json": content}))
+
+    outcomes = fuzz(read, lambda random: mutate_json(random, config), count=count, seed=SEED)
+    print(f".keras config, before Keras: {dict(outcomes)}")
+    assert min(outcomes["read"], outcomes["refused"]) > 0
+
+
 @pytest.mark.slow
 def test_a_mutated_keras_config_is_loaded_or_refused(members, write):
     config = json.loads(members["config.json"])
@@ -197,6 +210,6 @@ def test_a_mutated_keras_config_is_loaded_or_refused(members, write):
         keras_file.keras.utils.clear_session()
         bk.load(write(**{"config.json": content}))
 
-    outcomes = fuzz(read, lambda random: mutate_json(random, config), count=LONG, seed=SEED)
+    outcomes = fuzz(read, lambda random: mutate_json(random, config), count=LONG_IN_KERAS, seed=SEED)
     print(f".keras config: {dict(outcomes)}")
     assert outcomes["read"] > 100
