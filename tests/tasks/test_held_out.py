@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.questions import read_questions
+from bert_keras.pipelines.task_files.questions import Question, read_questions
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
 from bert_keras.tasks.file_options import FileOptions
 from bert_keras.tasks.files_to_learn import read_learning_data
@@ -109,3 +109,24 @@ def test_pairs_without_scores_cannot_be_scored_on(write):
     path = write("pairs.csv", "text1,text2\na,b\nc,d\n")
     with pytest.raises(InputError, match=r"a contrastive training is scored on pairs with scores, .* with --dev"):
         read_learning_data("embed", path, None, NO_OPTIONS, objective="contrastive")
+
+
+def test_a_label_is_never_held_out_whole_even_where_rarer_ones_decide():
+    several = [["r1", "z"], ["r2", "z"], ["r1"], ["r2"]]
+    held_out = []
+    for seed in range(30):
+        train, dev, _ = hold_out(texts(*several), "t", share=0.5, seed=seed)
+        assert {label for example in train for label in example.label} == {"r1", "r2", "z"}
+        held_out.append(len(dev))
+    assert set(held_out) == {1, 2}  # in some draws both of z are chosen, and one is given back
+
+
+def test_questions_about_one_context_stay_together_whatever_the_title():
+    def asked(number, context):
+        return Question(f"q{number}", f"Which {number}?", context, f"title {number % 7}", (), False, "")
+
+    questions = [asked(number, f"context {number % 20}") for number in range(100)]
+    train, dev, how = hold_out(questions, "t", share=0.2)
+    assert how.unit == "articles"
+    assert dev
+    assert not {one.context for one in train} & {one.context for one in dev}

@@ -55,6 +55,7 @@ def test_a_comma_csv_stays_one_whatever_its_texts_hold():
 CASES = {
     "a single column": ("text\nwell; then\nso; be; it\n", None, ","),
     "a single column with a mark in its name": ("text; raw\none\ntwo\n", None, ","),
+    "another mark that would give more columns": ("a;b;c,label\nx;y;z,1\nu;v;w,2\n", None, ","),
     "a header alone": ("text;label\n", None, ";"),
     "commas in texts": ("text;label\nwell, then, so;a\nno, never;b\n", None, ";"),
     "a comma in quotes in the header": ('"text, old";label\na;b\n', None, ";"),
