@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas
+import polars
 import pytest
 
 from bert_keras.errors import InputError
@@ -20,32 +22,14 @@ RECORDS = [{"id": 1, "text": "a fine film", "label": "good"}, {"id": 2, "text": 
 EXAMPLES = [TextExample("a fine film", None, "good", 0), TextExample("a waste", None, "bad", 1)]
 
 
-class PandasFrame:
-    """What pandas has of a data frame, as far as it is used; pandas itself is not installed here."""
-
-    def __init__(self, records):
-        self.columns = np.array(list(records[0]), object)
-        self._records = records
-
-    def to_dict(self, orient):
-        assert orient == "records"
-        return [dict(record) for record in self._records]
-
-
-class PolarsFrame:
-    def __init__(self, records):
-        self.columns = list(records[0])
-        self.to_dicts = lambda: records
-        self.to_dict = None  # gives columns, not rows
-
-
 FORMS = {
     "dicts": RECORDS,
     "a tuple of dicts": tuple(RECORDS),
     "an iterator": iter(RECORDS),
     "pairs": [("a fine film", "good"), ["a waste", "bad"]],
-    "pandas": PandasFrame(RECORDS),
-    "polars": PolarsFrame(RECORDS),
+    "pandas": pandas.DataFrame(RECORDS, index=[7, 3]),
+    "pandas, text and categories": pandas.DataFrame(RECORDS).astype({"text": "string", "label": "category"}),
+    "polars": polars.DataFrame(RECORDS),
     "values of NumPy": [{key: np.array([value])[0] for key, value in record.items()} for record in RECORDS],
 }
 
@@ -79,6 +63,16 @@ def test_labels_of_every_kind_become_what_a_file_would_spell(write):
 
 def plain(value):
     return value.item() if isinstance(value, np.generic) else value
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
+def test_a_missing_value_of_a_data_frame_is_a_bad_example(frame):
+    records = frame([*RECORDS, {"id": None, "text": "so", "label": None}])
+    with pytest.raises(InputError, match=r"train\[2\]"):
+        read_to_learn("classify", records, RECORDS, NO_OPTIONS)
+    numbers = frame({"text": ["a", "b", "c"], "label": [1, 2, None]})
+    with pytest.raises(InputError, match=r"train\[2\]"):
+        read_to_learn("classify", numbers, RECORDS, NO_OPTIONS, problem="regression")
 
 
 def test_columns_of_data_in_memory_are_named_like_those_of_a_file():
