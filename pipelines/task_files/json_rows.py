@@ -211,10 +211,10 @@ def _json_field(values: dict, field: str, place: str) -> str | list[str]:
     wrong = [item for item in items if not isinstance(item, str | bool)]
     if wrong:
         inside = f" with {_with_article(_kind(wrong[0]))} in it" if isinstance(value, list) else ""
+        found = "has no value (null)" if value is None else f"is a JSON {_kind(value)}{inside}"
         raise InputError(
-            f"{place}: the field {shown(field)} is a JSON {_kind(value)}{inside}; expected a string, a number, true, "
-            "false "
-            "or a list of them: mend the line"
+            f"{place}: the field {shown(field)} {found}; expected a string, a number, true, false or a list of them: "
+            "correct it"
         )
     texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
     check_characters("".join(texts), f"the field {shown(field)}", place)

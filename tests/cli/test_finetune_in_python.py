@@ -42,7 +42,7 @@ def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, 
 FAULTS = {
     "a setting that is none": ({"num_epoch": 3}, r"num_epoch is no setting of finetune; expected some of num_epochs, "),
     "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
-    "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' is a JSON null"),
+    "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
     "a task that is none": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
     "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
 }
