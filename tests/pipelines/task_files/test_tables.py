@@ -112,7 +112,7 @@ FAULTY = {
     "no json": ("t.jsonl", b'{"a": "x"}\n\n{"a": \n', r"t\.jsonl, line 3: not JSON .*one JSON object a line"),
     "json not a number": ("t.jsonl", b'{"a": NaN}\n', r"t\.jsonl, line 1: not JSON \(NaN"),
     "json too deep": ("t.jsonl", b"[" * 99_999, r"t\.jsonl, line 1: not JSON"),
-    "json null": ("t.jsonl", b'{"a": "x"}\n{"a": null}\n', r"t\.jsonl, line 2: the field 'a' has no value; expected"),
+    "json null": ("t.jsonl", b'{"a": "x"}\n{"a": null}\n', r"t\.jsonl, line 2: the field 'a' has no value \(null\); expected"),
     "json object": ("t.jsonl", b'{"a": {}}\n', r"t\.jsonl, line 1: the field 'a' is a JSON object"),
     "json null in a list": ("t.jsonl", b'{"a": ["x", null]}\n', r"line 1: .* a JSON array with a null in it"),
     "json list in a list": ("t.jsonl", b'{"a": [["x"]]}\n', r"line 1: .* a JSON array with an array in it"),
@@ -169,7 +169,7 @@ BAD_ROWS = {  # the second of three rows is bad
     "latin 1 in tsv": ("tsv", b"a\tb\n1\t2\n\xe9\t4\n6\t7\n", [2, 3, 4], "line 3: byte 0xe9"),
     "no json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: not JSON"),
     "nul in json": ("jsonl", b'{"a":1,"b":2}\n\0\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: there is a NUL byte"),
-    "null in json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,"b":null}\n{"a":6,"b":7}\n', [1, 2, 3], "a JSON null"),
+    "null in json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,"b":null}\n{"a":6,"b":7}\n', [1, 2, 3], "has no value (null)"),
     "latin 1 in json": ("jsonl", b'{"a":1,"b":2}\n"\xe9"\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: byte 0xe9"),
 }
 
