@@ -63,13 +63,15 @@ def _rewriting(folder: pathlib.Path) -> str:
     """Returns the command by which the library that wrote a folder reads it, and writes it as safetensors."""
     whole = folder.parent if (folder.parent / MODULES).exists() else folder  # old folders have 0_Transformer
     if (whole / MODULES).exists():
-        code = f"from sentence_transformers import SentenceTransformer as M; M({str(whole)!r}).save({_beside(whole)!r})"
+        code = (
+            "import sys; from sentence_transformers import SentenceTransformer as M; M(sys.argv[1]).save(sys.argv[2])"
+        )
     else:
         code = (
-            f"from transformers import {_class_of(folder)} as M, AutoTokenizer as T; f, out = {str(folder)!r}, "
-            f"{_beside(folder)!r}; [part.from_pretrained(f).save_pretrained(out) for part in (M, T)]"
+            f"import sys; from transformers import {_class_of(folder)} as M, AutoTokenizer as T; "
+            "[part.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2]) for part in (M, T)]"
         )
-    return f"python -c {shlex.quote(code)}"
+    return shlex.join(["python", "-c", code, str(whole), f"{whole}-safetensors"])
 
 
 def _class_of(folder: pathlib.Path) -> str:
@@ -81,10 +83,6 @@ def _class_of(folder: pathlib.Path) -> str:
         if isinstance(name, str) and re.fullmatch(r"(Bert|Electra)(Model|For[A-Za-z]{1,40})", name)
         else "AutoModel"
     )
-
-
-def _beside(folder: pathlib.Path) -> str:
-    return f"{folder}-safetensors"
 
 
 def _shards(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -1,6 +1,7 @@
 """One test a fault: the sentence names what is wrong, and nothing is written."""
 
 import json
+import pathlib
 import re
 import shutil
 
@@ -46,15 +47,15 @@ def refused(tmp_path):
         for action in (lambda: bk.load(folder), lambda: bk.convert(folder, out, to="huggingface")):
             with pytest.raises(bk.InputError, match=pattern) as caught:
                 action()
-            assert_one_sentence(caught.value)
+            assert_one_sentence(caught.value, folder)
         assert not list(out.iterdir())
         assert sorted(tmp_path.iterdir()) == before, "a temporary folder was left"
 
     return check
 
 
-def assert_one_sentence(error) -> None:
-    text = str(error)
+def assert_one_sentence(error, folder: pathlib.Path) -> None:
+    text = str(error).replace(str(folder), "FOLDER")  # which may have any length
     assert "\n" not in text, text
     assert len(text) < 600, text
 

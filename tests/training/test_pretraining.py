@@ -117,7 +117,7 @@ def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_to
     other = tiny_run(manifest, model__start_from=str(tmp_path / "first"), model__objective="electra")
     with pytest.raises(InputError, match="holds a BertPretrainer; expected an ElectraPretrainer"):
         build_model(other, story_tokenizer.vocabulary_size)
-    with pytest.raises(InputError, match=r"make records with its own vocab\.txt"):
+    with pytest.raises(InputError, match=r"make records of its own vocabulary with"):
         build_model(run, 99)
 
 
