@@ -192,7 +192,7 @@ def test_every_extra_that_a_message_names_exists():
             call.args[2].value
             for call in ast.walk(tree)
             if isinstance(call, ast.Call)
-            and getattr(call.func, "id", None) == "MissingExtraError"
+            and getattr(call.func, "id", None) in ("MissingExtraError", "check_installed")
             and len(call.args) > 2
             and isinstance(call.args[2], ast.Constant)
         }

@@ -104,7 +104,7 @@ def test_a_folder_that_is_there_is_kept(checkpoint, tmp_path, capsys):
 
 
 def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("bert_keras.cli.inspect.load_tensorflow", lambda: pytest.fail("the work began"))
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out")
     assert status == 2
@@ -113,7 +113,7 @@ def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_pat
 
 
 def test_without_pictures_no_matplotlib_is_needed(checkpoint, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
     assert status == 0
 

@@ -71,7 +71,7 @@ def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
 
 
 def test_no_matplotlib_is_told_before_work_begins(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(f"plan tiny --pictures {tmp_path / 'out'}".split()) == 2
     assert "pip install 'bert-keras[plots]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -286,6 +286,7 @@ def test_a_folder_holds_what_others_open(exported, tmp_path, monkeypatch):
     assert files(tmp_path / "classifier") == common | {"onnx/model_quantized.onnx"}
     assert files(tmp_path / "embedder") == common | {
         "modules.json",
+        "config_sentence_transformers.json",
         "sentence_bert_config.json",
         "1_Pooling/config.json",
     }

@@ -62,9 +62,11 @@ def write_by_hand(folder, tokenizer, **settings):
         with tf.io.TFRecordWriter(str(path)) as writer:
             for row in of_shard:
                 writer.write(serialize_row(row))
-        entry = {"name": path.name, "split": split, "num_rows": count, **file_digest(path)}
+        entry = {"name": path.name, "split": split, "num_rows": count, "num_examples": count, **file_digest(path)}
         manifest["shards"].append(entry)
         rows += [(split, row) for row in of_shard]
+    for split, counts in manifest["splits"].items():
+        counts["num_rows"] = sum(count for of, count in SHARDS if of == split)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return rows
 
@@ -354,6 +356,7 @@ def test_settings_out_of_range_are_refused_before_reading(fault, batches):
 def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["shards"] = [shard for shard in manifest["shards"] if shard["split"] == "train"]
+    manifest["splits"]["held_out"]["num_rows"] = 0
     for shard in manifest["shards"]:
         (tmp_path / shard["name"]).write_bytes((folder / shard["name"]).read_bytes())
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
