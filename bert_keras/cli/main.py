@@ -35,7 +35,11 @@ def main(argv=None) -> int:
         from bert_keras.cli.running import run_command
 
         return run_command(VERBS, argv)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        from bert_keras.cli.interrupts import was_interrupted
+
+        if not was_interrupted(error):
+            raise
         print("bert-keras: interrupted; nothing was begun", file=sys.stderr)
         return 130
 

@@ -5,6 +5,7 @@ import select
 import sys
 from collections.abc import Sequence
 
+from bert_keras.cli.interrupts import was_interrupted
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
@@ -40,7 +41,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return _say(arguments.verb, error, _FAILED)
     except InterruptedTrainingError as error:
         return _say(arguments.verb, error, _TRY_AGAIN)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not was_interrupted(error):
+            raise
         return _say(arguments.verb, "interrupted; what was not finished was not written", _INTERRUPTED)
     return _DONE
 

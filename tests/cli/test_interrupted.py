@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from bert_keras.cli.main import main
 from tests.marks import slow
 
 # the import of `main` takes 2 ms, in which nothing of ours runs yet
@@ -36,6 +37,21 @@ def test_an_interrupted_command_says_so_in_one_line(delay):
     assert "Traceback" not in printed
     assert printed.splitlines()[-1].startswith("bert-keras")
     assert "interrupted" in printed.splitlines()[-1]
+
+
+def turned_into_an_error() -> None:
+    try:
+        raise KeyboardInterrupt
+    finally:
+        {}["missing"]  # as argparse does in a `finally` block of its own
+
+
+@pytest.mark.parametrize("place", ["running.make_parser", "plan.run"])
+def test_an_interrupt_that_became_another_error_is_one_all_the_same(place, monkeypatch, capsys):
+    monkeypatch.setattr(f"bert_keras.cli.{place}", lambda *_: turned_into_an_error())
+    assert main(["plan", "base"]) == 130
+    [line] = capsys.readouterr().err.splitlines()
+    assert "interrupted" in line
 
 
 def run(words: str, redirected: str, folder, **environment):
