@@ -51,7 +51,7 @@ def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
     assert [line.split()[0] for line in by_shape] == ["process,", "32", "64", "128", "256", "512"]
     assert seconds[1].startswith("a step of 16 pieces")
     names = {f"{name}.{ending}" for name in ("parameters", "operations", "memory") for ending in ("png", "svg")}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == names
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, ".bert_keras.json"}
     assert main(f"plan tiny --quick --pictures {tmp_path / 'out'}".split()) == 2
     assert "exists and is not empty" in capsys.readouterr().err
 
