@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.cli.quiet import load_tensorflow
 from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
+from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) ->
     scores = _score_records(arguments, checkpoint) if is_records else _score_texts(arguments, checkpoint)
     if arguments.out:
         with publish_file(arguments.out) as staging:
-            staging.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+            write_json(staging, scores)
     print_result(f"{arguments.file}: {_summary(scores)}", scores, as_json=arguments.json)
 
 
