@@ -14,15 +14,20 @@ import os
 import sys
 from collections.abc import Iterator
 
+from bert_keras.cli.interrupts import interrupts_end_the_process
 from bert_keras.pipelines.standard_error import no_standard_error
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow and tensorflow-text, quietly. `TF_CPP_MIN_LOG_LEVEL=0` brings the lines back."""
+    """Imports TensorFlow and tensorflow-text, quietly. `TF_CPP_MIN_LOG_LEVEL=0` brings the lines back.
+
+    Ctrl-C ends the process meanwhile, so nothing may be half-written when this is called.
+    """
     if "tensorflow_text" in sys.modules:
         return
     is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "0"
-    with _without_garbage_collection(), no_standard_error() if is_quiet else contextlib.nullcontext():
+    quiet = no_standard_error() if is_quiet else contextlib.nullcontext()
+    with _without_garbage_collection(), interrupts_end_the_process(), quiet:
         import tensorflow
         import tensorflow_text  # noqa: F401
 

@@ -5,14 +5,14 @@ import select
 import sys
 from collections.abc import Sequence
 
-from bert_keras.cli.interrupts import was_interrupted
+from bert_keras.cli.interrupts import INTERRUPTED, was_interrupted
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
 from bert_keras.extras import check_backend
 
 _WITHOUT_KERAS = ("learn-vocab", "make-records")
-_DONE, _FAILED, _TRY_AGAIN, _INTERRUPTED = 0, 1, 75, 130
+_DONE, _FAILED, _TRY_AGAIN = 0, 1, 75
 
 
 def run_command(verbs: Sequence[str], argv: Sequence[str] | None) -> int:
@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise
-        return _say(arguments.verb, "interrupted; what was not finished was not written", _INTERRUPTED)
+        return _say(arguments.verb, "interrupted; what was not finished was not written", INTERRUPTED)
     return _DONE
 
 

@@ -6,14 +6,24 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
+from bert_keras.cli.interrupts import interrupts_end_the_process, lost_interrupts_come_again
 from bert_keras.cli.main import main
 from tests.marks import slow
 
 # the import of `main` takes 2 ms, in which nothing of ours runs yet
 READY = "import sys\nfrom bert_keras.cli.main import main\nprint('ready', flush=True)\nsys.exit(main())"
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts():
+    """The shell lets the tests ignore Ctrl-C where it runs them in the background, and all their children with them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(delay: float, *words: str):
@@ -52,6 +62,67 @@ def test_an_interrupt_that_became_another_error_is_one_all_the_same(place, monke
     assert main(["plan", "base"]) == 130
     [line] = capsys.readouterr().err.splitlines()
     assert "interrupted" in line
+
+
+class InterruptedAsItGoes:
+    """Its end is a callback of Python's, out of which nothing can be raised."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def drop_an_interrupt():
+    with lost_interrupts_come_again():
+        InterruptedAsItGoes()
+        time.sleep(10)
+
+
+def test_an_interrupt_that_python_drops_comes_again():
+    with pytest.raises(KeyboardInterrupt):
+        drop_an_interrupt()
+
+
+def test_other_errors_of_such_callbacks_are_reported_as_before(monkeypatch):
+    reported = []
+
+    def report(unraisable):
+        reported.append(unraisable.exc_type)
+
+    monkeypatch.setattr(sys, "unraisablehook", report)
+    with lost_interrupts_come_again():
+        things = set()
+        seen = weakref.ref(things, lambda _: {}["missing"])
+        del things
+    assert seen() is None
+    assert sys.unraisablehook is report
+    assert reported == [KeyError]
+
+
+def in_a_process(*lines: str):
+    """Run lines within `interrupts_end_the_process` in a process of its own."""
+    program = ["import os, signal, sys", "from bert_keras.cli.interrupts import interrupts_end_the_process"]
+    block = ["with interrupts_end_the_process():", *(f"    {line}" for line in lines), "print('went on')"]
+    return subprocess.run([sys.executable, "-c", "\n".join(program + block)], capture_output=True, text=True)
+
+
+def test_an_interrupt_while_tensorflow_is_imported_ends_the_process_with_its_line():
+    done = in_a_process("print('printed before')", "os.close(2)", "signal.raise_signal(signal.SIGINT)")
+    assert done.returncode == 130
+    assert done.stdout == "printed before\n"
+    assert done.stderr == "bert-keras: interrupted; what was not finished was not written\n"
+
+
+def test_who_ignores_ctrl_c_goes_on_ignoring_it():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # children inherit it
+    done = in_a_process("signal.raise_signal(signal.SIGINT)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
+def test_ctrl_c_raises_again_after_the_block():
+    with interrupts_end_the_process():
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def run(words: str, redirected: str, folder, **environment):
