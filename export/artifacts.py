@@ -14,16 +14,15 @@ from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, VerdictError
 from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
-from bert_keras.export.exporting import Checks, Export, ExportSettings, Stages, Verdicts
+from bert_keras.export.exporting import Checks, Export, Stages, Verdicts
 from bert_keras.export.left_out import list_left_out
 from bert_keras.export.onnx_artifact import export_onnx
-from bert_keras.export.op_audit import known_release
 from bert_keras.export.reference import Reference
 from bert_keras.export.saved_model_artifact import export_saved_model
-from bert_keras.export.targets import PARITY, check_export_target
+from bert_keras.export.settings import ExportSettings
+from bert_keras.export.targets import PARITY, check_export_target, read_verdicts
 from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
-from bert_keras.export.warmup import check_model_name
-from bert_keras.files import read_json, write_json
+from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
 from bert_keras.staging import only_one_run
 from bert_keras.tasks.stored import task_of, tasks_of_models
@@ -129,7 +128,7 @@ def worst(verdict: dict) -> str:
 
 def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> None:
     """Adds verdicts to those that a folder of artifacts has."""
-    known = read_json(path)["artifacts"] if path.is_file() else {}
+    known = read_verdicts(path) if path.is_file() else {}
     with publish_file(path) as staging:
         write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **verdicts}})
 
@@ -145,8 +144,6 @@ def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
     if settings.model_name is None:
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(str(checkpoint)).resolve().name).strip("-_")
         settings = dataclasses.replace(settings, model_name=name or "bert")
-    check_model_name(settings.model_name)
-    known_release(settings.min_serving)
     return settings
 
 

@@ -1,13 +1,17 @@
 """Probe inputs for the parity check: sequences of ids and texts, so varied that no two inputs could change places."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bert_keras.features import FEATURES
-from bert_keras.pipelines.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.tokenizer import BertTokenizer
 
 NUM_ROWS, NUM_TEXTS = 200, 100  # of the thorough set
 

@@ -1,58 +1,15 @@
-"""What every kind of artifact is written with: settings, a reference, and where it is to be published."""
+"""What every kind of artifact is written with: a reference, its checks, and where it is to be published."""
 
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from bert_keras.errors import InputError
-from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
 from bert_keras.export.reference import Reference
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.verdict import Check
-from bert_keras.tasks.base import Task
 
 Verdicts = dict[str, dict]  # by the path of the artifact within the folder
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportSettings:
-    """How artifacts are written.
-
-    Attributes:
-        min_serving: the oldest TensorFlow Serving that is to load the SavedModel.
-        model_name: under which it is served; None: that of the checkpoint's folder.
-        pairs: whether the SavedModel takes pairs of texts; None: as the model was trained.
-        tflite_length: the length of a TFLite file's rows; None: the task's, 128 at most.
-        tflite_lengths: those of the file with several, where they are asked for.
-        quantizations: of TFLite files, see `write_tflite`; ("auto",): the smallest that loses no more than `tolerance`.
-        examples: labelled examples of the task to score TFLite files on, or a function of the task that reads them.
-        tolerance: in points.
-        thorough: whether to compare on many probe inputs; see `ProbeSet`.
-    """
-
-    min_serving: str = "2.13"
-    model_name: str | None = None
-    pairs: bool | None = None
-    tflite_length: int | None = None
-    tflite_lengths: tuple[int, ...] = ()
-    quantizations: tuple[str, ...] = ("float32", "float16", "dynamic_int8")
-    examples: Sequence | Callable[[Task | None], Sequence] | None = None
-    tolerance: float = 0.5
-    thorough: bool = False
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether the smallest file that will do is looked for."""
-        return "auto" in self.quantizations
-
-    @property
-    def probes(self) -> ProbeSet:
-        """The inputs that artifacts are compared on."""
-        return THOROUGH if self.thorough else DEFAULT
-
-    def __post_init__(self):
-        if self.is_automatic and (len(self.quantizations) > 1 or self.examples is None):
-            raise InputError("the quantization auto stands alone and needs examples to score on: give --eval FILE")
 
 
 class Stages:

@@ -4,10 +4,8 @@ A server that does not know an op refuses the model; one that does not know an a
 something else, with a line in its log. Both are cheaper to find here. `serving_ops.txt` lists what came when.
 """
 
-import functools
 import os
 import pathlib
-import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -17,13 +15,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
 from bert_keras.errors import InputError, VerdictError
-
-OLDEST_SERVING = "2.13"
+from bert_keras.export.serving_releases import OLDEST_SERVING, graph_versions, introduced_in, known_release
 
 # TensorFlow 2.21 writes it for every variable; a server of 2.13 logs that it ignores it, and answers the same (run).
 _HARMLESS = {"VarHandleOp.debug_name"}
 _TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
-_TABLE = pathlib.Path(__file__).with_name("serving_ops.txt")
 
 
 def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVING) -> dict:
@@ -45,7 +41,7 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
     meta_graph = read_meta_graph(folder)
     newer = sorted(_newer(meta_graph, release))
     problems = [*_version_problems(meta_graph, release), *_unknown_ops(meta_graph), *_xla_problems(meta_graph)]
-    problems += [f"{fact} (known since {_since()[fact]})" for fact in newer if fact not in _HARMLESS]
+    problems += [f"{fact} (known since {introduced_in()[fact]})" for fact in newer if fact not in _HARMLESS]
     if problems:
         raise VerdictError(
             f"TensorFlow Serving {release} does not run {folder}, which uses {', '.join(problems)}: export without "
@@ -58,15 +54,6 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
         "ops": dict(sorted(Counter(node.op for node in _op_nodes(meta_graph.graph_def)).items())),
         "ignored_attributes": [fact for fact in newer if fact in _HARMLESS],
     }
-
-
-def known_release(version: str) -> str:
-    """Returns the release of a version, "2.13" of "2.13.1"; raises `InputError` if the table does not have it."""
-    known = list(_graph_versions())[:-1]  # of the last one there is no server yet
-    release = re.fullmatch(r"(\d+\.\d+)(\.\d+)?", version)
-    if release is None or release[1] not in known:
-        raise InputError(f"TensorFlow Serving {version} is not in the table of ops; expected {known[0]} to {known[-1]}")
-    return release[1]
 
 
 def read_meta_graph(folder: str | os.PathLike) -> tf.compat.v1.MetaGraphDef:
@@ -90,7 +77,7 @@ def _op_nodes(graph: tf.compat.v1.GraphDef) -> Iterable[tf.compat.v1.NodeDef]:
 
 
 def _version_problems(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> Iterable[str]:
-    versions, served = meta_graph.graph_def.versions, _graph_versions()[release]
+    versions, served = meta_graph.graph_def.versions, graph_versions()[release]
     if versions.min_consumer > served or served in versions.bad_consumers:
         yield f"GraphDef {versions.min_consumer} ({release} reads {served})"
 
@@ -120,8 +107,8 @@ def _unknown_ops(meta_graph: tf.compat.v1.MetaGraphDef) -> list[str]:
 
 def _newer(meta_graph: tf.compat.v1.MetaGraphDef, release: str) -> set[str]:
     """Returns what of a graph came after a release, in the words of the table."""
-    releases = list(_graph_versions())
-    since = {fact: first for fact, first in _since().items() if releases.index(first) > releases.index(release)}
+    releases = list(graph_versions())
+    since = {fact: first for fact, first in introduced_in().items() if releases.index(first) > releases.index(release)}
     nodes = list(_op_nodes(meta_graph.graph_def))
     known = registered_ops({node.op for node in nodes})
     return {fact for node in nodes for fact in _facts(node, known.get(node.op)) if fact in since}
@@ -149,21 +136,6 @@ def _facts(node: tf.compat.v1.NodeDef, definition: Message | None) -> Iterable[s
             yield f"{node.op}.{name}={_TYPES[value.type].name.removeprefix('DT_').lower()}"
         elif value.WhichOneof("value") == "s":
             yield f"{node.op}.{name}={value.s.decode(errors='replace')}"
-
-
-@functools.cache
-def _table() -> list[tuple[str, str]]:
-    lines = _TABLE.read_text(encoding="utf-8").split("\n")
-    return [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
-
-
-def _graph_versions() -> dict[str, int]:
-    """Returns the version of graphs that each release of the table reads, the oldest release first."""
-    return {release: int(what.split()[1]) for release, what in _table() if what.startswith("GraphDef ")}
-
-
-def _since() -> dict[str, str]:
-    return {what: release for release, what in _table() if " " not in what}
 
 
 def _saved_model_class():

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.export import serving_templates as templates
-from bert_keras.export.op_audit import OLDEST_SERVING, read_meta_graph
-from bert_keras.export.warmup import check_model_name
+from bert_keras.export.op_audit import read_meta_graph
+from bert_keras.export.serving_releases import OLDEST_SERVING
+from bert_keras.export.settings import check_model_name
 
 IMAGE_TAG = "2.20.0"  # of Docker's tensorflow/serving
 MAX_BATCH_SIZE = 32  # rows; base's attention scores of 32 x 128 take 25 MB a layer

@@ -4,7 +4,9 @@ import os
 import pathlib
 from collections.abc import Iterable, Sequence
 
+from bert_keras.checks import read_field
 from bert_keras.errors import InputError
+from bert_keras.files import read_json
 from bert_keras.publishing import check_writable_folder, resolve
 from bert_keras.staging import only_one_run
 
@@ -36,7 +38,9 @@ def check_export_target(
     if not folder.is_dir():
         check_writable_folder(out, WRITTEN_BY, inputs=inputs)
         return
-    if not (folder / PARITY).is_file():
+    if (folder / PARITY).is_file():
+        read_verdicts(pathlib.Path(out) / PARITY)
+    else:
         names = sorted(path.name for path in folder.iterdir() if path.name not in _FOLDERS and path.name[0] != ".")
         if names:
             raise InputError(f"{out} holds {names[0]} and no artifacts of bert-keras: name another folder")
@@ -46,6 +50,18 @@ def check_export_target(
             targets |= {f"saved_model/{next_version(folder / 'saved_model')}": False, "serving": True}
         for name, is_replaced in targets.items():
             check_writable_folder(pathlib.Path(out) / name, WRITTEN_BY, overwrite=is_replaced, inputs=inputs)
+
+
+def read_verdicts(path: pathlib.Path) -> dict[str, dict]:
+    """Return the verdicts on artifacts, by their names, that an earlier export wrote.
+
+    Raises:
+        InputError: it wrote another file.
+    """
+    try:
+        return read_field(read_json(path), "artifacts", dict[str, dict], source=path)
+    except InputError as error:
+        raise InputError(f"{path} holds no verdicts of bert-keras ({error}): name another folder") from None
 
 
 def next_version(folder: pathlib.Path) -> int:

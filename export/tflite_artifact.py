@@ -11,10 +11,11 @@ import numpy as np
 from bert_keras.checkpoints import BertClassifier, BertEmbedder
 from bert_keras.errors import InputError
 from bert_keras.export.cases import DEFAULT, ProbeSet
-from bert_keras.export.exporting import Export, ExportSettings
+from bert_keras.export.exporting import Export
 from bert_keras.export.ladder import checkpoint_score, climb, file_score
 from bert_keras.export.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
 from bert_keras.export.reference import Reference
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite_file import constant_types, read_file, signatures
 from bert_keras.export.tflite_rows import logits_of
@@ -95,21 +96,13 @@ def _begin_check(export: Export, path: pathlib.Path, lengths: dict[str, int], qu
 
 def check_tflite_settings(reference: Reference, settings: ExportSettings) -> None:
     """Raises `InputError` if a model does not read a length, or has no task to be scored in."""
-    for wanted in (settings.tflite_length, *settings.tflite_lengths):
-        tflite_length(reference, wanted)
+    settings.check_lengths(reference.config.max_sequence_length)
     if settings.examples is not None and reference.task is None:
         raise InputError(f"a {type(reference.model).__name__} has no task to be scored in: leave --eval out")
 
 
 def tflite_length(reference: Reference, wanted: int | None) -> int:
-    """Returns the length of a file's rows: as wanted, or the task's, 128 at most.
-
-    Raises:
-        InputError: the model does not read as much.
-    """
-    longest = reference.config.max_sequence_length
-    if wanted is not None and not 3 <= wanted <= longest:
-        raise InputError(f"the length of TFLite files is {wanted}; expected 3 to {longest}, what the model reads")
+    """Returns the length of a file's rows: as wanted, or the task's, 128 at most."""
     return wanted or min(LENGTH, reference.text_length)
 
 

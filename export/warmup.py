@@ -18,10 +18,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from bert_keras.errors import InputError, VerdictError
+from bert_keras.export.settings import check_model_name
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
 MAX_REQUESTS = 1000  # a server that finds more refuses the model
-MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # what stands in an address as it is
 
 # tensorflow_serving/apis/{model,predict,prediction_log}.proto: field, number, type. A tensor is kept as bytes, which it
 # is within a message, and the entries of a map as a message with a key and a value, which is what a map is.
@@ -111,12 +111,6 @@ def replay_warmup(folder: str | os.PathLike) -> int:
         if misfit := _misfit(request, signatures):
             raise VerdictError(f"warm-up request {number} of {folder} {misfit}: export again")
     return len(requests)
-
-
-def check_model_name(name: str) -> None:
-    """Raises `InputError` unless a model of this name can be asked for over HTTP."""
-    if not re.fullmatch(MODEL_NAME, name):
-        raise InputError(f"the model's name is {name!r}; expected letters, digits, _ . and -: it is part of an address")
 
 
 class _OtherRecordError(ValueError):

@@ -9,7 +9,8 @@ import pytest
 
 from tests.test_project import MODULES, imports_of
 
-PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_field_defaults"}  # of named tuples, by Python's documentation
+# of named tuples and of os, by Python's documentation
+PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_field_defaults", "_exit"}
 INTERNAL = re.compile(
     r"(keras|transformers)\.src\b|tensorflow\.(python|core|compiler|lite\.(python|tools))\b"
     r"|(tensorflow|keras)\S*\.__internal__|onnxruntime\.(capi|quantization\.\w+)"

@@ -91,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from bert_keras.export.settings import ExportSettings
     from bert_keras.export.targets import check_export_target
 
     checkpoint, *_ = check_all(
@@ -102,6 +103,8 @@ def run(arguments: argparse.Namespace) -> None:
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
     examples = _examples(arguments, checkpoint) if arguments.eval else None
+    settings = _settings(arguments) | {"examples": examples}
+    ExportSettings(**settings).check_lengths(checkpoint.config.max_sequence_length)
     print_settings("export", _shown(arguments))
     load_tensorflow()
     from bert_keras.export.artifacts import export_checkpoint
@@ -113,20 +116,26 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.to,
             overwrite=arguments.overwrite,
             progress=bar.update,
-            min_serving=arguments.min_serving,
-            model_name=arguments.model_name,
-            pairs=arguments.pairs,
-            quantizations=tuple(arguments.quantize),
-            tflite_length=arguments.tflite_length,
-            tflite_lengths=tuple(arguments.tflite_lengths),
-            examples=examples,
-            tolerance=arguments.tolerance,
-            thorough=arguments.thorough,
+            **settings,
         )
     verdicts = parity["artifacts"]
     tables = [*verdict_table(verdicts).split("\n"), *score_lines(verdicts), *left_out_lines(verdicts)]
     lines = [*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"]
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, object]:
+    """Returns the fields of `ExportSettings`, but for the examples."""
+    return {
+        "min_serving": arguments.min_serving,
+        "model_name": arguments.model_name,
+        "pairs": arguments.pairs,
+        "quantizations": tuple(arguments.quantize),
+        "tflite_length": arguments.tflite_length,
+        "tflite_lengths": tuple(arguments.tflite_lengths),
+        "tolerance": arguments.tolerance,
+        "thorough": arguments.thorough,
+    }
 
 
 def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:

@@ -171,6 +171,18 @@ CASES = {
     ),
     "export: a label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
     "export: no task": ("export mlm out --to tflite --eval dev.csv", r"mlm has no task to be scored in"),
+    "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto stands alone and needs"),
+    "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
+    "export: a name that is no address": (
+        "export good out --model-name a/b",
+        r"the model's name is 'a/b'; expected letters",
+    ),
+    "export: a length": ("export good out --to tflite --tflite-length 20", r"TFLite files is 20; expected 3 to 19"),
+    "export: one of several lengths": (
+        "export good out --to tflite --tflite-lengths 9 2",
+        r"TFLite files is 2; expected 3",
+    ),
+    "export: verdicts of others": ("export good foreign", r"foreign.parity\.json holds no verdicts of bert-keras"),
     "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a file of tflite needs the package"),
     "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),
     "evaluate: no matplotlib": (
@@ -278,6 +290,8 @@ def write_inputs() -> None:
     pathlib.Path("bad_records/manifest.json").write_text("{")
     for name in ("artifact", "lite"):
         pathlib.Path(name).mkdir()
+    pathlib.Path("foreign").mkdir()
+    pathlib.Path("foreign/parity.json").write_text('{"artifacts": [1]}')
     pathlib.Path("lite/model.tflite").write_bytes(b"")
     pathlib.Path("artifact/model.onnx").write_bytes(b"")
 

@@ -9,7 +9,7 @@ from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export import op_audit
+from bert_keras.export import op_audit, serving_releases
 from bert_keras.export.op_audit import audit_saved_model
 from tests.export.make_serving_ops import op_facts, since_lines
 from tests.marks import slow_except
@@ -64,7 +64,7 @@ def trimmed(x):
 @pytest.mark.parametrize("kind", slow_except([*KINDS, "token_classifier"], quick=["masked_lm", "token_classifier"]))
 def test_what_is_exported_runs_on_the_oldest_server(kind, saved):
     audit = audit_saved_model(saved(kind))
-    assert audit["min_serving"] == op_audit.OLDEST_SERVING == "2.13"
+    assert audit["min_serving"] == serving_releases.OLDEST_SERVING == "2.13"
     assert audit["tensorflow"] == tf.__version__
     assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # of one text or of two
     assert audit["ops"]["MatMul"] > 20
@@ -178,15 +178,15 @@ def test_a_folder_without_a_saved_model_is_told(tmp_path):
 
 def test_the_table_ends_at_the_tensorflow_that_is_installed():
     """A later TensorFlow writes graphs that the table says nothing of: make it anew (see make_serving_ops.py)."""
-    assert list(op_audit._graph_versions()) == RELEASES
+    assert list(serving_releases.graph_versions()) == RELEASES
     assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
-    assert op_audit._graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
+    assert serving_releases.graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
 
 
 def test_every_line_of_the_table_is_of_an_op_that_there_is():
     types = dict(types_pb2.DataType.items())
-    known = op_audit.registered_ops({re.split(r"[.=]", fact)[0] for fact in op_audit._since()})
-    for fact in op_audit._since():
+    known = op_audit.registered_ops({re.split(r"[.=]", fact)[0] for fact in serving_releases.introduced_in()})
+    for fact in serving_releases.introduced_in():
         owner, _, value = fact.partition("=")
         op, _, attribute = owner.partition(".")
         definition = known.get(op)

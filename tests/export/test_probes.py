@@ -11,7 +11,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.export import artifacts, cases, tflite_artifact
 from bert_keras.export.artifacts import read_reference
-from bert_keras.export.exporting import ExportSettings
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.verify import verify
 from tests.export.conftest import LENGTH
 

@@ -10,10 +10,10 @@ import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export import tflite_artifact, verdict
 from bert_keras.export.cases import THOROUGH
-from bert_keras.export.exporting import ExportSettings
 from bert_keras.export.ladder import climb, file_score, points
 from bert_keras.export.mediapipe_metadata import read_metadata
 from bert_keras.export.reference import Reference
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.tflite_file import IDENTIFIER, read_file, schema
 from bert_keras.export.tflite_rows import TfliteRows
 from bert_keras.export.to_tflite import QUANTIZATIONS, SIGNATURE, write_tflite

@@ -315,7 +315,8 @@ def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
     )
     losses = [line["loss"] for line in log if "loss" in line]
     assert [line["step"] for line in log if "held_out_spearman" in line] == [4, 8, 12, 16]
-    assert losses[-1] < 0.9 * losses[0]
+    assert len(losses) == 16
+    assert sum(losses[-4:]) < 0.9 * sum(losses[:4])  # of an epoch: a smaller batch has a smaller loss
 
 
 @pytest.mark.slow  # test_finetuning_strategies.py trains too
