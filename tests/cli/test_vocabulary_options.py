@@ -255,3 +255,31 @@ def test_records_of_one_block_have_no_workers(run):
     learn(run, MARKED)
     result, _ = make(run, MARKED, "--workers", 2)
     assert result["worker_peak_memory_bytes"] is None
+
+
+@pytest.mark.slow
+def test_special_tokens_are_whole_from_the_vocabulary_to_the_served_model(run):
+    """Judge: transformers with the trained folder. The special token alone tells the classes apart."""
+    import torch
+    import transformers
+
+    texts = [f"{words} [{mark}]" for words in ("the cat sat", "a mat.", "on [E1 or E2]") for mark in ("E1", "E2")] * 6
+    run("learn-vocab", "vocab.txt", "--size", 60, "--special-token", "[E1]", "--special-token", "[E2]", sentences=texts)
+    run("make-records", "vocab.txt", "records", "--max-sequence-length", 16, sentences=texts)
+    run("pretrain", "records", "pretrained", "--preset", "tiny", "--steps", 2, "--no-xla")
+    with open("train.csv", "w", encoding="utf-8") as file:
+        file.writelines(["text,label\n", *(f"{text},{text[-3:-1]}\n" for text in texts)])
+    task = ["--train", "train.csv", "--dev", "train.csv", "--epochs", 15, "--learning-rate", 1e-3, "--batch-size", 8]
+    result, _ = run("finetune", "pretrained", "classifier", *task, "--max-sequence-length", 16)
+    assert result["accuracy"] == 1.0
+    run("export", "classifier", "artifacts")
+
+    served = tf.saved_model.load("artifacts/saved_model/1").signatures["serving_default"](text=tf.constant(texts[:6]))
+    assert [label.decode() for label in served["label"].numpy()] == ["E1", "E2"] * 3
+    tokenizer = transformers.AutoTokenizer.from_pretrained("classifier")
+    judge = transformers.AutoModelForSequenceClassification.from_pretrained("classifier").eval()
+    rows = tokenizer(texts[:6], padding=True, return_tensors="pt")
+    assert [(row.tolist().count(5), row.tolist().count(6)) for row in rows["input_ids"]] == [(1, 0), (0, 1)] * 3
+    with torch.no_grad():
+        expected = judge(**rows).logits.softmax(-1).numpy()
+    assert served["probabilities"].numpy() == pytest.approx(expected, abs=1e-5)
