@@ -12,6 +12,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.training import adamw
 from tests.conftest import MODELS
+from tests.marks import slow
 
 INPUTS = ("token_ids", "padding_mask", "segment_ids")
 TOLERANCE = 1e-5
@@ -56,7 +57,8 @@ def saved_models(make_model, make_batch, run, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "imports", ["import bert_keras, keras", "import keras, bert_keras", "import bert_keras.modeling.losses, keras"]
+    "imports",
+    ["import bert_keras, keras", *slow("import keras, bert_keras", "import bert_keras.modeling.losses, keras")],
 )
 def test_a_fresh_process_loads_keras_files(imports, saved_models):
     script = LOAD.format(imports=imports)
