@@ -93,9 +93,11 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
+def add_overwrite(
+    parser: argparse.ArgumentParser, text: str = "replace OUT if an earlier run of this command wrote it"
+) -> None:
     """Adds `--overwrite`: whether OUT may be replaced."""
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--overwrite", action="store_true", help=text)
 
 
 def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] | None:

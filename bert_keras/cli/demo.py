@@ -1,4 +1,4 @@
-"""Walk the whole road on text that ships with Python, in minutes."""
+"""Run the full pipeline on text that ships with Python, in minutes."""
 
 import argparse
 import contextlib

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=["saved_model", "tflite", "onnx"],
         default=["saved_model"],
-        help="which artifacts (default %(default)s)",
+        help="which artifacts (default saved_model)",
     )
     parser.add_argument(
         "--min-serving",
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write also a file with a signature for each of several lengths, such as 32 64 128",
     )
     task_options.add_file_options(parser)
-    add_overwrite(parser)
+    add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets the next version")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.checks import positive_integer, whole_number
+from bert_keras.cli.checks import add_overwrite, positive_integer, whole_number
 from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.publishing import check_writable_folder, companion, resolve
 from bert_keras.staging import only_one_run
@@ -55,8 +55,8 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the same bits on every run, also on GPUs; without XLA (docs/training.md)",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace OUT if it exists; drop its backups, unless --resume"
+    add_overwrite(
+        parser, "replace OUT if an earlier run of this command wrote it; drop its backups, unless --resume is given"
     )
 
 

@@ -16,12 +16,14 @@ def add_vocabulary_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strip-accents",
         action=argparse.BooleanOptionalAction,
-        help="strip accents and non-spacing vowel signs, or keep them (default: keep with --cased, else strip)",
+        help="strip accents and non-spacing vowel signs, or keep them (default: strip, or keep with --cased; settings "
+        "beside a vocabulary count first)",
     )
     parser.add_argument(
         "--chinese-split",
         action=argparse.BooleanOptionalAction,
-        help="split each Chinese character off as a word of its own (default: yes)",
+        help="split each Chinese character off as a word of its own (default: yes; the settings beside a vocabulary "
+        "count first)",
     )
     parser.add_argument(
         "--special-token",

@@ -54,7 +54,8 @@ def look(model: keras.Model, row: Row) -> Look:
     outputs = model(row.features(), training=False, return_hidden_states=True, return_attention_scores=True)
     outputs = keras.tree.map_structure(lambda tensor: ops.convert_to_numpy(tensor)[0], outputs)
     hidden_states = np.stack(outputs["hidden_states"]).astype(np.float32)
-    check_finite_outputs(model, hidden_states)
+    rest = {name: value for name, value in outputs.items() if name not in _ONE_ROW}
+    check_finite_outputs(model, hidden_states, *rest.values())
     encoder = getattr(model, "encoder", model)
     queries, keys = (
         np.stack(
@@ -65,7 +66,6 @@ def look(model: keras.Model, row: Row) -> Look:
         )
         for name in ("query", "key")
     )
-    rest = {name: value for name, value in outputs.items() if name not in _ONE_ROW}
     return Look(row, np.stack(outputs["attention_scores"]), queries, keys, hidden_states, rest)
 
 

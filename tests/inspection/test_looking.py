@@ -39,6 +39,14 @@ def test_a_model_that_computes_no_number_is_refused(make, tokenizer):
         look(model, row_of(tokenizer, model.config, TEXT))
 
 
+def test_a_head_that_computes_no_number_is_refused(make, tokenizer):
+    model = bk.BertClassifier(bk.BertEncoder(make("encoder").config), num_classes=2)
+    model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38))
+    model.encoder.pooler.bias.assign(np.full(model.encoder.pooler.bias.shape, 9))  # so each of its outputs is about 1
+    with pytest.raises(InputError, match="the model computes NaN or infinity on this text"):
+        look(model, row_of(tokenizer, model.encoder.config, TEXT))
+
+
 @pytest.mark.parametrize("texts", [(TEXT,), (TEXT, SECOND)])
 def test_scaled_scores_give_the_models_own_attention(make, tokenizer, texts):
     model = make("encoder")
