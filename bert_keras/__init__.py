@@ -7,7 +7,7 @@ import importlib
 
 from bert_keras.registration import register_with_keras
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _PUBLIC_NAMES = {
     "BertConfig": "bert_keras.config",
