@@ -6,7 +6,6 @@ otherwise at the end of its import.
 """
 
 import importlib
-import importlib.util
 import sys
 
 REGISTERING_MODULES = ("bert_keras.modeling", "bert_keras.modeling.pair_losses", "bert_keras.training.optimizers")
@@ -30,13 +29,16 @@ def _import_registering_modules() -> None:
 
 
 class _KerasFinder:
-    """Finds Keras once, where the other finders do, and has our modules imported after it."""
+    """Finds Keras where the other finders do, until it is imported, and has our modules imported after it.
+
+    TensorFlow looks for Keras (`importlib.util.find_spec`) long before it imports it.
+    """
 
     def find_spec(self, name, path=None, target=None):
         if name != "keras":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        others = (finder for finder in list(sys.meta_path) if not isinstance(finder, _KerasFinder))
+        spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target)) is not None), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _ThenOurs(spec.loader)
         return spec
@@ -48,10 +50,14 @@ class _ThenOurs:
     def __init__(self, loader):
         self._loader = loader
 
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
     def create_module(self, spec):
         return self._loader.create_module(spec)
 
     def exec_module(self, module) -> None:
         module.__loader__ = module.__spec__.loader = self._loader  # as if it had been found without us
         self._loader.exec_module(module)
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _KerasFinder)]
         _import_registering_modules()

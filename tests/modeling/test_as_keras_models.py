@@ -58,7 +58,15 @@ def saved_models(make_model, make_batch, run, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "imports",
-    ["import bert_keras, keras", *slow("import keras, bert_keras", "import bert_keras.modeling.losses, keras")],
+    [
+        "import bert_keras, tensorflow, keras",  # TensorFlow looks for Keras, and imports it later
+        *slow(
+            "import bert_keras, keras",
+            "import bert_keras, importlib.util; importlib.util.find_spec('keras'); import keras",
+            "import keras, bert_keras",
+            "import bert_keras.modeling.losses, keras",
+        ),
+    ],
 )
 def test_a_fresh_process_loads_keras_files(imports, saved_models):
     script = LOAD.format(imports=imports)
