@@ -36,12 +36,27 @@ def encoder_of(model) -> modeling.BertEncoder:
 
 
 def variables_of(model) -> dict:
-    """Returns our weight names with the model's variables, in the table's order."""
+    """Returns our weight names with the model's variables, in the table's order.
+
+    Raises:
+        InputError: the model was quantized, so its variables are codes, and no weights without their scales.
+    """
     encoder = encoder_of(model)
     names = weight_names(
         type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=family_of(model)
     )
+    for name in names:
+        _check_not_quantized(model, name.ours)
     return {name.ours: _resolve(model, name.ours) for name in names}
+
+
+def _check_not_quantized(model, weight: str) -> None:
+    layer = weight.rpartition(".")[0]
+    if mode := getattr(_resolve(model, layer).dtype_policy, "quantization_mode", None):
+        raise InputError(
+            f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected its own weights: "
+            "save, convert or export it before you call its quantize()"
+        )
 
 
 def build_model(checkpoint: Checkpoint):

@@ -65,6 +65,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
             name.keras_hub,
             _flat_shape(theirs[name.keras_hub].shape, name.ours, config),
             functools.partial(_flat, theirs[name.keras_hub], name.ours, config),
+            theirs[name.keras_hub].dtype,
         )
         for name in names
         if name.keras_hub in theirs

@@ -42,7 +42,8 @@ def check_fits(config: object, num_bytes: int, source: str) -> None:
 def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
     """Raises `InputError` unless a file of Keras weights holds every array itself, whole and uncompressed.
 
-    HDF5 can also declare arrays of any size that take no space, and arrays that lie in other files.
+    HDF5 can also declare arrays of any size that take no space, and arrays that lie in other files. Arrays of one byte
+    per number are codes of a quantized model, which Keras builds unquantized.
     """
     import h5py
 
@@ -55,6 +56,11 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
             raise InputError(
                 f"{source}: what stands under {shown(name)} is not stored in it whole and uncompressed, as Keras "
                 "stores weights: copy the file again from its source"
+            )
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "iu" and item.dtype.itemsize == 1:
+            raise InputError(
+                f"{source}: {shown(name)} holds {item.dtype} numbers, codes of a quantized model, which Keras cannot "
+                "read back here; expected weights: save the model before you call its quantize()"
             )
 
     try:

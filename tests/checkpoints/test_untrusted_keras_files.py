@@ -10,6 +10,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.checkpoints import keras_file
+from bert_keras.checkpoints.keras_hub_preset import write_preset as write_hub_preset
 from bert_keras.checkpoints.keras_weights import check_h5
 from bert_keras.checkpoints.reading import read_without_tensorflow
 from tests.checkpoints.tiny_folders import edit_json, write_preset
@@ -137,6 +138,29 @@ def test_nan_in_a_keras_file_is_refused(make_model, tmp_path):
     model.save(tmp_path / "model.keras")
     with pytest.raises(bk.InputError, match=r"model\.keras: tensor .*classifier/bias holds NaN or infinity"):
         bk.load(tmp_path / "model.keras")
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")  # Dropout has none
+def test_codes_of_a_quantized_model_are_no_weights(make_model, tmp_path):
+    model = make_model("classifier", num_layers=1, hidden_act="gelu_tanh")
+    model.quantize("int8")
+    with pytest.raises(bk.InputError, match=r"is quantized \(int8\); expected its own weights: save, convert or"):
+        bk.save(model, None, tmp_path / "folder")
+    with pytest.raises(bk.InputError, match=r"is quantized \(int8\)"):
+        write_hub_preset(model, None, tmp_path / "preset")
+    assert not list(tmp_path.iterdir())
+    model.save(tmp_path / "model.keras")
+    message = r"model\.keras, model\.weights\.h5: .* holds int8 numbers, codes of a quantized model.* before you call"
+    with pytest.raises(bk.InputError, match=message):
+        bk.load(tmp_path / "model.keras")
+
+
+def test_codes_of_a_quantized_preset_are_no_weights(tmp_path):
+    folder = write_preset(tmp_path / "preset")
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        file["layers/dense/vars/0"] = np.ones((6, 6), "int8")
+    with pytest.raises(bk.InputError, match=r"'layers/dense/vars/0' holds int8 numbers, codes of a quantized model"):
+        read_without_tensorflow(folder)
 
 
 def write_chunked(file):
