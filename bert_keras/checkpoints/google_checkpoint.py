@@ -1,19 +1,24 @@
 """Google's own BERT checkpoints of 2018-2020: `bert_config.json`, `bert_model.ckpt.*`, `vocab.txt`."""
 
 import functools
+import logging
 import os
 import pathlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 import numpy as np
 
-from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers
+from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
 from bert_keras.checkpoints.huggingface_config import read_config
-from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
+from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
+
+logger = logging.getLogger(__name__)
 
 CONFIG = "bert_config.json"
 _HEADS = {  # the first of these variables that is there names the model
@@ -22,18 +27,27 @@ _HEADS = {  # the first of these variables that is there names the model
     "cls/squad/output_weights": "BertQuestionAnswerer",
     "output_weights": "BertClassifier",
 }
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in TensorFlow 2's checkpoints of objects
+_STATE = re.compile(r"global_step|beta\d_power(_\d+)?")
+_SLOT = re.compile(r"(adam|lamb|lars|momentum|adagrad|adadelta|adafactor|rmsprop|ftrl).*|[mv](_\d+)?", re.IGNORECASE)
 
 
 def read_google(folder: str | os.PathLike) -> Checkpoint:
     """Reads a TF1 checkpoint under Google's variable names; the optimizer's slots are left unread.
 
     Raises:
-        InputError: there is not exactly one checkpoint, it is damaged, or the config does not fit.
+        InputError: there is not exactly one checkpoint, it is damaged, the config does not fit, or the encoder has
+            variables that this one lacks.
     """
     folder = pathlib.Path(folder)
     config, read_tokenizer, index = read_beside_weights(folder)
     reader = _open(index)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    if _OBJECT_GRAPH in shapes:
+        raise InputError(
+            f"{index} is a TensorFlow 2 checkpoint of objects; expected one of named variables, as Google's TF1 code "
+            "writes it: take the model's TF1 checkpoint, or its Hugging Face folder"
+        )
     check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
     settings = {"num_classes": (*shapes["output_weights"], 1)[0]} if model == "BertClassifier" else {}
@@ -48,6 +62,7 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         for name in names
         if name.google in shapes
     }
+    unread = _check_all_read(shapes, names, str(folder))
     return Checkpoint(
         str(folder),
         model,
@@ -56,7 +71,32 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
         weights,
         {name.ours: name.google for name in names},
         read_tokenizer=read_tokenizer,
+        not_carried_over=describe_unused_tensors(unread, model),
     )
+
+
+def _check_all_read(shapes: Collection[str], names: list[WeightName], source: str) -> list[str]:
+    """Returns the variables that nobody reads, the optimizer's aside: a head that this model lacks.
+
+    Raises:
+        InputError: one of them is the encoder's, so the checkpoint holds another function.
+    """
+    read = {name.google for name in names}
+    unread = sorted(name for name in shapes if name not in read and not _is_of_training(name, shapes))
+    if alien := [name for name in unread if name.startswith(("bert/embeddings/", "bert/encoder/"))]:
+        raise InputError(
+            f"{source} has variables that BERT's encoder has no place for, {shown_names(alien)}: the checkpoint is of "
+            "another model, which this toolkit does not have"
+        )
+    if unread:
+        logger.info("%s: %s are not read by this model", source, shown_names(unread))
+    return unread
+
+
+def _is_of_training(name: str, names: Collection[str]) -> bool:
+    """Tells a step counter, or a slot, which an optimizer names `VARIABLE/adam_m` for example."""
+    variable, _, last = name.rpartition("/")
+    return bool(_STATE.fullmatch(last)) or (variable in names and bool(_SLOT.fullmatch(last)))
 
 
 def read_beside_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
+from bert_keras.checkpoints.reading import read_checkpoint
 
 TOLERANCE = 2e-5  # measured: 4.7e-6
 GOOGLE_CONFIG = {
@@ -197,6 +198,41 @@ def test_a_missing_weight_is_named(google_weights, tmp_path):
     write_google_folder(tmp_path / "google", {key: value for key, value in google_weights.items() if key != name})
     with pytest.raises(bk.InputError, match=name):
         bk.load(tmp_path / "google")
+
+
+@pytest.mark.parametrize(
+    "name", ["bert/encoder/layer_1/adapter/kernel", "bert/embeddings/extra_embeddings", "bert/embeddings/adam_m"]
+)
+def test_a_variable_of_the_encoder_that_nobody_reads_is_named(name, google_weights, tmp_path):
+    write_google_folder(tmp_path / "google", {**google_weights, name: np.ones((30, 30), "float32")})
+    with pytest.raises(bk.InputError, match=f"variables that BERT's encoder has no place for, {name}: the checkpoint"):
+        bk.load(tmp_path / "google")
+
+
+def test_variables_of_another_head_are_listed(google_weights, tmp_path):
+    head = {"cls/squad/output_weights": np.ones((2, 30), "float32"), "crf_loss/transitions": np.ones((3, 3), "float32")}
+    write_google_folder(tmp_path / "google", {**google_weights, **head})
+    checkpoint = read_checkpoint(tmp_path / "google")
+    left = "tensors that BertPretrainer has no place for: cls/squad/output_weights, crf_loss/transitions"
+    assert checkpoint.not_carried_over == [left]
+
+
+@pytest.mark.parametrize("slots", [("Adam", "Adam_1"), ("lamb_m", "lamb_v"), ("AdamWeightDecayOptimizer", "Momentum")])
+def test_state_of_an_optimizer_is_not_listed(slots, google_weights, tmp_path):
+    state = {f"{name}/{slot}": value for name, value in google_weights.items() for slot in slots}
+    state |= {"beta1_power": np.float32(0.5), "training/beta2_power": np.float32(0.5)}
+    write_google_folder(tmp_path / "google", {**google_weights, **state})
+    assert read_checkpoint(tmp_path / "google").not_carried_over == []
+
+
+def test_a_tensorflow_2_checkpoint_of_objects_is_named(google_folder):
+    import tensorflow as tf
+
+    for path in google_folder.glob("bert_model.ckpt*"):
+        path.unlink()
+    tf.train.Checkpoint(table=tf.Variable(np.ones((97, 30), "float32"))).write(str(google_folder / "bert_model.ckpt"))
+    with pytest.raises(bk.InputError, match=r"ckpt\.index is a TensorFlow 2 checkpoint of objects; expected one of"):
+        bk.load(google_folder)
 
 
 def test_a_missing_checkpoint_file_is_named(google_folder):
