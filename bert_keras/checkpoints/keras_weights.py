@@ -3,33 +3,40 @@
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
 from typing import IO
 
+from bert_keras.checkpoints.keras_objects import check_objects, is_metric, objects_in
 from bert_keras.checks import read_field, shown
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
 _MOST_PER_BYTE = 2  # parameters of int4, Keras's narrowest type
+_SEGMENTS = ("type_vocabulary_size", "num_segments")  # ours, KerasHub's
 _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "max_sequence_length")
+_WIDTHS = ("embedding_dim", *_SEGMENTS)
+_FREE_POSITIONS = 2**24  # numbers of a sinusoidal table, which is computed and not in the file: 64 MiB
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
 
 
 def check_fits(config: object, num_bytes: int, source: str) -> None:
     """Raises `InputError` if a model that a Keras config describes has more parameters than its weights have bytes.
 
+    Also if the config holds a layer that is not counted here, see `check_objects`.
+
     Args:
         config: a parsed `config.json` of Keras, with any number of models of ours or BERTs of KerasHub in it.
         num_bytes: of the weights.
         source: the config's file, for the message.
     """
+    check_objects(config, source)
+    of_metrics = {id(part.get("config")) for part in objects_in(config) if is_metric(part)}
     hidden_dim, num_classes, num_parameters = 0, 0, 0
-    for part in _objects(config):
-        if any(name in part for name in _SIZES):
+    for part in objects_in(config):
+        if any(name in part for name in (*_SIZES, *_WIDTHS)):
             sizes = {name: _size({**_DEFAULTS, **part}, name, source) for name in _SIZES}
             hidden_dim = max(hidden_dim, sizes["hidden_dim"])
             num_parameters += _count_parameters(part, sizes, source)
-        if part.get("num_classes") is not None:
+        if part.get("num_classes") is not None and id(part) not in of_metrics:
             num_classes += _size(part, "num_classes", source)
     num_parameters += num_classes * hidden_dim
     if num_parameters > _MOST_PER_BYTE * num_bytes:
@@ -85,16 +92,6 @@ def _is_plain(dataset) -> bool:
     return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
 
 
-def _objects(value: object) -> Iterator[dict]:
-    """Yields every object in a JSON value."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-
-
 def _size(values: dict, name: str, source: str) -> int:
     return read_field(values, name, int, source=source, minimum=1)
 
@@ -103,8 +100,9 @@ def _count_parameters(values: dict, sizes: dict[str, int], source: str) -> int:
     """Returns the parameters of an encoder's tables and matrices."""
     hidden = sizes["hidden_dim"]
     width = hidden if values.get("embedding_dim") is None else _size(values, "embedding_dim", source)
-    segments = next(
-        (_size(values, name, source) for name in ("type_vocabulary_size", "num_segments") if name in values), 1
-    )
-    tables = (sizes["vocabulary_size"] + sizes["max_sequence_length"] + segments) * width
+    segments = next((_size(values, name, source) for name in _SEGMENTS if name in values), 1)
+    positions = sizes["max_sequence_length"] * width
+    if values.get("position_type") == "sinusoidal" and positions <= _FREE_POSITIONS:
+        positions = 0
+    tables = (sizes["vocabulary_size"] + segments) * width + positions
     return tables + sizes["num_layers"] * (4 * hidden**2 + 2 * hidden * sizes["intermediate_dim"])

@@ -7,6 +7,7 @@ from bert_keras.checks import path_inside, read_field, shown
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
+_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")  # what KerasHub builds of a BERT
 _INDEX = "model.weights.json"  # where the weights are in several files
 
 
@@ -28,14 +29,14 @@ def check_preset(folder: pathlib.Path) -> str | None:
     if (backbone := config.get("class_name")) != "BertBackbone":
         raise InputError(f"{folder} is a preset of {shown(backbone)}; expected BertBackbone: load another preset")
     read_field(config, "config", dict, source=folder / "config.json")
-    task = read_json(folder / "task.json") if (folder / "task.json").exists() else {}
+    configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
     weights = _weight_files(folder)
     num_bytes = sum(path.stat().st_size for path in weights)
-    check_fits(config, num_bytes, str(folder / "config.json"))
-    check_fits(task, num_bytes, str(folder / "task.json"))
+    for name, values in configs.items():
+        check_fits(values, num_bytes, str(folder / name))
     for path in weights:
         check_h5(path, str(path))
-    return read_field(task, "class_name", str, source=folder / "task.json", default=None)
+    return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
 
 
 def _weight_files(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -5,6 +5,7 @@ import json
 import zipfile
 
 import h5py
+import keras
 import numpy as np
 import pytest
 
@@ -83,6 +84,8 @@ def test_the_file_is_whole(write):
         (lambda config: encoder_of(config).update(hidden_dim=10**30), "sets hidden_dim to 1000000"),
         (lambda config: encoder_of(config).update(max_sequence_length="17"), "sets max_sequence_length to '17'"),
         (lambda config: config["config"].update(num_classes=10**9), "parameters, and its weights have"),
+        (lambda config: config["config"]["encoder"]["config"].update(config={"num_segments": 10**9}), "parameters"),
+        (lambda config: encoder_of(config).update(position_type="sinusoidal", max_sequence_length=10**7), "parameters"),
         (lambda config: config.update(class_name="Lambda", registered_name=None), "holds a 'Lambda'; expected a model"),
         (lambda config: config.update(class_name="x" * 70_000, registered_name="os>x"), "holds a 'xxx"),
     ],
@@ -91,6 +94,74 @@ def test_a_config_that_the_weights_do_not_fit_is_refused(write_config, change, p
     with pytest.raises(bk.InputError, match=pattern) as caught:
         bk.load(write_config(change))
     assert len(str(caught.value)) < 600
+
+
+def dense(**changes):
+    """Return the config of a layer of Keras with 1.2 GB of weights, made before Keras looks at the file of weights."""
+    layer = {"module": "keras.layers", "class_name": "Dense", "config": {"name": "dense", "units": 3_000_000}}
+    return {**layer, "registered_name": None, "build_config": {"input_shape": [None, 100]}, **changes}
+
+
+def in_encoder(layer):
+    return lambda config: config["config"].update(encoder=layer)
+
+
+@pytest.mark.usefixtures("unbuilt")
+@pytest.mark.parametrize(
+    ("change", "pattern"),
+    [
+        (in_encoder(dense()), "holds a 'Dense' of 'keras.layers'; expected models of bert_keras or KerasHub's BERT"),
+        (in_encoder(dense(module="keras.src.layers.core.dense")), "holds a 'Dense' of 'keras.src.layers.core.dense'"),
+        (in_encoder(dense(registered_name="keras_hub>BertDense")), "holds a 'Dense'"),
+        (in_encoder(dense(registered_name="bert_keras>Dense")), "holds a 'Dense'"),
+        (in_encoder(dense(module="keras", class_name="Sequential")), "holds a 'Sequential' of 'keras'"),
+        (in_encoder(dense(module=None, class_name="keras_hub>GPT2Backbone")), "holds a 'keras_hub>GPT2Backbone' of"),
+        (in_encoder(dense(module="a", registered_name="keras_hub>GPT2Backbone")), "holds a 'Dense' of 'a'"),
+        (in_encoder(dense(module="keras_hub.layers", class_name="ReversibleEmbedding")), "holds a 'Reversible"),
+        (in_encoder(dense(module="somewhere")), "holds a 'Dense' of 'somewhere'"),
+        (in_encoder(dense(module=["keras.layers"])), "holds a 'Dense' of"),
+        (lambda config: encoder_of(config).update(extra=[{"a": dense()}]), "holds a 'Dense'"),
+        (lambda config: config.update(compile_config={"loss": dense()}), "holds a 'Dense'"),
+        (lambda config: config.update(compile_config={"metrics": [metric("AUC", num_thresholds=10**9)]}), "in 'AUC',"),
+        (lambda config: config.update(compile_config=metric("MeanIoU", num_classes=10**5)), "has 10,000,000,000 num"),
+        (lambda config: config.update(compile_config=metric("AUC", num_thresholds="9")), "sets num_thresholds to '9'"),
+    ],
+)
+def test_a_layer_that_the_weights_say_nothing_of_is_refused(write_config, change, pattern):
+    with pytest.raises(bk.InputError, match=pattern) as caught:
+        bk.load(write_config(change))
+    assert len(str(caught.value)) < 600
+
+
+def metric(name, **config):
+    return {"module": "keras.metrics", "class_name": name, "config": config, "registered_name": None}
+
+
+@pytest.mark.parametrize("file", ["config.json", "task.json", "preprocessor.json", "tokenizer.json"])
+def test_a_layer_in_a_preset_that_its_weights_say_nothing_of_is_refused(file, tmp_path):
+    folder = write_preset(tmp_path / "preset")
+    values = json.loads((folder / file).read_text()) if (folder / file).exists() else {"config": {}}
+    values["config"]["dtype"] = dense()
+    (folder / file).write_text(json.dumps(values))
+    with pytest.raises(bk.InputError, match=rf"{file} holds a 'Dense' of 'keras\.layers'"):
+        read_without_tensorflow(folder)
+
+
+def test_files_of_compiled_models_are_read(make_model, tmp_path):
+    model = make_model("classifier", num_layers=1)
+    rate = keras.optimizers.schedules.CosineDecay(1e-3, 100)
+    metrics = [keras.metrics.AUC(), keras.metrics.CategoricalAccuracy(), keras.metrics.MeanIoU(num_classes=50)]
+    loss = {"logits": keras.losses.CategoricalCrossentropy(from_logits=True)}
+    model.compile(keras.optimizers.AdamW(rate), loss, metrics={"logits": metrics})
+    model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    again = bk.load(tmp_path / "model.keras")
+    assert type(again.optimizer.get_config()["learning_rate"]) is dict
+
+
+def test_files_of_models_with_sinusoidal_positions_are_read(make_model, tmp_path):
+    make_model("encoder", position_type="sinusoidal", max_sequence_length=50_000).save(tmp_path / "model.keras")
+    assert bk.load(tmp_path / "model.keras").config.max_sequence_length == 50_000
 
 
 @pytest.mark.usefixtures("unbuilt")
@@ -120,15 +191,18 @@ LAYER = {"module": "keras.layers", "class_name": "Lambda", "config": {"name": "l
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "pattern"),
     [
-        lambda config: config.update(compile_config={"optimizer": "adam", "loss": PICKLED}),
-        lambda config: config["config"].update(encoder={**LAYER, "registered_name": None}),
+        (
+            lambda config: config.update(compile_config={"optimizer": "adam", "loss": PICKLED}),
+            r"cannot be read by Keras \(Requested the deserialization of .*lambda",
+        ),
+        (lambda config: config["config"].update(encoder={**LAYER, "registered_name": None}), "holds a 'Lambda'"),
     ],
     ids=["a loss", "a layer"],
 )
-def test_a_pickled_function_is_not_run(write_config, change):
-    with pytest.raises(bk.InputError, match=r"cannot be read by Keras \(Requested the deserialization of .*lambda"):
+def test_a_pickled_function_is_not_run(write_config, change, pattern):
+    with pytest.raises(bk.InputError, match=pattern):
         bk.load(write_config(change))
 
 
