@@ -163,6 +163,8 @@ def _lost_in_a_tokenizer(tokenizer: BertTokenizer) -> list[str]:
         lost.append("tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters")
     if more := tokenizer.special_tokens[len(SPECIAL_TOKENS) :]:
         lost.append(f"that {shown_names(more)} are special tokens: KerasHub's tokenizer splits them")
+    if added := tokenizer.added_tokens:
+        lost.append(f"that {shown_names(added)} are added tokens: KerasHub's tokenizer reads them by WordPiece's rules")
     if tokenizer.rules.is_mediapipe:
         lost.append("text_rules mediapipe: KerasHub's tokenizer reads text by BERT's rules")
     return lost

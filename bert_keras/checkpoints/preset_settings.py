@@ -33,6 +33,7 @@ _TOKENIZER = {
     "text_rules": str,
     "unicode_version": str,
     "additional_special_tokens": list[str],
+    "added_tokens": list[str],
 }
 
 
@@ -72,6 +73,7 @@ def write_settings(folder: pathlib.Path, model, written: str, tokenizer, task: M
     if tokenizer is not None:
         more = tokenizer.special_tokens[len(tokenizer.special_ids) :]
         rules |= {"max_sequence_length": tokenizer.max_sequence_length, "additional_special_tokens": list(more)}
+        rules["added_tokens"] = list(tokenizer.added_tokens)
     settings = PresetSettings(
         model=written,
         head={name: _plain(getattr(model, name)) for name in _HEADS.get(written, ())},

@@ -204,7 +204,8 @@ WAYS = {  # kind of model: what is listed
 def tokenizer():
     """A tokenizer with other rules than KerasHub's defaults, where that has them and where it has not."""
     rules = {"lowercase": True, "strip_accents": False, "tokenize_chinese_chars": False, "max_input_chars_per_word": 50}
-    return bk.BertTokenizer(WORDS, max_sequence_length=11, additional_special_tokens=["word3"], **rules)
+    own = {"additional_special_tokens": ["word3"], "added_tokens": ["word4"]}
+    return bk.BertTokenizer(WORDS, max_sequence_length=11, **own, **rules)
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
@@ -223,6 +224,7 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
         "attention_dropout_rate 0.25: KerasHub has one dropout rate",
         "tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters",
         "that word3 are special tokens: KerasHub's tokenizer splits them",
+        "that word4 are added tokens: KerasHub's tokenizer reads them by WordPiece's rules",
     ]
     assert there.not_carried_over == [*WAYS[kind], *lost_by_keras_hub]
 
@@ -243,7 +245,8 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
     assert back.not_carried_over == []
     before, after = bk.load_tokenizer(tmp_path / "ours"), bk.load_tokenizer(tmp_path / "back")
     assert (before.rules, before.max_sequence_length) == (after.rules, after.max_sequence_length) != (None, None)
-    assert before.special_tokens == after.special_tokens
+    assert (before.special_tokens, before.added_tokens) == (after.special_tokens, after.added_tokens)
+    assert after.added_tokens == ("word4",)
     ours = run(model if has_head else encoder, batch)
     for name, values in run(bk.load(tmp_path / "back"), batch).items():
         np.testing.assert_array_equal(values, ours[name], err_msg=name)
