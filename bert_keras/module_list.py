@@ -55,14 +55,15 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
 
 
 def transformer_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Return where the encoder and its tokenizer lie: in `folder`, or where its `modules.json` says.
+    """Return where the encoder and its tokenizer lie: where its `modules.json` says, else in `folder`.
 
-    sentence-transformers before version 2 wrote them into `0_Transformer`.
+    sentence-transformers before version 2 wrote them into `0_Transformer`, beside a `config.json` of no model.
 
     Raises:
         InputError: see `read_module_list`.
     """
-    if (folder / "config.json").exists() or not (folder / MODULES).exists():
+    if not (folder / MODULES).exists():
         return folder
     modules = read_module_list(folder)
-    return modules[0].folder if modules and modules[0].kind == "Transformer" else folder
+    is_followed = modules and modules[0].kind == "Transformer" and modules[0].folder.is_dir()
+    return modules[0].folder if is_followed else folder

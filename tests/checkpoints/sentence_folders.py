@@ -91,7 +91,7 @@ def write_folder(
 
 
 def as_old_layout(folder: pathlib.Path) -> None:
-    """Rewrite a folder as versions before 2 did: the encoder in `0_Transformer`, old names of modules."""
+    """Rewrite a folder as versions before 2 did: the encoder in `0_Transformer`, old names, a config of no model."""
     home = folder / "0_Transformer"
     home.mkdir()
     for path in list(folder.iterdir()):
@@ -102,6 +102,7 @@ def as_old_layout(folder: pathlib.Path) -> None:
         module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
     modules[0]["path"] = home.name
     (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config.json").write_text(json.dumps({"__version__": "1.1.0"}))
 
 
 def edit_json(path: pathlib.Path, **changes) -> None:
