@@ -21,6 +21,7 @@ from bert_keras.pipelines.tokenizer_json import (
     AddedToken,
     check_is_bert,
     expect,
+    normalizer_of,
     read_added_tokens,
     read_tokens_by_id,
     tokens_by_id,
@@ -185,6 +186,11 @@ class TokenizerFolder:
         whole = [*self._named_special_tokens, *(token.content for token in own if not token.normalized)]
         return [token for token in dict.fromkeys(whole) if token not in folded], folded
 
+    @property
+    def _truncation(self) -> dict:
+        source = self._folder / TOKENIZER_JSON
+        return read_field(self._fast, "truncation", dict, source=source, default=None) or {}
+
     def _check_config(self) -> None:
         """Refuses settings under which text is split by other rules than BERT's, so that the ids would differ."""
         source = self._folder / _CONFIG
@@ -193,10 +199,15 @@ class TokenizerFolder:
         for name, expected in zip(_NAMES_OF_SPECIAL_TOKENS, SPECIAL_TOKENS, strict=True):
             token = self._config.get(name) or expected
             expect(name, token.get("content") if isinstance(token, dict) else token, expected, source)
+        if "truncation_side" in self._config:  # it counts before tokenizer.json, as in transformers
+            expect("truncation_side", self._config["truncation_side"], "right", source)
+        else:
+            direction = self._truncation.get("direction", "Right")
+            expect("truncation direction", direction, "Right", self._folder / TOKENIZER_JSON)
 
     def _text_settings(self) -> dict:
         """Returns how text is split: `tokenizer_config.json` counts before `tokenizer.json`, as in transformers."""
-        normalizer, model = self._fast.get("normalizer") or {}, self._fast.get("model") or {}
+        normalizer, model = normalizer_of(self._fast), self._fast.get("model") or {}
         of_file = {
             ours: values[theirs]
             for ours, values, theirs in (
@@ -212,7 +223,7 @@ class TokenizerFolder:
         if of_config.get("lowercase", 0) is None:
             del of_config["lowercase"]
         if self._fast and self._config.get("tokenizer_class") in _CLASSES_OF_THE_FILE:
-            settings = of_file
+            settings = {"lowercase": True, **of_file}
         else:
             self._warn_of_silent_casing(of_config, of_file)
             settings = {"lowercase": True, **of_file, **of_config}
@@ -240,12 +251,12 @@ class TokenizerFolder:
 
         "Unlimited" counts as none.
         """
-        source = self._folder / TOKENIZER_JSON
-        truncation = read_field(self._fast, "truncation", dict, source=source, default=None) or {}
         lengths = [self._read_if_there(_SENTENCE).get("max_seq_length"), self._config.get("model_max_length")]
         length = next((length for length in lengths if length is not None), None)
+        if length is None or _is_unlimited(length):
+            length = self._truncation.get("max_length")
         try:
-            return checked_length(truncation.get("max_length") if length is None or _is_unlimited(length) else length)
+            return checked_length(length)
         except InputError as error:
             raise InputError(f"{self._folder}: {error}") from None
 

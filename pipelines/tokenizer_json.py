@@ -78,14 +78,21 @@ def tokens_by_id(tokens: Iterable[tuple[str, int]], source: object) -> dict[int,
 def check_is_bert(values: Mapping, source: object) -> None:
     """Raises `UnsupportedTokenizerError` unless a `tokenizer.json` splits text by BERT's rules."""
     model = read_field(values, "model", dict, source=source)
-    normalizer = read_field(values, "normalizer", dict, source=source, default=None)
+    read_field(values, "normalizer", dict, source=source, default=None)
+    normalizer = normalizer_of(values)
     expect("model", _model_kind(model), "WordPiece", source)
     expect("unk_token", model.get("unk_token", "[UNK]"), "[UNK]", source)
     expect("continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##", source)
     expect("normalizer", _kind(normalizer), "BertNormalizer", source)
-    expect("clean_text", (normalizer or {}).get("clean_text", True), True, source)
-    expect("pre_tokenizer", _kind(values.get("pre_tokenizer")), "BertPreTokenizer", source)
+    expect("clean_text", normalizer.get("clean_text", True), True, source)
+    expect("pre_tokenizer", _kind(_unwrapped(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
     _check_template(read_field(values, "post_processor", dict, source=source, default=None), source)
+
+
+def normalizer_of(values: Mapping) -> dict:
+    """Returns the normalizer of a `tokenizer.json`, also where it is the only one of a sequence; {}: there is none."""
+    normalizer = _unwrapped(values.get("normalizer"))
+    return normalizer if isinstance(normalizer, dict) else {}
 
 
 def expect(name: str, value: object, expected: object, source: object) -> None:
@@ -98,12 +105,25 @@ def expect(name: str, value: object, expected: object, source: object) -> None:
         )
 
 
+def _parts(part: object) -> list | None:
+    """Returns the parts of a sequence of normalizers or pre-tokenizers; None: it is none."""
+    parts = (part.get("normalizers") or part.get("pretokenizers")) if isinstance(part, dict) else None
+    return parts if isinstance(parts, list) else None
+
+
+def _unwrapped(part: object) -> object:
+    """Returns a normalizer or a pre-tokenizer; of a sequence of one, that one."""
+    while (parts := _parts(part)) is not None and len(parts) == 1:
+        part = parts[0]
+    return part
+
+
 def _kind(part: object) -> object:
     """Returns the type of a normalizer or a pre-tokenizer; of a sequence, the types of its parts."""
     if not isinstance(part, dict):
         return None
-    parts = part.get("normalizers") or part.get("pretokenizers")
-    return " + ".join(str(_kind(one)) for one in parts) if isinstance(parts, list) else part.get("type")
+    parts = _parts(part)
+    return " + ".join(str(_kind(one)) for one in parts) if parts is not None else part.get("type")
 
 
 def _model_kind(model: Mapping) -> object:

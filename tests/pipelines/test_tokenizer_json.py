@@ -189,6 +189,42 @@ def test_a_class_that_obeys_tokenizer_json_alone(edit):
     assert BertTokenizer.from_checkpoint(folder).lowercase is True
 
 
+@pytest.mark.parametrize("tokenizer_class", ["TokenizersBackend", "BertTokenizer"])
+def test_a_sequence_of_one_normalizer_is_that_normalizer(tokenizer_class, edit):
+    """As transformers' converters of tokenizers write it; it keeps case here, and so does Rust's library."""
+    normalizer = {**FOLDERS["cased"]["tokenizer.json"]["normalizer"], "strip_accents": True}
+    nested = {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [normalizer]}]}
+    folder = edit("normalizer", nested)
+    fast = json.loads((folder / "tokenizer.json").read_text())
+    fast["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [fast["pre_tokenizer"]]}
+    write(folder, {"tokenizer.json": fast, "tokenizer_config.json": {"tokenizer_class": tokenizer_class}})
+    ours = BertTokenizer.from_checkpoint(folder)
+    assert (ours.lowercase, ours.rules.strip_accents) == (False, True)
+    texts = ["playing PLAYING cat", "a NAME", "\u4e2d\u6587 cats"]
+    assert ours.tokenize(texts).to_list() == [rust(folder).encode(text, add_special_tokens=False).ids for text in texts]
+
+
+def test_a_normalizer_that_does_not_say_its_casing_lowercases(edit):
+    normalizer = {"type": "BertNormalizer", "clean_text": True}
+    folder = edit("normalizer", normalizer)
+    write(folder, {"tokenizer_config.json": {"tokenizer_class": "TokenizersBackend"}})
+    assert BertTokenizer.from_checkpoint(folder).lowercase is True
+
+
+def truncating(direction):
+    return {"max_length": 33, "stride": 0, "strategy": "LongestFirst", "direction": direction}
+
+
+def test_texts_that_are_cut_at_their_start_are_refused(edit):
+    folder = edit("truncation_side", "left", name="tokenizer_config.json")
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation_side 'left'; expected 'right', BERT's own"):
+        BertTokenizer.from_checkpoint(folder)
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation direction 'Left'; expected 'Right'"):
+        BertTokenizer.from_checkpoint(edit("truncation", truncating("Left")))
+    write(folder, {"tokenizer_config.json": {"truncation_side": "right"}})  # it counts before tokenizer.json
+    assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 33
+
+
 def test_casing_that_transformers_would_take_otherwise_is_warned_of(tmp_path, caplog):
     folder = write(tmp_path / "cased", {"tokenizer.json": FOLDERS["cased"]["tokenizer.json"]})
     assert BertTokenizer.from_checkpoint(folder).lowercase is False
@@ -196,7 +232,7 @@ def test_casing_that_transformers_would_take_otherwise_is_warned_of(tmp_path, ca
 
 
 def test_the_truncation_of_tokenizer_json_is_the_length_where_nothing_else_says_one(edit):
-    folder = edit("truncation", {"max_length": 33, "stride": 0, "strategy": "LongestFirst", "direction": "Right"})
+    folder = edit("truncation", truncating("Right"))
     assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 77
     config = {**FOLDERS["uncased"]["tokenizer_config.json"], "model_max_length": int(1e30)}
     write(folder, {"tokenizer_config.json": config})
