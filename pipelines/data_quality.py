@@ -67,12 +67,20 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
 
 def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
     casing = "cased" if not manifest["lowercase"] else "uncased"
-    if quality["unknown_token_share"] > MAX_UNKNOWN_SHARE:
+    covers = quality["alphabet_coverage"] >= MIN_ALPHABET_COVERAGE
+    has_long_words = quality.get("long_word_share", 0.0) > MAX_LONG_WORD_SHARE  # not in the first manifests of 0.2
+    if has_long_words:
+        yield (
+            f"{percent(quality['long_word_share'])} of the text's characters are in words too long for the tokenizer "
+            "(over 100 characters, unless its settings say otherwise), which become [UNK]: put spaces between the "
+            "words of a language that has none (docs/languages.md)"
+        )
+    if quality["unknown_token_share"] > MAX_UNKNOWN_SHARE and not (has_long_words and covers):
         yield (
             f"{percent(quality['unknown_token_share'])} of the text's tokens are [UNK], so the vocabulary is of "
             f"another language or casing than this text, read {casing}: learn one from this text with learn-vocab"
         )
-    elif quality["alphabet_coverage"] < MIN_ALPHABET_COVERAGE:
+    elif not covers:
         yield (
             f"the vocabulary has {percent(quality['alphabet_coverage'])} of the text's characters, and each word with "
             f"another one becomes [UNK]: learn a vocabulary from this text, with a larger --alphabet"
@@ -120,6 +128,7 @@ def dotless_share(characters: Mapping[str, int], num_characters: int) -> float:
 
 def unreachable_share(vocabulary: Collection[str], special_tokens: Collection[str], normalize) -> float:
     """Return the share of a vocabulary's tokens that no text gives: `normalize` makes another text of them."""
+    special_tokens = frozenset(special_tokens)
     tokens = [token.removeprefix("##") for token in vocabulary if token not in special_tokens]
     return share_of(sum(normalize(token) != token for token in tokens), len(tokens))
 

@@ -21,6 +21,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
+from bert_keras.pipelines.token_splitter import TokenSplitter
 
 MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
 MAX_WORD_LENGTH = 200  # characters; Google's tokenizer reads longer words as [UNK], so no piece is learnt from them
@@ -193,8 +194,7 @@ class _WordCounter:
             strip_accents=splitting.strip_accents,
             handle_chinese_chars=splitting.tokenize_chinese_chars,
         )
-        longest_first = sorted(splitting.special_tokens, key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._special = TokenSplitter(splitting.special_tokens) if splitting.special_tokens else None
         self._pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         self._split_other = functools.lru_cache(_CACHED_WORDS)(self._split_any)
 

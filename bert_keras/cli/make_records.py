@@ -244,6 +244,7 @@ def _quality(quality: dict) -> str:
     names = {
         "unknown_token_share": "[UNK]",
         "alphabet_coverage": "of the characters known",
+        "long_word_share": "in too long words",
         "random_next_share": "random next sentences",
         "swapped_share": "swapped",
     }

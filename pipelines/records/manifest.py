@@ -20,8 +20,15 @@ FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 COUNTS = ("num_documents", "num_sentences", "num_examples", "num_rows", "num_tokens", "num_positive_labels")
-QUALITY_COUNTS = ("num_text_tokens", "num_unknown_tokens", "num_characters", "num_known_characters")
+QUALITY_COUNTS = (
+    "num_text_tokens",
+    "num_unknown_tokens",
+    "num_characters",
+    "num_known_characters",
+    "num_long_word_characters",
+)
 _SHARES = ("unknown_token_share", "alphabet_coverage", "unreachable_token_share")
+_NEWER_SHARES = ("long_word_share",)  # the first folders of version 0.2 lack them
 _LABEL_SHARES = {"nsp": "random_next_share", "sop": "swapped_share"}
 
 TOKENIZER_FACTS = ("lowercase", "vocabulary_size", "vocabulary_sha256")
@@ -133,7 +140,8 @@ def _check_values(manifest: dict, path: pathlib.Path) -> None:
             )
     if "quality" in manifest:  # version 0.1 wrote none
         quality = read_field(manifest, "quality", dict[str, float], source=path)
-        for name in (*_SHARES, *filter(None, [_LABEL_SHARES.get(settings["sentence_objective"])])):
+        newer = [name for name in _NEWER_SHARES if name in quality]
+        for name in (*_SHARES, *newer, *filter(None, [_LABEL_SHARES.get(settings["sentence_objective"])])):
             read_field(quality, name, float, source=path, minimum=0, maximum=1)
 
 
@@ -146,6 +154,7 @@ def _quality(settings: RecordSettings, tokenizer: TokenizerFacts, counts: dict) 
     quality = {
         "unknown_token_share": share_of(counts["num_unknown_tokens"], counts["num_text_tokens"]),
         "alphabet_coverage": share_of(counts["num_known_characters"], counts["num_characters"]),
+        "long_word_share": share_of(counts["num_long_word_characters"], counts["num_characters"]),
         "unreachable_token_share": unreachable_share(
             tokenizer.vocabulary, tokenizer.special_tokens, text_normalizer(tokenizer.rules)
         ),

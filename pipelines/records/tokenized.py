@@ -42,7 +42,7 @@ class TokenizedText:
     starts: list[int]
     documents: list[Document]
     others: list[Document]
-    quality_counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    quality_counts: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
     @property
     def num_sentences(self) -> int:

@@ -83,6 +83,7 @@ def test_special_tokens_of_a_vocabulary_are_whole_in_its_records(run):
     assert result["quality"] == {
         "unknown_token_share": 0.0,
         "alphabet_coverage": 1.0,
+        "long_word_share": 0.0,
         "unreachable_token_share": 0.0,
     }
     assert result["warnings"] == []
@@ -173,6 +174,26 @@ def test_a_wrong_vocabulary_is_told_with_its_share_of_unknown_tokens(run):
     right, printed = run("make-records", "vocab.txt", "right", "--objective", "none", sentences=MARKED)
     assert right["warnings"] == []
     assert "warning" not in printed
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+def test_text_lost_in_too_long_words_is_told_and_spaces_between_words_are_the_remedy(run, spaced):
+    """The share of [UNK] does not show it: a whole clause is one token."""
+    text = "".join(pud.sentences("th")[:240]).replace(" ", "")
+    sentences = [text[start : start + 400] for start in range(0, len(text), 400)]
+    if spaced:
+        sentences = [re.sub("(.{5})", r"\1 ", sentence) for sentence in sentences]
+    learned, _ = learn(run, sentences, "--no-strip-accents", size=500)
+    result, printed = make(run, sentences)
+    assert result["quality"]["long_word_share"] == pytest.approx(learned["long_word_share"], abs=1e-4)
+    assert result["num_long_word_characters"] == round(result["quality"]["long_word_share"] * result["num_characters"])
+    if spaced:
+        assert result["warnings"] == []
+        return
+    assert result["quality"]["long_word_share"] > 0.5
+    [warning] = result["warnings"]
+    assert re.search(r"\d% of the text's characters are in words too long .* become \[UNK\]: put spaces", warning)
+    assert f"\nwarning: {warning}\n" in printed
 
 
 def test_documents_of_one_sentence_are_told_with_the_share_of_random_next_sentences(run):

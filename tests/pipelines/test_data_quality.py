@@ -29,6 +29,7 @@ FACTS = {
 QUALITY = {
     "unknown_token_share": 0.049,
     "alphabet_coverage": 0.9991,
+    "long_word_share": 0.004,
     "unreachable_token_share": 0.009,
     "random_next_share": 0.59,
 }
@@ -39,6 +40,8 @@ def test_figures_within_the_limits_give_no_warning():
     assert vocabulary_warnings(FACTS) == []
     assert records_warnings(MANIFEST) == []
     assert records_warnings({"num_examples": 5}) == []  # records of version 0.1
+    quality = {name: share for name, share in QUALITY.items() if name != "long_word_share"}
+    assert records_warnings(MANIFEST | {"quality": quality}) == []
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,11 @@ def test_a_vocabulary_beyond_one_limit_gives_one_warning_with_its_remedy(changes
     [
         ({"unknown_token_share": 0.9}, r"90\.0% of the text's tokens are \[UNK\].*: learn one .*learn-vocab"),
         ({"unknown_token_share": 0.9, "alphabet_coverage": 0.5}, r"90\.0% of the text's tokens are \[UNK\]"),
+        (
+            {"long_word_share": 0.4},
+            r"40\.0% .* in words too long for the tokenizer .*\[UNK\]: put spaces between",
+        ),
+        ({"long_word_share": 0.99, "unknown_token_share": 0.5}, r"99\.0% .* in words too long"),
         ({"alphabet_coverage": 0.99}, r"has 99\.0% of the text's characters.*: learn .* larger --alphabet"),
         ({"unreachable_token_share": 0.29}, r"29\.0% .*capital letters or accents, which text read uncased.*--cased"),
         ({"random_next_share": 0.91}, r"91\.0% of the second .* 3\.0 sentences on average: pass --objective none or"),

@@ -65,6 +65,7 @@ def quality_of(documents):
         "num_unknown_tokens": 0,
         "num_characters": num_characters,
         "num_known_characters": num_characters,
+        "num_long_word_characters": 0,
     }
 
 

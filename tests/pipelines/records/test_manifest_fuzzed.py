@@ -30,6 +30,7 @@ MANIFEST = {
     "quality": {
         "unknown_token_share": 0.5,
         "alphabet_coverage": 0.9,
+        "long_word_share": 0.4,
         "unreachable_token_share": 0.1,
         "random_next_share": 0.5,
     },
@@ -77,6 +78,13 @@ def test_the_manifest_itself_is_good():
     use(json.dumps(MANIFEST).encode())
 
 
+def test_a_manifest_without_the_share_of_long_words_is_read():
+    """As the first folders of version 0.2 have it."""
+    manifest = json.loads(json.dumps(MANIFEST))
+    del manifest["quality"]["long_word_share"]
+    use(json.dumps(manifest).encode())
+
+
 def test_mutated_manifests_are_read_or_refused():
     outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=QUICK, seed=SEED)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
@@ -98,6 +106,10 @@ def test_many_mutated_manifests_are_read_or_refused():
         (
             lambda m: m["quality"].pop("unreachable_token_share"),
             "lacks unreachable_token_share; expected a number from 0 to 1",
+        ),
+        (
+            lambda m: m["quality"].update(long_word_share=2),
+            "sets long_word_share to 2.*; expected a number",
         ),
         (lambda m: m.update(vocabulary_sha256="x" * 70_000), "sets vocabulary_sha256 to .*; expected 64 hexadecimal"),
         (lambda m: m.update(quality={"unknown_token_share": "x"}), "sets quality to .*; expected an object of numbers"),
