@@ -17,6 +17,7 @@ from bert_keras.pipelines.json_lines import record_text
 from bert_keras.pipelines.text_lines import check_text_file, decode_line
 
 STANDARD_INPUT = "-"
+PROSE = "the prose that ships with this Python"  # the name of the text of commands that are given none
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".jsonl")  # what is text in a folder; each may be followed by .gz
 
 Names = str | os.PathLike | Sequence[str | os.PathLike]

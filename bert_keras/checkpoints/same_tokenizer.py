@@ -1,12 +1,18 @@
 """Whether a checkpoint and records have the same tokenizer. No TensorFlow here."""
 
 import os
+import pathlib
 from collections.abc import Mapping
 
+from bert_keras.checkpoints.preset_checks import is_preset
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
+from bert_keras.pipelines.records.command import command_to_make_again
+from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.text_rules import TextRules
+from bert_keras.pipelines.tokenizer_folder import VOCABULARY, TokenizerFolder
 
+_BARE_VOCABULARIES = (VOCABULARY, "assets/tokenizer/vocabulary.txt")  # of Google's folders and KerasHub's
 _RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "text_rules")
 
 
@@ -32,8 +38,31 @@ def check_same_tokenizer(
     raise InputError(
         f"{checkpoint} has another tokenizer than the records {records} ({'; '.join(differences)} in the records); "
         "expected the same, because token ids would mean other words: make the records again with  "
-        f"bert-keras make-records {os.fspath(checkpoint)} {os.fspath(records)}"
+        f"{_command(checkpoint, settings, records)}"
     )
+
+
+def _command(checkpoint: str | os.PathLike, settings: Mapping[str, object], records: str | os.PathLike) -> str:
+    """Return the command that makes the records again with the vocabulary of a checkpoint of any format."""
+    vocabulary, options = pathlib.Path(checkpoint), []
+    bare = [path for path in map(vocabulary.joinpath, _BARE_VOCABULARIES) if path.is_file()]
+    if bare and (is_preset(vocabulary) or not TokenizerFolder(vocabulary).has_settings):
+        vocabulary, options = bare[0], _options(settings)
+    manifest = read_manifest(records, checked_splits=())
+    return command_to_make_again(manifest, records, vocabulary=vocabulary, options=options)
+
+
+def _options(settings: Mapping[str, object]) -> list[str]:
+    """Return the options of `make-records` for a vocabulary file without settings."""
+    facts = _facts(settings)
+    switches = {
+        "--cased": not facts["lowercase"],
+        "--strip-accents": facts["strip_accents"] and not facts["lowercase"],
+        "--no-strip-accents": not facts["strip_accents"] and facts["lowercase"],
+        "--no-chinese-split": not facts["tokenize_chinese_chars"],
+    }
+    tokens = settings.get("additional_special_tokens") or ()
+    return [*(option for option, is_on in switches.items() if is_on), *(f"--special-token={token}" for token in tokens)]
 
 
 def _facts(settings: Mapping[str, object]) -> dict[str, object]:

@@ -138,9 +138,10 @@ def num_cores() -> int:
 
 def text_name(text: list[str] | None, sources: list[TextSource] | None) -> str:
     """Says which text is read."""
+    from bert_keras.pipelines.text_sources import PROSE, total_bytes
+
     if text is None:
-        return "the prose that ships with this Python"
-    from bert_keras.pipelines.text_sources import total_bytes
+        return PROSE
 
     num_bytes = total_bytes(sources)
     size = "size unknown" if num_bytes is None else f"{num_bytes / 1e6:,.1f} MB"

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import tomli_w
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.manifest import TOKENIZER_FACTS
+from bert_keras.pipelines.records.command import command_to_make_again
+from bert_keras.pipelines.records.manifest import differing_tokenizers
 from bert_keras.training.layers import (
     RECIPES,
     TABLES,
@@ -127,7 +128,7 @@ class Pretraining:
         return plan_phases(self.phases, self.records, self.batches, self.optimizer, self.budget, num_rows)
 
     def check_records(self, manifests: Sequence[Mapping[str, object]], folders: Sequence[str]) -> None:
-        """Raises `InputError` unless there is a folder for each length, made as this run says, of one vocabulary."""
+        """Raises `InputError` unless there is a folder for each length, made as this run says, with one tokenizer."""
         lengths = self.records.max_sequence_lengths
         if len(folders) != len(lengths):
             commands = "  and  ".join(self.records.command(index) for index in range(len(lengths)))
@@ -138,14 +139,10 @@ class Pretraining:
             )
         for index, (manifest, folder) in enumerate(zip(manifests, folders, strict=True)):
             self.records.check_manifest(manifest, index, folder)
-            if differing := [
-                f"{name} {manifest[name]} there, {manifests[0][name]} in {folders[0]}"
-                for name in TOKENIZER_FACTS
-                if manifest[name] != manifests[0][name]
-            ]:
+            if differing := differing_tokenizers(manifest, manifests[0], here=f"in {folders[0]}"):
                 raise InputError(
-                    f"{folder} was made with another vocabulary ({'; '.join(differing)}); expected one for all phases: "
-                    f"make it again with the vocab.txt of {folders[0]}"
+                    f"{folder} was made with another tokenizer ({'; '.join(differing)}); expected one for all phases: "
+                    f"make it again with  {command_to_make_again(manifest, folder, vocabulary=folders[0])}"
                 )
 
     def stretches(self, num_rows: Sequence[int] = ()) -> list[tuple[float, float]]:

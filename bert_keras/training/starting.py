@@ -71,7 +71,7 @@ def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
 
     Args:
         start_from: the checkpoint folder, of any format.
-        folders: the records folders, which have one tokenizer.
+        folders: the records folders.
     """
     settings = read_tokenizer_of(start_from) if pathlib.Path(start_from).is_dir() else None
     if settings is None:
@@ -80,7 +80,8 @@ def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
             "nothing else says that its token ids are those of the records: convert it to a folder, and put its "
             "vocab.txt there"
         )
-    check_same_tokenizer(start_from, settings, folders[0], read_tokenizer_of(folders[0]))
+    for folder in folders:
+        check_same_tokenizer(start_from, settings, folder, read_tokenizer_of(folder))
 
 
 def _setting_faults(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:

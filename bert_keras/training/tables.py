@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
+from bert_keras.pipelines.records.command import command_to_make_again, make_records_command
 from bert_keras.training.settings import Settings, choice, flag, number, said, several, text, whole
 
 OBJECTIVES = ("bert", "mlm", "electra")
@@ -17,7 +18,6 @@ OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "embedding_dim")
 
-_OPTIONS = {"sentence_objective": "--objective", "packed": "--pack"}  # of `make-records`, where the name is another
 _NOT_OF_THE_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from")
 PRESET, GENERATOR_SIZE = "tiny", 0.25
 # The usual rates of pretraining would undo what a checkpoint knows. 5e-5 is the default of transformers' `run_mlm.py`,
@@ -123,17 +123,12 @@ class RecordsSettings(Settings):
         if differing:
             raise InputError(
                 f"{folder} was made with other settings ({'; '.join(differing)}): change [records] of the run, or make "
-                f"it again with  {self.command(index, out=folder)}"
+                f"it again with  {command_to_make_again({**manifest, **wanted}, folder, vocabulary=folder)}"
             )
 
-    def command(self, index: int, *, vocabulary: str = "VOCAB", out: str = "RECORDS") -> str:
+    def command(self, index: int) -> str:
         """Returns the `make-records` command for records folder `index`."""
-        words = ["bert-keras make-records", vocabulary, out]
-        for name, value in self.of_folder(index).items():
-            option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
-            if value != getattr(RecordsSettings, name, None):
-                words.append(option if value is True else f"{option} {value}")
-        return " ".join(words)
+        return make_records_command(self.of_folder(index), vocabulary="VOCAB", out="RECORDS")
 
 
 @dataclasses.dataclass(frozen=True)

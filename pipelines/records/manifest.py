@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import typing
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from bert_keras.checks import path_inside, read_field, shown, shown_names
 from bert_keras.errors import InputError
@@ -14,7 +14,7 @@ from bert_keras.pipelines.data_quality import share_of, unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
 from bert_keras.pipelines.records.known_characters import text_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_facts import IDENTITY, TokenizerFacts
 
 FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 2
@@ -169,13 +169,23 @@ def _plain(value: object) -> str:
     return shown_names([value]) if isinstance(value, str) else shown(value)
 
 
+def differing_tokenizers(one: Mapping, other: Mapping, *, here: str = "here") -> list[str]:
+    """Return in what the tokenizers of two manifests differ, for a message; folders of version 0.1 lack some facts.
+
+    Args:
+        one: a manifest.
+        other: another one, or `TokenizerFacts.identity`.
+        here: what `other` is called; `one` is "there".
+    """
+    return [
+        f"{name} {_plain(one[name])} there, {_plain(other[name])} {here}"
+        for name in IDENTITY
+        if name in one and name in other and one[name] != other[name]
+    ]
+
+
 def _check_tokenizer(manifest: dict, tokenizer, path: pathlib.Path) -> None:
-    facts = TokenizerFacts.of(tokenizer).identity
-    if differing := [
-        f"{name} {_plain(manifest[name])} there, {_plain(here)} here"
-        for name, here in facts.items()
-        if name in manifest and manifest[name] != here  # folders of version 0.1 lack some
-    ]:
+    if differing := differing_tokenizers(manifest, TokenizerFacts.of(tokenizer).identity):
         raise InputError(
             f"{path}: the records were made with another tokenizer ({'; '.join(differing)}): "
             "use the vocabulary they were made with, or write them again with this one"

@@ -17,6 +17,16 @@ from bert_keras.pipelines.vocabulary import (
     vocabulary_bytes,
 )
 
+IDENTITY = (
+    "lowercase",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "additional_special_tokens",
+    "added_tokens",
+    "vocabulary_size",
+    "vocabulary_sha256",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerFacts:
@@ -78,15 +88,16 @@ class TokenizerFacts:
     @property
     def identity(self) -> dict:
         """What a manifest knows a tokenizer by: how it splits text, and its vocabulary."""
-        return {
-            "lowercase": self.rules.lowercase,
-            "strip_accents": self.rules.strip_accents,
-            "tokenize_chinese_chars": self.rules.tokenize_chinese_chars,
-            "additional_special_tokens": list(self.additional_special_tokens),
-            "added_tokens": list(self.added_tokens),
-            "vocabulary_size": len(self.vocabulary),
-            "vocabulary_sha256": hashlib.sha256(vocabulary_bytes(self.vocabulary)).hexdigest(),
-        }
+        values = (
+            self.rules.lowercase,
+            self.rules.strip_accents,
+            self.rules.tokenize_chinese_chars,
+            list(self.additional_special_tokens),
+            list(self.added_tokens),
+            len(self.vocabulary),
+            hashlib.sha256(vocabulary_bytes(self.vocabulary)).hexdigest(),
+        )
+        return dict(zip(IDENTITY, values, strict=True))
 
     @property
     def digest(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 
@@ -12,9 +13,10 @@ import bert_keras as bk
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main, parser
 from bert_keras.cli.pretrain import settings_of
-from bert_keras.pipelines.records import write_records
+from bert_keras.pipelines.records import FileText, read_manifest, write_records
+from bert_keras.pipelines.text_sources import find_sources
 from bert_keras.training.recipes import Pretraining
-from bert_keras.training.starting import start_of
+from bert_keras.training.starting import check_start_tokenizer, start_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -153,13 +155,15 @@ STARTS = {
         "swapped",
         "",
         r"swapped has another tokenizer than the records \S+ \(2 tokens differ, token 22 is '##ed' and '##s' in the "
-        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped \S+$",
+        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped "
+        r"\S+records_again --text TEXT ",
     ),
     "another casing": (
         "cased",
         "",
         r"\(lowercase is False and True; strip_accents is False and True in the records\)"
-        r".*  bert-keras make-records \S+cased \S+$",
+        r".*  bert-keras make-records \S+cased \S+records_again --text TEXT --max-sequence-length 16 "
+        r"--held-out-rate 0.3",
     ),
     "other accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
     "other special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
@@ -215,19 +219,50 @@ def _go_on():
     raise WentOnError
 
 
+def remedy_in(printed: str) -> list[str]:
+    """The command that a message ends with, as the shell splits it."""
+    [remedy] = re.findall(r"bert-keras (make-records .*)\n", printed)
+    return shlex.split(remedy)
+
+
 @pytest.mark.parametrize("other", ["cased", "accents", "special"])
-def test_the_remedy_for_another_tokenizer_works(other, starts, records, tmp_path, capsys, monkeypatch):
+def test_the_remedy_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
+    """It is run as it stands: from the same text, with the same settings, into a new folder."""
     monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", _go_on)
-    again = tmp_path / "again"
-    shutil.copytree(records, again)
-    command = ["pretrain", str(again), str(tmp_path / "out"), "--start-from", str(starts / other)]
+    text = tmp_path / "my text.txt"
+    text.write_text("\n\n".join(". ".join(story) for story in STORIES))
+    settings = {"max_sequence_length": 14, "sentence_objective": "sop", "seed": 3, "held_out_rate": 0.2}
+    records = tmp_path / "records"
+    before = write_records(records, FileText(find_sources(text), sentences="split"), tokenizer, **settings)
+    bytes_before = {path: path.read_bytes() for path in records.iterdir()}
+    command = ["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / other)]
     assert main(command) == 2
-    [remedy] = re.findall(r"bert-keras (make-records .*)\n", capsys.readouterr().err)
-    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
-    options = ["--overwrite", "--text", str(tmp_path / "text.txt"), "--max-sequence-length", "16", "--workers", "1"]
-    assert main([*remedy.split(), *options]) == 0
+    assert main(remedy_in(capsys.readouterr().err)) == 0
+    assert {path: path.read_bytes() for path in records.iterdir()} == bytes_before
+    again = str(tmp_path / "records_again")
+    after = read_manifest(again)
+    kept = (*settings, "sentences", "sources", "short_sequence_rate", "num_documents")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
     with pytest.raises(WentOnError):
-        main(command)
+        main([command[0], again, *command[2:]])
+
+
+def test_the_remedy_names_the_rules_that_a_bare_vocabulary_does_not_say(records, tokenizer, tmp_path):
+    """As that of Google's folders, whose casing is guessed from the vocabulary."""
+    google = tmp_path / "google"
+    google.mkdir()
+    (google / "bert_config.json").write_text("{}")
+    (google / "vocab.txt").write_text("\n".join([*tokenizer.vocabulary, "The"]))
+    with pytest.raises(bk.InputError) as told:
+        check_start_tokenizer(str(google), [records])
+    remedy = remedy_in(f"{told.value}\n")
+    text = remedy.index("TEXT")
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
+    out = tmp_path / "again"
+    assert main([remedy[0], remedy[1], str(out), *remedy[3:text], str(tmp_path / "text.txt"), *remedy[text + 1 :]]) == 0
+    check_start_tokenizer(str(google), [out])
+    with pytest.raises(bk.InputError, match=r"than the records \S+/pretrain\S*/records "):
+        check_start_tokenizer(str(google), [out, records])
 
 
 @pytest.mark.parametrize(
@@ -297,15 +332,38 @@ def test_what_is_no_records_folder_is_told_before_the_work(tmp_path, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
-def test_records_of_another_vocabulary_are_refused_before_the_work(records, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+OTHER_TOKENIZERS = {
+    "another vocabulary": (
+        lambda words: ([*words[:5], "a", "##b"], {}),
+        r"vocabulary_size 7 there, 24 in .*; vocabulary_s",
+    ),
+    "other accents": (
+        lambda words: (words, {"strip_accents": False}),
+        r"strip_accents False there, True in \S+records\)",
+    ),
+    "other special tokens": (
+        lambda words: (words, {"additional_special_tokens": ["hat"]}),
+        r"additional_special_tokens \['hat'\] there, \[\] in",
+    ),
+    "other Chinese characters": (lambda words: (words, {"tokenize_chinese_chars": False}), "tokenize_chinese_chars"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TOKENIZERS)
+def test_records_of_another_tokenizer_are_refused_before_the_work(
+    case, records, tokenizer, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("bert_keras.cli.pretrain.load_tensorflow", _go_on)
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
+    make, message = OTHER_TOKENIZERS[case]
+    words, options = make(list(tokenizer.vocabulary))
     other = tmp_path / "other"
-    write_records(other, STORIES, bk.BertTokenizer(pieces), max_sequence_length=32, held_out_rate=0.0)
+    text = FileText(find_sources(tmp_path / "text.txt"))
+    write_records(other, text, bk.BertTokenizer(words, **options), max_sequence_length=32, held_out_rate=0.0)
     arguments = ["--set", "phases=[{records=0, share=0.5}, {records=1, share=0.5}]", "--no-xla", "--steps", "2"]
     assert main(["pretrain", str(records), str(other), str(tmp_path / "out"), *arguments]) == 2
     told = capsys.readouterr().err
-    assert re.search(
-        r"other was made with another vocabulary \(vocabulary_size 7 there, 24 in .*; vocabulary_sha256", told
-    )
-    assert f"make it again with the vocab.txt of {records}" in told
+    assert re.search(rf"other was made with another tokenizer \(.*{message}", told)
+    assert main(remedy_in(told)) == 0
+    with pytest.raises(WentOnError):
+        main(["pretrain", str(records), f"{other}_again", str(tmp_path / "out"), *arguments])

@@ -355,8 +355,8 @@ def test_records_made_otherwise_are_refused_with_the_command():
         records.check_manifest({**manifest, "packed": False, "duplicates": 1}, 1, "my/records")
     assert str(told.value) == (
         "my/records was made with other settings (packed False there, True in the run; duplicates 1 there, 3 in the "
-        "run): change [records] of the run, or make it again with  bert-keras make-records VOCAB my/records "
-        "--max-sequence-length 256 --objective none --pack --duplicates 3"
+        "run): change [records] of the run, or make it again with  bert-keras make-records my/records my/records_again "
+        "--text TEXT --max-sequence-length 256 --objective none --pack --duplicates 3"
     )
 
 
