@@ -14,8 +14,10 @@ MAX_STRIPPED_SHARE = 0.005  # of characters: English 0.0 to 0.1 %, Russian 1.2, 
 MAX_LONG_WORD_SHARE = 0.005  # of characters: Thai, which has no spaces between words, 10 %, the other languages 0.0 %
 MAX_DOTLESS_SHARE = 0.002  # of characters: Turkish 4.5 %
 MAX_UNREACHABLE_SHARE = 0.01  # of a vocabulary: Google's uncased one has 0.0 %, its cased one, read uncased, 29 %
+MAX_HANGUL_SHARE = 0.005  # of characters: Korean nearly all
 _MIN_EXAMPLES = 100  # fewer say nothing about a share
 _SHOWN_SCRIPTS, _LEAST_SHOWN_SHARE = 3, 0.001
+_HANGUL = frozenset(map(chr, range(0xAC00, 0xD7A4)))  # the syllables, which NFD takes apart
 _TURKISH = "\u0131\u0130"  # dotless i, and capital i with a dot
 
 
@@ -34,17 +36,19 @@ def records_warnings(manifest: Mapping[str, object]) -> list[str]:
 
 
 def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
+    keep_marks = "--no-strip-accents or --cased" if facts["lowercase"] else "--no-strip-accents"
     size, asked = facts["vocabulary_size"], facts["vocabulary_size_asked"]
-    if size < MIN_SIZE_REACHED * asked:
-        yield (
-            f"the text gave {size:,} of the {asked:,} tokens asked for: learn from more text, or ask for "
-            f"--size {size}, or lower --min-frequency ({facts['min_frequency']})"
-        )
     if facts["alphabet_coverage"] < MIN_ALPHABET_COVERAGE:
         yield (
             f"the alphabet of {facts['alphabet_size']:,} characters covers {percent(facts['alphabet_coverage'])} of "
             f"the text, and each word with another character becomes [UNK]: pass --alphabet {facts['alphabet_needed']}"
-            + (f" --size {2 * facts['alphabet_needed']}" if 2 * facts["alphabet_needed"] > asked else "")
+            + (f" --size {facts['size_needed']}" if facts["size_needed"] > asked else "")
+        )
+    elif size < MIN_SIZE_REACHED * asked:  # the remedy for the alphabet gives more tokens too
+        lower = f", or lower --min-frequency ({facts['min_frequency']})" if facts["min_frequency"] > 1 else ""
+        yield (
+            f"the text gave {size:,} of the {asked:,} tokens asked for: learn from more text, or ask for "
+            f"--size {size} --alphabet {facts['alphabet_size']}{lower}"
         )
     if facts["long_word_share"] > MAX_LONG_WORD_SHARE:
         yield (
@@ -55,8 +59,13 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
         scripts = ", ".join(f"{name} {percent(share)}" for name, share in facts["stripped_scripts"].items())
         yield (
             f"stripping accents and vowel signs changes {percent(facts['stripped_share'])} of the text's characters "
-            f"({scripts}), and words that differ in them become one: pass --no-strip-accents or --cased "
+            f"({scripts}), and words that differ in them become one: pass {keep_marks} "
             "(docs/languages.md)"
+        )
+    if facts["hangul_share"] > MAX_HANGUL_SHARE:
+        yield (
+            f"{percent(facts['hangul_share'])} of the text's characters are syllables of Hangul, and stripping accents "
+            f"takes each apart into two or three letters: pass {keep_marks} (docs/languages.md)"
         )
     if facts["lowercase"] and facts["dotless_share"] > MAX_DOTLESS_SHARE:
         yield (
@@ -66,7 +75,7 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
 
 
 def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
-    casing = "cased" if not manifest["lowercase"] else "uncased"
+    casing = "uncased" if manifest["lowercase"] else "cased"
     covers = quality["alphabet_coverage"] >= MIN_ALPHABET_COVERAGE
     has_long_words = quality.get("long_word_share", 0.0) > MAX_LONG_WORD_SHARE  # not in the first manifests of 0.2
     if has_long_words:
@@ -88,7 +97,8 @@ def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
     if quality["unreachable_token_share"] > MAX_UNREACHABLE_SHARE:
         yield (
             f"{percent(quality['unreachable_token_share'])} of the vocabulary's tokens have capital letters or "
-            f"accents, which text read {casing} never gives: pass --cased, or --no-strip-accents"
+            f"accents, which text read {casing} never gives: pass {'--cased, or ' if manifest['lowercase'] else ''}"
+            "--no-strip-accents"
         )
     low, high = RANDOM_NEXT_SHARES
     share = quality.get("random_next_share", 0.5)
@@ -102,7 +112,9 @@ def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
 
 
 def stripped_characters(characters: Mapping[str, int], num_characters: int) -> dict[str, object]:
-    """Return the share of a text's characters that stripping accents changes, in all and for the main scripts.
+    """Return the share of a text's characters that lose a mark to stripping accents, in all and for the main scripts.
+
+    Syllables of Hangul lose nothing: they are taken apart into their letters, and have a share of their own.
 
     Args:
         characters: those beyond ASCII, with their counts.
@@ -110,7 +122,7 @@ def stripped_characters(characters: Mapping[str, int], num_characters: int) -> d
     """
     scripts: dict[str, int] = {}
     for character, count in characters.items():
-        if _stripped(character) != character:
+        if _loses_marks(character):
             script = unicodedata.name(character, "other").split()[0].capitalize()
             scripts[script] = scripts.get(script, 0) + count
     most = sorted(scripts.items(), key=lambda entry: (-entry[1], entry[0]))[:_SHOWN_SCRIPTS]
@@ -118,6 +130,7 @@ def stripped_characters(characters: Mapping[str, int], num_characters: int) -> d
     return {
         "stripped_share": share_of(sum(scripts.values()), num_characters),
         "stripped_scripts": {script: share for script, share in shares.items() if share >= _LEAST_SHOWN_SHARE},
+        "hangul_share": share_of(sum(characters[one] for one in characters if one in _HANGUL), num_characters),
     }
 
 
@@ -138,9 +151,9 @@ def share_of(part: int, whole: int) -> float:
     return round(part / whole, 6) if whole else 0.0
 
 
-def _stripped(character: str) -> str:
-    """Return what BERT's "strip accents" makes of a character: its NFD without non-spacing marks (Mn)."""
-    return "".join(part for part in unicodedata.normalize("NFD", character) if unicodedata.category(part) != "Mn")
+def _loses_marks(character: str) -> bool:
+    """Whether BERT's "strip accents" drops a part of a character: its NFD without non-spacing marks (Mn)."""
+    return any(unicodedata.category(part) == "Mn" for part in unicodedata.normalize("NFD", character))
 
 
 def percent(share: float) -> str:

@@ -22,10 +22,14 @@ from bert_keras.pipelines.rewriting import Rewriter, original_ranges
 from bert_keras.pipelines.text_rules import TextRules
 from bert_keras.pipelines.tokenizer_folder import checked_length, read_settings, write_settings
 from bert_keras.pipelines.unicode_table import UNICODE_VERSION
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, check_special_tokens, check_vocabulary
+from bert_keras.pipelines.vocabulary import (
+    MAX_TOKEN_BYTES,
+    SPECIAL_TOKENS,
+    check_special_tokens,
+    check_vocabulary,
+)
 from bert_keras.pipelines.vocabulary_settings import read_vocabulary_and_settings
 
-_MAX_PIECE_BYTES = 256  # tensorflow-text's; a stand-in takes three or four
 _EAGER_BATCHES, _EAGER_TEXTS = 8, 32  # batches of so many texts at most that run without a graph
 
 
@@ -360,10 +364,10 @@ def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) ->
     """
     pieces = [table.rewritten_piece(piece) for piece in vocabulary]
     for piece, rewritten in zip(vocabulary, pieces, strict=True):
-        if len(rewritten.removeprefix("##").encode()) > _MAX_PIECE_BYTES:
+        if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
             raise InputError(
                 f"the vocabulary's piece {piece[:20]!r}... has {len(piece)} characters; expected at most "
-                f"{_MAX_PIECE_BYTES}, or {_MAX_PIECE_BYTES // 4} outside ASCII: learn a vocabulary of shorter pieces"
+                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter pieces"
             )
     return tf_text.FastWordpieceTokenizer(
         [*pieces, *map(chr, table.special)],

@@ -6,6 +6,7 @@ piece that continues a word.
 
 import bisect
 import collections
+import functools
 import itertools
 import logging
 import os
@@ -23,6 +24,7 @@ from bert_keras.publishing import publish_file
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
+MAX_TOKEN_BYTES = 256  # tensorflow-text's; a character outside ASCII takes four at most
 MAX_SIZE = 10_000_000  # ten times the largest published one; the trainer allocates for so many before it begins
 
 _LOG = logging.getLogger(__name__)
@@ -74,8 +76,8 @@ def learn_vocabulary(
         The pieces in the order of their ids; `[PAD]` has id 0.
 
     Raises:
-        InputError: there is no text, its alphabet alone is larger than `size`, or the special tokens are no tokens or
-            more than `size`.
+        InputError: there is no text, the alphabet asked for is larger than `size`, or the special tokens are no tokens
+            or more than `size`.
 
     Example:
         >>> learn_vocabulary(["low lower lowest"] * 3, size=20)[:5]
@@ -91,14 +93,14 @@ def learn_vocabulary(
         max_words=max_words,
         num_workers=num_workers,
     )
-    alphabet = choose_alphabet(words.counts, size=size, alphabet_size=alphabet_size)
+    splitting = {"leading": leading, "tokenize_chinese_chars": tokenize_chinese_chars}
+    alphabet = choose_alphabet(words.counts, size=size, alphabet_size=alphabet_size, **splitting)
     vocabulary = vocabulary_of_words(
         words.counts,
         size=size,
         min_frequency=min_frequency,
-        leading=leading,
         alphabet=alphabet.characters,
-        tokenize_chinese_chars=tokenize_chinese_chars,
+        **splitting,
     )
     strips = lowercase if strip_accents is None else strip_accents
     facts = vocabulary_facts(
@@ -115,8 +117,8 @@ def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, s
     That is Google's order: 99 slots give the ids of its models, `[UNK]` 100 to `[MASK]` 103.
 
     Raises:
-        InputError: a token is empty, holds white space, or stands there twice; the first ten are told at once. Or
-            there is no room for them, and one token more, in a vocabulary of `size` tokens.
+        InputError: a token is empty, holds white space, is too long, or stands there twice; the first ten are told at
+            once. Or there is no room for them, and one token more, in a vocabulary of `size` tokens.
     """
     if size > MAX_SIZE:
         raise InputError(f"a vocabulary of {size:,} tokens was asked for; expected {MAX_SIZE:,} at most: ask for fewer")
@@ -133,6 +135,11 @@ def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, s
         if token.split() != [token]:
             problems.append(
                 f"the special token {shown(token)} is empty or holds white space; expected one such as [E1]"
+            )
+        elif len(token) + 3 * sum(not character.isascii() for character in token) > MAX_TOKEN_BYTES:
+            problems.append(
+                f"the special token {shown(token)} has {len(token):,} characters; expected at most {MAX_TOKEN_BYTES}, "
+                f"or {MAX_TOKEN_BYTES // 4} outside ASCII: choose a shorter one"
             )
         elif NOT_TEXT.search(token):
             problems.append(f"the special token {shown(token)} is not UTF-8; expected one such as [E1]")
@@ -172,7 +179,9 @@ def vocabulary_of_words(
     if not words:
         raise InputError("there is no text to learn a vocabulary from: name files that hold words")
     if alphabet is None:
-        alphabet = choose_alphabet(words, size=size).characters
+        alphabet = choose_alphabet(
+            words, size=size, leading=leading, tokenize_chinese_chars=tokenize_chinese_chars
+        ).characters
     continuing = [f"##{character}" for character in alphabet if _continues(character, tokenize_chinese_chars)]
     first_pieces = list(dict.fromkeys([*leading, *alphabet, *continuing]))
     if len(first_pieces) > size:
@@ -198,21 +207,35 @@ class Alphabet(NamedTuple):
         characters: the most frequent characters of the text, sorted.
         coverage: their share of the text's characters; the words with others become [UNK].
         num_needed: how many characters cover 99.95 % of the text.
+        size_needed: tokens of a vocabulary that has those and as much room for longer tokens.
     """
 
     characters: list[str]
     coverage: float
     num_needed: int
+    size_needed: int
 
 
-def choose_alphabet(words: Mapping[str, int], *, size: int, alphabet_size: int | None = None) -> Alphabet:
-    """Choose the alphabet of a vocabulary.
+def choose_alphabet(
+    words: Mapping[str, int],
+    *,
+    size: int,
+    leading: Sequence[str] = SPECIAL_TOKENS,
+    tokenize_chinese_chars: bool = True,
+    alphabet_size: int | None = None,
+) -> Alphabet:
+    """Choose the alphabet of a vocabulary: the most frequent characters.
+
+    A character takes a token, and one that can continue a word another one, with "##". By default there are 1,000, or
+    as many as cover 99.95 % of the text, as far as there is room. They go before longer tokens, since each word with
+    another character is [UNK]: of made-up Korean, `size` 3,000, 6.7 % of the tokens with 1,000 characters, 0.5 % with 1,497.
 
     Args:
         words: what `count_words` counted.
         size: tokens wanted in all.
-        alphabet_size: how many characters to have. None: 1,000, or as many as cover 99.95 % of the text, if they take
-            at most half of the tokens.
+        leading: the first tokens, as `leading_tokens` gives them.
+        tokenize_chinese_chars: whether each Chinese character is a word.
+        alphabet_size: how many characters to have, whatever they take. None: the default.
     """
     counts: collections.Counter[str] = collections.Counter()
     for word, count in words.items():
@@ -221,10 +244,21 @@ def choose_alphabet(words: Mapping[str, int], *, size: int, alphabet_size: int |
     by_frequency = sorted(counts, key=lambda character: (-counts[character], character))
     covered = [0, *itertools.accumulate(counts[character] for character in by_frequency)]
     num_needed = bisect.bisect_left(covered, _ALPHABET_COVERAGE * covered[-1])
+    wanted, known = by_frequency[: max(num_needed, _ALPHABET)], set(leading)
+    continues = [_continues(character, tokenize_chinese_chars) for character in wanted]
+    num_continuing = [0, *itertools.accumulate(continues)]
+    tokens = [len({*_tokens_of(*character)} - known) for character in zip(wanted, continues, strict=True)]
+    num_tokens = [*itertools.accumulate(tokens, initial=len(leading))]
     if alphabet_size is None:
-        alphabet_size = max(_ALPHABET, min(num_needed, size // 2))
+        alphabet_size = max(bisect.bisect_right(num_tokens, size) - 1, 1)
     chosen = by_frequency[:alphabet_size]
-    return Alphabet(sorted(chosen), share_of(covered[len(chosen)], covered[-1]), num_needed)
+    size_needed = num_tokens[num_needed] + 2 * num_continuing[num_needed]
+    return Alphabet(sorted(chosen), share_of(covered[len(chosen)], covered[-1]), num_needed, size_needed)
+
+
+def _tokens_of(character: str, continues: bool) -> tuple[str, ...]:
+    """Return the tokens that a vocabulary has for a character."""
+    return (character, f"##{character}") if continues else (character,)
 
 
 def vocabulary_facts(
@@ -255,21 +289,28 @@ def vocabulary_facts(
         "min_frequency": min_frequency,
         "alphabet_size": len(alphabet.characters),
         "alphabet_needed": alphabet.num_needed,
+        "size_needed": alphabet.size_needed,
         "alphabet_coverage": alphabet.coverage,
         "long_word_share": share_of(words.num_long, words.num_characters),
         "lowercase": lowercase,
         "dotless_share": dotless_share(words.characters, words.num_characters),
         "stripped_share": 0.0,
         "stripped_scripts": {},
+        "hangul_share": 0.0,
         **stripped,
     }
 
 
 def _continues(character: str, tokenize_chinese_chars: bool) -> bool:
     """Whether the character can stand inside a word; punctuation is always a word of its own, Chinese as said."""
+    normalizer, splitter = _splitting(tokenize_chinese_chars)
+    return len(splitter.pre_tokenize_str(normalizer.normalize_str(f"a{character}"))) == 1
+
+
+@functools.cache
+def _splitting(tokenize_chinese_chars: bool) -> tuple[normalizers.BertNormalizer, pre_tokenizers.BertPreTokenizer]:
     normalizer = normalizers.BertNormalizer(lowercase=False, handle_chinese_chars=tokenize_chinese_chars)
-    spaced = normalizer.normalize_str(f"a{character}")
-    return len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(spaced)) == 1
+    return normalizer, pre_tokenizers.BertPreTokenizer()
 
 
 def _mergeable(words: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_integer,
         metavar="N",
         help="characters at most, the most frequent ones; words with others become [UNK] (default: 1,000, or as many "
-        "as cover 99.95%% of the text if they take at most half of the tokens)",
+        "as cover 99.95%% of the text, as far as there is room)",
     )
     parser.add_argument(
         "--unused", type=whole_number, default=0, metavar="N", help="slots [unused0] ... kept for later (default 0)"
@@ -93,16 +93,16 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.pipelines.vocabulary_settings import write_vocabulary_and_settings
 
     words = _count(arguments, sources, rules)
-    alphabet = choose_alphabet(words.counts, size=arguments.size, alphabet_size=arguments.alphabet)
+    splitting = {"leading": leading, "tokenize_chinese_chars": rules.tokenize_chinese_chars}
+    alphabet = choose_alphabet(words.counts, size=arguments.size, alphabet_size=arguments.alphabet, **splitting)
     with ProgressBar("learning", "words") as bar:
         vocabulary = vocabulary_of_words(
             words.counts,
             size=arguments.size,
             min_frequency=arguments.min_frequency,
-            leading=leading,
             alphabet=alphabet.characters,
-            tokenize_chinese_chars=rules.tokenize_chinese_chars,
             progress=bar.update,
+            **splitting,
         )
     facts = vocabulary_facts(
         words,

@@ -108,7 +108,10 @@ def test_settings_and_progress_are_told(capsys):
             ["out", "--text", "folder", "--unused", "80", "--size", "77"],
             r"a vocabulary of 77 tokens has no room beside 85 special",
         ),
-        (["out", "--text", "text.txt", "--size", "20"], r"of 20 pieces cannot hold the text's alphabet"),
+        (
+            ["out", "--text", "text.txt", "--size", "20", "--alphabet", "30"],
+            r"of 20 pieces cannot hold the text's alphabet",
+        ),
         (
             ["out", "--text", "records.jsonl"],
             r"records\.jsonl, line 1: there is no field 'text'; the fields are 'body'",

@@ -1,6 +1,7 @@
 """Special tokens, casing, accents and Chinese splitting: said once to `learn-vocab`, they hold for all that follows."""
 
 import json
+import random
 import re
 import shutil
 
@@ -224,30 +225,71 @@ def test_a_cased_vocabulary_read_uncased_is_told(run):
     assert result["warnings"] == []
 
 
+def remedies_in(warning: str) -> list[list[str]]:
+    """The options that a warning about tokens or characters names, each alternative a list of them."""
+    advice = warning.rsplit(": ", 1)[1].replace("(", "").replace(")", "").split(", or ")
+    return [re.findall(r"--[a-z-]+ \d+", part) for part in advice if "--" in part]
+
+
+def korean() -> list[str]:
+    """Words of 2,000 syllables, some of them frequent."""
+    rng = random.Random(7)
+    syllables = [chr(0xAC00 + 5 * number) for number in range(2000)]
+    weights = [1 / (20 + rank) for rank in range(2000)]
+    return [" ".join("".join(rng.choices(syllables, weights, k=3)) for _ in range(8)) for _ in range(800)]
+
+
+TEXTS_AND_OPTIONS = [
+    ("zh", ["--alphabet", "1000"], 4000),
+    ("zh", ["--special-token", "[E1]", "--unused", "99"], 2000),
+    ("zh", [], 8000),
+    ("ko", ["--cased"], 3000),
+    ("ko", ["--no-strip-accents", "--unused", "400"], 4100),
+    ("ko", ["--cased", "--min-frequency", "1"], 30000),
+    ("en", [], 30522),
+]
+
+
+@pytest.mark.parametrize(("language", "options", "size"), TEXTS_AND_OPTIONS)
+def test_the_remedies_for_few_characters_and_few_tokens_work(run, language, options, size):
+    """Each is run as it stands, until there is no warning left; none brings back what another one mended."""
+    text = {"ko": korean, "en": lambda: MARKED}.get(language, lambda: pud.sentences(language))()
+    result, _ = learn(run, text, *options, size=size)
+    assert len(result["warnings"]) == 1
+    for _ in range(2):
+        told = [warning for warning in result["warnings"] if "tokens asked for" in warning or "alphabet" in warning]
+        if not told:
+            break
+        passed = [word for option in remedies_in(told[0])[0] for word in option.split()]
+        last, (result, _) = result, learn(run, text, *options, "--size", size, *passed, "--overwrite", size=size)
+        size = result["vocabulary_size_asked"]
+        options = [*options, *passed]
+        assert result["alphabet_coverage"] >= last["alphabet_coverage"]
+        assert result["vocabulary_size"] >= last["vocabulary_size"]
+    assert result["warnings"] == []
+    assert result["alphabet_coverage"] >= 0.9995
+
+
 def test_chinese_gets_the_alphabet_it_needs_and_a_cap_is_told(run):
-    """One sentence names what to pass, and that remedy works."""
     sentences = pud.sentences("zh")
     capped, printed = learn(run, sentences, "--alphabet", 1000, size=4000)
     assert capped["alphabet_size"] == 1000
     assert capped["alphabet_coverage"] < 0.96
     assert capped["vocabulary_size"] == capped["size"] < 2000
-    size, alphabet = capped["warnings"]
-    assert re.search(r"gave 1,\d\d\d of the 4,000 tokens asked for", size)
-    remedy = re.search(r"becomes \[UNK\]: pass (.*)$", alphabet)[1].split()
-    assert f"\nwarning: {alphabet}\n" in printed
-    cured, _ = run("learn-vocab", "cured.txt", *remedy, sentences=sentences)
-    assert cured["alphabet_coverage"] >= 0.9995
-    free, _ = run("learn-vocab", "free.txt", "--size", 5000, sentences=sentences)
-    assert free["alphabet_size"] == cured["alphabet_size"] == free["alphabet_needed"]
+    [warning] = capped["warnings"]
+    assert re.search(r"becomes \[UNK\]: pass --alphabet 2089$", warning)
+    assert f"\nwarning: {warning}\n" in printed
+    free, _ = run("learn-vocab", "free.txt", "--size", 4000, sentences=sentences)
+    assert free["alphabet_size"] == free["alphabet_needed"] == 2089
     noted = read_facts("free.txt")
     assert noted.pop("vocabulary_sha256") == free["sha256"]
     assert noted == {name: free[name] for name in noted}
     assert {"alphabet_coverage", "vocabulary_size", "vocabulary_size_asked"} < set(noted)
 
 
-@pytest.mark.parametrize("language", slow_except(pud.LANGUAGES, quick=["th", "tr"]))
+@pytest.mark.parametrize("language", slow_except([*pud.LANGUAGES, "ko"], quick=["th", "tr", "ko"]))
 def test_text_that_uncased_damages_is_told_and_the_remedy_works(run, language):
-    sentences = pud.sentences(language)
+    sentences = korean() if language == "ko" else pud.sentences(language)
     result, _ = learn(run, sentences, size=2000 if language != "zh" else 5000)
     told = [warning for warning in result["warnings"] if "languages.md" in warning]
     assert len(told) == {"zh": 0, "tr": 2, "th": 2}.get(language, 1)

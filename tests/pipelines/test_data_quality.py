@@ -19,12 +19,14 @@ FACTS = {
     "min_frequency": 2,
     "alphabet_size": 1000,
     "alphabet_needed": 2100,
+    "size_needed": 4305,
     "alphabet_coverage": 0.9991,
     "long_word_share": 0.004,
     "lowercase": True,
     "dotless_share": 0.001,
     "stripped_share": 0.004,
     "stripped_scripts": {"Latin": 0.004},
+    "hangul_share": 0.004,
 }
 QUALITY = {
     "unknown_token_share": 0.049,
@@ -47,19 +49,25 @@ def test_figures_within_the_limits_give_no_warning():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocabulary_size": 1638}, r"gave 1,638 of the 8,000 tokens asked for: .* --size 1638, or lower --min-freq"),
+        (
+            {"vocabulary_size": 1638},
+            r"gave 1,638 of the 8,000 tokens .* --size 1638 --alphabet 1000, or lower --min-frequency \(2\)$",
+        ),
+        ({"vocabulary_size": 1638, "min_frequency": 1}, r"ask for --size 1638 --alphabet 1000$"),
         (
             {"alphabet_coverage": 0.9989},
             r"1,000 characters covers 99\.9% of the text, .*becomes \[UNK\]: pass --alphabet 2100$",
         ),
         (
             {"alphabet_coverage": 0.9, "vocabulary_size_asked": 4000, "vocabulary_size": 4000},
-            "--alphabet 2100 --size 4200",
+            "--alphabet 2100 --size 4305$",
         ),
         (
             {"stripped_share": 0.21, "stripped_scripts": {"Thai": 0.209}},
             r"changes 21\.0% of the text's characters \(Thai 20\.9%\), .*: pass --no-strip-accents or --cased",
         ),
+        ({"stripped_share": 0.21, "lowercase": False}, r"become one: pass --no-strip-accents \(docs"),
+        ({"hangul_share": 0.9}, r"90\.0% .* syllables of Hangul, .* letters: pass --no-strip-accents or --cased"),
         ({"long_word_share": 0.1}, r"10\.0% .* in words of more than 100 characters, which become \[UNK\]: put spaces"),
         ({"dotless_share": 0.045}, r"4\.5% of the text's characters are Turkish .*: pass --cased"),
     ],
@@ -94,17 +102,29 @@ def test_few_examples_say_nothing_about_a_share():
     assert records_warnings(MANIFEST | {"num_examples": 99, "quality": QUALITY | {"random_next_share": 0.9}}) == []
 
 
+def test_the_remedy_for_tokens_that_no_text_gives_does_not_name_what_was_passed():
+    [warning] = records_warnings(MANIFEST | {"lowercase": False, "quality": QUALITY | {"unreachable_token_share": 0.3}})
+    assert warning.endswith("which text read cased never gives: pass --no-strip-accents")
+
+
+def test_the_remedy_for_few_characters_says_nothing_about_few_tokens():
+    """Both warnings named a --size, and one undid the other."""
+    [warning] = vocabulary_warnings(FACTS | {"vocabulary_size": 1352, "alphabet_coverage": 0.938})
+    assert warning.endswith("pass --alphabet 2100")
+
+
 def test_cased_text_has_no_dotless_warning():
     assert vocabulary_warnings(FACTS | {"dotless_share": 0.045, "lowercase": False}) == []
 
 
 def test_characters_that_stripping_changes_are_counted_by_script():
-    text = {"\u00fc": 4, "\u0e31": 3, "\u0e01": 9, "\u00df": 2, "\u0439": 1, "\uac00": 5, "\U000e0001": 1}
+    text = {"\u00fc": 4, "\u0e31": 3, "\u0e01": 9, "\u00df": 2, "\u0439": 1, "\uac00": 5, "\U000e0001": 1, "\u2126": 7}
     assert stripped_characters(text, 100) == {
-        "stripped_share": 0.13,
-        "stripped_scripts": {"Hangul": 0.05, "Latin": 0.04, "Thai": 0.03},
+        "stripped_share": 0.08,
+        "stripped_scripts": {"Latin": 0.04, "Thai": 0.03, "Cyrillic": 0.01},
+        "hangul_share": 0.05,
     }
-    assert stripped_characters({}, 0) == {"stripped_share": 0.0, "stripped_scripts": {}}
+    assert stripped_characters({}, 0) == {"stripped_share": 0.0, "stripped_scripts": {}, "hangul_share": 0.0}
     assert dotless_share({"\u0131": 2, "\u0130": 1, "\u0139": 3}, 100) == 0.03
 
 

@@ -11,6 +11,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.vocabulary import (
     SPECIAL_TOKENS,
+    choose_alphabet,
     leading_tokens,
     learn_vocabulary,
     read_vocabulary,
@@ -120,6 +121,17 @@ def test_a_vocabulary_that_no_memory_holds_is_refused():
         learn_vocabulary(TEXT, size=10**9)
 
 
+@pytest.mark.parametrize(("token", "fits"), [("a" * 256, True), ("a" * 257, False), ("\u00e9" * 65, False)])
+def test_a_special_token_is_as_long_as_a_tokenizer_takes_it(token, fits):
+    from bert_keras.pipelines.tokenizer import BertTokenizer
+
+    if fits:
+        assert BertTokenizer(leading_tokens([token]), additional_special_tokens=[token]).tokenize([token])[0, 0] == 5
+        return
+    with pytest.raises(InputError, match=r"'.* has \d+ characters; expected at most 256, or 64 outside ASCII: choose"):
+        leading_tokens([token])
+
+
 def test_many_special_tokens_take_a_moment():
     tokens = [f"[E{number}]" for number in range(100_000)]  # 0.05 s; where each was looked for in a list, minutes
     assert leading_tokens(tokens, 99_999)[-100_000:] == tokens
@@ -160,9 +172,50 @@ def test_rare_pairs_are_not_merged():
 
 def test_a_vocabulary_never_holds_less_than_its_alphabet():
     with pytest.raises(InputError, match=r"of 20 pieces cannot hold .* alphabet of 19 characters.*ask for 3\d pieces"):
-        learn_vocabulary(TEXT, size=20)
+        learn_vocabulary(TEXT, size=20, alphabet_size=30)
     with pytest.raises(InputError, match="there is no text to learn"):
         learn_vocabulary(["", " \t"], size=20)
+
+
+SYLLABLES = [chr(0xAC00 + number) for number in range(1200)]
+CHARACTERS = [chr(0x4E00 + number) for number in range(1200)]
+
+
+def counts(characters, num_frequent=1200):
+    """Words of one character; those after the frequent ones are rarer than one in 2,000 together."""
+    return {character: 10_000 if place < num_frequent else 1 for place, character in enumerate(characters)}
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "options", "expected"),
+    [
+        (counts(SYLLABLES), 9000, {}, 1200),  # covers everything
+        (counts(SYLLABLES), 2201, {}, 1098),  # two tokens each
+        (counts(SYLLABLES, 50), 9000, {}, 1000),  # as other trainers
+        (counts(SYLLABLES[:1000]), 2005, {}, 1000),
+        (counts(SYLLABLES[:1000]), 2004, {}, 999),  # as far as there is room
+        (counts(SYLLABLES), 2004, {"leading": [*SPECIAL_TOKENS, SYLLABLES[0]]}, 999),
+        (counts(CHARACTERS), 1205, {}, 1200),  # one token each, and nothing else to learn
+        (counts(CHARACTERS), 1100, {}, 1095),
+        (counts(CHARACTERS), 1100, {"leading": ["[PAD]"] * 100}, 1000),
+        (counts(CHARACTERS), 4100, {"tokenize_chinese_chars": False}, 1200),
+        (counts(CHARACTERS), 2201, {"tokenize_chinese_chars": False}, 1098),
+        (counts(SYLLABLES), 3000, {"alphabet_size": 1100}, 1100),
+        (counts(SYLLABLES), 6, {}, 1),
+    ],
+)
+def test_the_default_alphabet_covers_the_text_as_far_as_there_is_room(words, size, options, expected):
+    alphabet = choose_alphabet(words, size=size, **options)
+    assert len(alphabet.characters) == expected
+
+
+def test_the_size_that_an_alphabet_needs_gives_it_by_default():
+    words = dict.fromkeys([*SYLLABLES, *CHARACTERS], 5)
+    alphabet = choose_alphabet(words, size=100)
+    assert len(choose_alphabet(words, size=alphabet.size_needed).characters) == alphabet.num_needed == 2399
+    assert alphabet.size_needed == 5 + 2399 + 3 * 1199
+    vocabulary = vocabulary_of_words(words, size=alphabet.size_needed)
+    assert len(vocabulary) == 5 + 2399 + 1199
 
 
 def test_a_written_vocabulary_reads_back_with_odd_pieces(tmp_path):
