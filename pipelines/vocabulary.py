@@ -228,7 +228,8 @@ def choose_alphabet(
 
     A character takes a token, and one that can continue a word another one, with "##". By default there are 1,000, or
     as many as cover 99.95 % of the text, as far as there is room. They go before longer tokens, since each word with
-    another character is [UNK]: of made-up Korean, `size` 3,000, 6.7 % of the tokens with 1,000 characters, 0.5 % with 1,497.
+    another character is [UNK]: of made-up Korean, `size` 3,000, 6.7 % of the tokens with 1,000 characters, 0.5 % with
+    1,497.
 
     Args:
         words: what `count_words` counted.
