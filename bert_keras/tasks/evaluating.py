@@ -44,8 +44,10 @@ def evaluate(
         >>> # bk.evaluate("out", [("a fine film", "good"), ("a waste of time", "bad")])["accuracy"]
     """
     check_choice("on_error", on_error, ("stop", "skip"))
-    changes = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap, "prompt": prompt}
-    predictor = Predictor.from_checkpoint(read_checkpoint(checkpoint), **changes)
+    lengths = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
+    predictor = Predictor.from_checkpoint(read_checkpoint(checkpoint), **lengths)
+    if prompt is not None:
+        predictor = predictor.with_prompt(prompt)
     bad = BadExamples(skip=on_error == "skip")
     examples = read_to_score(predictor.task, data, FileOptions(**columns), bad)
     return predictor.task.scores(answer_all(predictor, examples), examples)

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -67,3 +68,17 @@ def test_evaluate_counts_bad_examples(tuned):
         bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog"), ("a bird", "bird")])
     scores = bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog")], on_error="skip")
     assert scores["accuracy"] in (0.0, 1.0)
+
+
+def test_evaluate_takes_the_name_of_a_prompt_as_the_command_does(tuned, tmp_path, capsys):
+    done = tuned("embed")
+    folder = shutil.copytree(done.out, tmp_path / "with_prompts")
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "every red "}}))
+    scores = {}
+    for name in ("query", ""):
+        assert main(["evaluate", str(folder), str(done.dev), "--prompt", name, "--json"]) == 0
+        scores[name] = json.loads(capsys.readouterr().out)
+        assert bk.evaluate(folder, done.dev, prompt=name).items() <= scores[name].items()
+    assert scores["query"] != scores[""]
+    with pytest.raises(InputError, match=r"there is no prompt 'qery'; expected one of query"):
+        bk.evaluate(folder, done.dev, prompt="qery")
