@@ -10,7 +10,7 @@ import pathlib
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.files import read_json, write_json
@@ -101,6 +101,40 @@ def check_writable_folder(
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise InputError(f"{out} cannot be written ({reason}): name a folder elsewhere") from None
     return folder
+
+
+def write_or_keep(
+    out: str | os.PathLike, write: Callable[[str | os.PathLike], None], *, if_lost: Callable[[], str]
+) -> None:
+    """Write a folder that took long to compute; where it cannot be written, keep it in another folder.
+
+    Args:
+        out: the folder.
+        write: writes the folder that it is given. If it fails on `out`, it is called again for a folder next to `out`,
+            and then for one in the system's temporary folder.
+        if_lost: called if no folder takes it; returns what is left and what to do, in words.
+
+    Raises:
+        InputError: `out` cannot be written; the message says where the folder is.
+    """
+    try:
+        write(out)
+    except UnpublishedError:
+        raise
+    except Exception as error:  # a full disk is an Exception of its own kind in some libraries
+        reason = f"{out} cannot be written ({getattr(error, 'strerror', None) or error})"
+        raise InputError(f"{reason}; {_kept_elsewhere(out, write) or if_lost()}") from error
+
+
+def _kept_elsewhere(out: str | os.PathLike, write: Callable[[str | os.PathLike], None]) -> str | None:
+    """Write a model to the first folder that takes it; return where it is, in words, None if no folder does."""
+    out = resolve(out)
+    for folder in (out.parent, pathlib.Path(tempfile.gettempdir())):
+        place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
+        with contextlib.suppress(Exception):
+            write(place)
+            return f"the trained model is in {place}: move it where you want it"
+    return None
 
 
 def check_holds_no_input(out: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:

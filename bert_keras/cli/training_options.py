@@ -6,14 +6,12 @@ import argparse
 import contextlib
 import pathlib
 import sys
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.checks import add_overwrite, positive_integer, whole_number
-from bert_keras.errors import InputError, UnpublishedError
-from bert_keras.publishing import check_writable_folder, companion, resolve
+from bert_keras.errors import InputError
+from bert_keras.publishing import check_writable_folder, companion, write_or_keep
 from bert_keras.staging import only_one_run
 from bert_keras.training.tables import STRATEGIES
 from bert_keras.training.tf_config import check_tf_config
@@ -165,34 +163,14 @@ def publish(arguments: argparse.Namespace, write: Callable[[pathlib.Path], None]
 
     Args:
         arguments: of the command.
-        write: writes the model to the folder that it is given. If OUT cannot be written, it is called again for a
-            folder next to OUT and for one in the system's temporary folder.
+        write: writes the model to the folder that it is given, see `write_or_keep`.
 
     Raises:
         InputError: OUT cannot be written; the message says where the model is. The backups stay.
     """
     backups = backups_of(arguments.out)
-    try:
-        write(arguments.out)
-    except UnpublishedError:
-        raise
-    except (OSError, InputError) as error:
-        reason = f"{arguments.out} cannot be written ({getattr(error, 'strerror', None) or error})"
-        raise InputError(f"{reason}; {_kept_elsewhere(arguments.out, write) or _kept_backup(backups)}") from error
+    write_or_keep(arguments.out, write, if_lost=lambda: _kept_backup(backups))
     backups.remove()
-
-
-def _kept_elsewhere(out: pathlib.Path, write: Callable[[pathlib.Path], None]) -> str | None:
-    """Write the model to the first folder that takes it; return where it is, in words, None if no folder does."""
-    out = resolve(out)
-    for folder in (out.parent, pathlib.Path(tempfile.gettempdir())):
-        place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
-        try:
-            write(place)
-        except (OSError, InputError):
-            continue
-        return f"the trained model is in {place}: move it where you want it"
-    return None
 
 
 def _kept_backup(backups: BackupFolder) -> str:

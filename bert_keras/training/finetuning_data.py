@@ -13,7 +13,7 @@ from bert_keras.checkpoints.model_card import model_card
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.files import json_text
-from bert_keras.publishing import check_writable_folder
+from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion import confusion_picture, has_confusion
 from bert_keras.tasks.file_options import FileOptions
 from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, read_for_checkpoint
@@ -58,7 +58,8 @@ def finetune(
         out, how many were skipped, and warnings about them.
 
     Raises:
-        InputError: data, settings or folders cannot be used.
+        InputError: data, settings or folders cannot be used. If `out` cannot be written after the training, the model
+            is written next to it or to the system's temporary folder, and the message says where.
 
     Example:
         >>> reviews = [{"text": "a fine film", "label": "good"}, {"text": "a waste of time", "label": "bad"}] * 10
@@ -77,7 +78,11 @@ def finetune(
     tuned = dataclasses.replace(tuned, data=data)
     if out is not None:
         parts = folder_parts(tuned, _shown(how, data), pictures=pictures(tuned))
-        save(tuned.model, tuned.tokenizer, out, overwrite=overwrite, **parts)
+        write_or_keep(
+            out,
+            lambda folder: save(tuned.model, tuned.tokenizer, folder, overwrite=overwrite, **parts),
+            if_lost=lambda: "no other folder takes the trained model, which is lost: make room before you train again",
+        )
     return tuned
 
 

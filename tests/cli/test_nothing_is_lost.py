@@ -1,10 +1,13 @@
 """Commands never delete what they did not write, and what they computed is never lost."""
 
 import os
+import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -13,6 +16,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.cli import training_options
 from bert_keras.cli.main import main
+from bert_keras.errors import InputError
 from bert_keras.pipelines.records import write_records
 from bert_keras.staging import LISTING
 from tests.cli.conftest import tiny_encoder
@@ -137,7 +141,7 @@ def test_a_mount_point_in_a_read_only_folder_is_trained_into(project, small_disk
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_trained_model_that_cannot_be_published_is_kept_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
     tempdir = "p" if is_kept else "p/dev.csv"
-    monkeypatch.setattr(training_options.tempfile, "gettempdir", lambda: tempdir)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: tempdir)
     out = small_disk / "out"
     (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model takes 60
     assert main(["pretrain", "p/rec", str(out), *TINY, "--set", "model.hidden_dim=42", "--backup-every", "0"]) == 2
@@ -149,6 +153,20 @@ def test_a_trained_model_that_cannot_be_published_is_kept_elsewhere(project, sma
         bk.load(folder)
     else:
         assert "the training is lost, because there is no backup either" in printed
+    assert [path.name for path in small_disk.iterdir()] == ["big"]
+
+
+def test_what_finetune_trained_in_python_is_kept_elsewhere(project, small_disk):
+    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model takes more than is left
+    examples = [("the cat", "a"), ("a dog", "b")]
+    with pytest.raises(InputError, match=r"out cannot be written .*; the trained model is in .*: move it") as raised:
+        bk.finetune(
+            "p/models/ck", small_disk / "out", train=examples, dev=examples, num_epochs=1, max_sequence_length=8
+        )
+    kept = re.search(r"model is in (.*): move it", str(raised.value))[1]
+    assert pathlib.Path(kept).name.startswith("out.unpublished.")
+    assert len(bk.Predictor.from_checkpoint(kept)(["the cat"])) == 1
+    assert {"metrics.json", "README.md"} < {path.name for path in pathlib.Path(kept).iterdir()}
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
