@@ -154,8 +154,7 @@ def check_writable_file(
     A folder that is missing is made later; here a nameless file in the nearest one that exists is the test.
     """
     out = pathlib.Path(out)
-    if out.is_dir():
-        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    _check_regular(out)
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists: name another file, or give --overwrite")
     check_holds_no_input(out, inputs)
@@ -169,8 +168,7 @@ def check_writable_file(
 @contextlib.contextmanager
 def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yield a temporary path that becomes the file `out` when the block ends without an error; a link stays."""
-    if pathlib.Path(out).is_dir():
-        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    _check_regular(pathlib.Path(out))
     file = resolve(out)
     file.parent.mkdir(parents=True, exist_ok=True)
     staging = file.with_name(f".{file.name}.{os.getpid()}.tmp")
@@ -181,6 +179,14 @@ def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
         _sync(file.parent)
     finally:
         staging.unlink(missing_ok=True)
+
+
+def _check_regular(out: pathlib.Path) -> None:
+    """Raise `InputError` if there is something at `out` that no file can replace: a folder, a device or a pipe."""
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
+    if out.exists() and not out.is_file():
+        raise InputError(f"{out} is a device or a pipe; expected the name of a file to write: name another one")
 
 
 def companion(out: str | os.PathLike, kind: str) -> pathlib.Path:

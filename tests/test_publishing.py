@@ -394,3 +394,16 @@ def test_a_file_that_cannot_be_written_is_told_beforehand_and_the_check_leaves_n
         check_writable_file(tmp_path / "file.txt/deep/new.txt")
     with pytest.raises(bk.InputError, match=r"file\.txt is read by this run and would be replaced"):
         check_writable_file(tmp_path / "file.txt", overwrite=True, inputs=[tmp_path / "file.txt"])
+
+
+def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for out in (pipe, tmp_path / "link", "/dev/null"):
+        for overwrite in (False, True):
+            with pytest.raises(bk.InputError, match=r"is a device or a pipe; expected the name of a file to write"):
+                check_writable_file(out, overwrite=overwrite)
+        with pytest.raises(bk.InputError, match=r"is a device or a pipe"), publish_file(out):
+            pass
+    assert pipe.is_fifo()

@@ -133,6 +133,7 @@ CASES = {
     # places to write
     "predict: OUT exists": ("predict good train.csv --out dev.csv", r"dev\.csv exists: name another file"),
     "evaluate: OUT exists": ("evaluate good dev.csv --out train.csv", r"train\.csv exists"),
+    "predict: OUT is a device": ("predict good train.csv --out /dev/null --overwrite", r"/dev/null is a device or a"),
     "finetune: OUT exists": (
         "finetune good encoder --train train.csv --dev dev.csv",
         r"encoder exists and is not empty",
