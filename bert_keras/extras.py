@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 
 from bert_keras.errors import InputError, MissingExtraError
 
@@ -45,6 +46,20 @@ def check_can_run(kind: str) -> None:
     for package in _OF_ARTIFACTS.get(kind, ()):
         if package != "tf2onnx":
             check_installed(f"checking a file of {kind}", package, kind)
+
+
+def check_tensorflow_backend(feature: str) -> None:
+    """Raise `InputError` if Keras runs on another backend than TensorFlow.
+
+    Args:
+        feature: what works with TensorFlow alone, for the message.
+    """
+    named = os.environ.get("KERAS_BACKEND")
+    keras = sys.modules.get("keras")  # where it is loaded, it also knows what keras.json says
+    backend = named or "tensorflow" if keras is None else keras.backend.backend()
+    if backend != "tensorflow":
+        found = f"KERAS_BACKEND is {backend!r}: unset it" if named else f"Keras runs on {backend}: correct keras.json"
+        raise InputError(f"{feature} needs the TensorFlow backend, and {found}")
 
 
 def check_backend() -> None:

@@ -22,6 +22,9 @@ class _CallableExport(types.ModuleType):
         **settings,
     ) -> dict:
         """See `bert_keras.export.artifacts.export_checkpoint`."""
+        from bert_keras.extras import check_tensorflow_backend
+
+        check_tensorflow_backend("bk.export")
         from bert_keras.export.artifacts import export_checkpoint
 
         return export_checkpoint(checkpoint, out, formats, **settings)

@@ -13,6 +13,7 @@ from bert_keras.export.saved_model import DEFAULT as SERVING_DEFAULT
 from bert_keras.export.targets import find_artifacts
 from bert_keras.export.tflite_artifact import start_tflite_file_check
 from bert_keras.export.verdict import Check, start_saved_model_check
+from bert_keras.extras import check_tensorflow_backend
 from bert_keras.tasks.text_classification import TextClassification
 
 
@@ -31,6 +32,7 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorou
         InputError: there is no artifact, or the checkpoint cannot be read.
         VerdictError: an artifact does not run.
     """
+    check_tensorflow_backend("verify")
     found = find_artifacts(pathlib.Path(artifact))
     reference = read_reference(checkpoint)
     probes = THOROUGH if thorough else DEFAULT

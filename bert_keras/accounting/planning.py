@@ -20,6 +20,7 @@ from bert_keras.accounting.workloads import Workload, usual_lengths
 from bert_keras.checkpoints import ElectraPretrainer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.extras import check_tensorflow_backend
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.phases import PhasePlan
 from bert_keras.training.recipes import Pretraining
@@ -115,6 +116,7 @@ def plan(
         >>> plan("base").num_parameters
         109482240
     """
+    check_tensorflow_backend("bk.plan")
     _check_numbers(
         num_classes=num_classes, length=length, batch_size=batch_size, num_slots=num_slots, memory_limit=memory_limit
     )

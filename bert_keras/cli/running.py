@@ -9,9 +9,10 @@ from bert_keras.cli.interrupts import INTERRUPTED, was_interrupted
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
-from bert_keras.extras import check_backend
+from bert_keras.extras import check_backend, check_tensorflow_backend
 
 _WITHOUT_KERAS = ("learn-vocab", "make-records")
+_TENSORFLOW_ONLY = ("finetune", "export", "verify", "plan", "demo")
 _DONE, _FAILED, _TRY_AGAIN = 0, 1, 75
 
 
@@ -26,7 +27,9 @@ def run_command(verbs: Sequence[str], argv: Sequence[str] | None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        if arguments.verb not in _WITHOUT_KERAS:
+        if arguments.verb in _TENSORFLOW_ONLY:
+            check_tensorflow_backend(arguments.verb)
+        elif arguments.verb not in _WITHOUT_KERAS:
             check_backend()
         arguments.run(arguments)
         sys.stdout.flush()

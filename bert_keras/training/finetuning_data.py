@@ -12,6 +12,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.model_card import model_card
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion import confusion_picture, has_confusion
@@ -66,6 +67,7 @@ def finetune(
         >>> # tuned = bk.finetune("checkpoint", "out", train=reviews, num_epochs=4)
         >>> # tuned.scores["accuracy"], len(tuned.data.dev)
     """
+    check_tensorflow_backend("bk.finetune")
     how, options, given = _divided(settings)
     paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
     if out is not None:

@@ -201,7 +201,23 @@ CASES = {
         r"--beam needs the package 'apache-beam', .* pip install 'bert-keras\[beam\]'",
     ),
     "no JAX": ("without=jax KERAS_BACKEND=jax predict good dev.csv", r"KERAS_BACKEND=jax needs the package 'jax'"),
-    "another backend": ("KERAS_BACKEND=torch plan tiny", r"KERAS_BACKEND is 'torch'; expected tensorflow or jax"),
+    **{
+        f"{command.split()[0]}: on JAX": (
+            f"KERAS_BACKEND=jax {command}",
+            f"{command.split()[0]} needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it",
+        )
+        for command in (
+            "finetune good out --train train.csv --dev dev.csv",
+            "export good out",
+            "verify artifact good",
+            "plan tiny",
+            "demo out",
+        )
+    },
+    "another backend": (
+        "KERAS_BACKEND=torch predict good dev.csv",
+        r"KERAS_BACKEND is 'torch'; expected tensorflow or jax",
+    ),
     "finetune: no TF_CONFIG": (
         "finetune good out --train train.csv --dev dev.csv --strategy multi-worker",
         r"TF_CONFIG is not set; expected",

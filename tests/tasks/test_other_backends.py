@@ -36,7 +36,17 @@ folder = f"{folder}/masked_lm"
 fillings = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), masked)
 answers["masked_lm"] = [[[dataclasses.asdict(one) for one in mask] for mask in text] for text in fillings]
 assert __import__("keras").backend.backend() == "jax"
-print(json.dumps(answers))
+refused = {}
+for name, call in {
+    "finetune": lambda: bk.finetune(folder, train=[("a", "x"), ("b", "y")]),
+    "export": lambda: bk.export(folder, "out"),
+    "plan": lambda: bk.plan("tiny"),
+}.items():
+    try:
+        call()
+    except bk.InputError as error:
+        refused[name] = str(error)
+print(json.dumps({"answers": answers, "refused": refused}))
 """
 
 
@@ -91,10 +101,12 @@ def fillings_of(folder) -> list:
     return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
 
 
-def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow(checkpoints):
+def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow_and_the_rest_is_refused(checkpoints):
     done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES), json.dumps(MASKED))
     assert done.returncode == 0, done.stderr
-    on_jax = json.loads(done.stdout)
+    seen = json.loads(done.stdout)
+    on_jax, needs = seen["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
+    assert seen["refused"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export", "plan")}
     for kind, examples in EXAMPLES.items():
         assert_alike(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
     assert_alike(on_jax["masked_lm"], fillings_of(checkpoints / "masked_lm"))
