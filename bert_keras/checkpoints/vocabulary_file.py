@@ -71,12 +71,13 @@ def read_preset_settings(folder: pathlib.Path) -> dict | None:
     vocabulary = folder / "assets/tokenizer/vocabulary.txt"
     if not vocabulary.exists():
         return None
-    settings = read_json(folder / "tokenizer.json").get("config", {})
+    path = folder / "tokenizer.json"
+    settings = read_field(read_json(path), "config", dict, source=path, default={})
     own = read_own_settings(folder)
     return {
         "vocabulary": read_vocabulary(vocabulary),
-        "lowercase": settings.get("lowercase", False),
-        "strip_accents": settings.get("strip_accents"),
+        "lowercase": read_field(settings, "lowercase", bool, source=path, default=False),
+        "strip_accents": read_field(settings, "strip_accents", bool, source=path, default=None),
         "max_sequence_length": _length_of_preset(folder),
         **({} if own is None else own.tokenizer),
     }

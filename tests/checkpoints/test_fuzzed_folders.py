@@ -64,6 +64,14 @@ def write_preset_with_settings(folder):
     tiny_folders.write_json(folder / "bert_keras_settings.json", {**settings, "has_pooler": True, "task": None})
 
 
+def write_preset_with_tokenizer(folder):
+    tiny_folders.write_preset(folder)
+    (folder / "assets/tokenizer").mkdir(parents=True)
+    (folder / "assets/tokenizer/vocabulary.txt").write_text("\n".join(tiny_folders.WORDS) + "\n")
+    config = {"vocabulary": None, "sequence_length": None, "lowercase": True, "strip_accents": None}
+    tiny_folders.write_json(folder / "tokenizer.json", {"class_name": "BertTokenizer", "config": config})
+
+
 def write_records(folder):
     folder.mkdir()
     lines = [{"step": 50, "loss": 3.5, "learning_rate": 1e-3}, {"step": 100, "loss": 2.5, "held_out_loss": 2.75}]
@@ -94,6 +102,7 @@ TARGETS = {
     "Google": Target("bert_config.json", write_google, read_beside_weights),
     "KerasHub": Target("config.json", tiny_folders.write_preset, check_preset),
     "task of KerasHub": Target("task.json", tiny_folders.write_preset, check_preset),
+    "tokenizer of KerasHub": Target("tokenizer.json", write_preset_with_tokenizer, read_tokenizer_of),
     "settings beside KerasHub's": Target(
         "bert_keras_settings.json", write_preset_with_settings, preset_settings.read_settings
     ),

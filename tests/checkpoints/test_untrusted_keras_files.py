@@ -13,8 +13,8 @@ import bert_keras as bk
 from bert_keras.checkpoints import keras_file
 from bert_keras.checkpoints.keras_hub_preset import write_preset as write_hub_preset
 from bert_keras.checkpoints.keras_weights import check_h5
-from bert_keras.checkpoints.reading import read_without_tensorflow
-from tests.checkpoints.tiny_folders import edit_json, write_preset
+from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
+from tests.checkpoints.tiny_folders import WORDS, edit_json, write_preset
 from tests.fuzzing import fuzz, mutate_json
 from tests.marks import slow
 
@@ -286,6 +286,25 @@ def test_a_preset_that_its_weights_do_not_fit_is_refused(tmp_path, file, keys, c
     edit_json(folder / file, *keys, **change)
     with pytest.raises(bk.InputError, match=pattern):
         read_without_tensorflow(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "pattern"),
+    [
+        ({"config": 5}, "sets config to 5; expected an object"),
+        ({"config": []}, r"sets config to \[\]"),
+        ({"config": None}, "sets config to None"),
+        ({"config": {"lowercase": "yes"}}, "sets lowercase to 'yes'; expected true or false"),
+        ({"config": {"strip_accents": 3}}, "sets strip_accents to 3"),
+    ],
+)
+def test_a_wrong_value_in_a_tokenizer_of_a_preset_is_named(tmp_path, values, pattern):
+    folder = write_preset(tmp_path / "preset")
+    (folder / "assets/tokenizer").mkdir(parents=True)
+    (folder / "assets/tokenizer/vocabulary.txt").write_text("\n".join(WORDS) + "\n")
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(bk.InputError, match=rf"tokenizer\.json {pattern}"):
+        read_tokenizer_of(folder)
 
 
 @pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
