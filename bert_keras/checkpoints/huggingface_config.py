@@ -4,6 +4,7 @@ Reading is strict where a key changes the function that the model computes; keys
 describe how somebody trained or stored it pass.
 """
 
+import collections
 import re
 
 from bert_keras.checks import read_field, shown, shown_names
@@ -100,8 +101,9 @@ def read_model(values: dict, source: str) -> tuple[str, str, dict]:
     family = values.get("model_type", "bert")
     architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
     ours = _our_part(values, source)
-    if "model" in ours and architecture == architecture_of(ours["model"], family):
-        model, own = ours["model"], ours.get("settings", {})
+    model = ours.get("model")
+    if model is not None and architecture == architecture_of(model, family):
+        own = ours.get("settings", {})
     else:  # a foreign folder, or one of ours that another tool turned into something else
         model, own = _model_of(architecture, family, source), {}
     return model, family, {**_head_settings(values, model, family, source), **own}
@@ -203,4 +205,10 @@ def _labels(values: dict, source: str) -> list[str]:
             f"{source} has {len(names):,} labels in id2label and none for class {missing[0]}; expected the keys "
             f"0 to {len(names) - 1}: correct them, or restore the file from its source"
         )
-    return [names[number] for number in numbers]
+    labels = [names[number] for number in numbers]
+    if repeated := [label for label, number in collections.Counter(labels).items() if number > 1]:
+        raise InputError(
+            f"{source} gives more than one class the name {shown(repeated[0])} in id2label; expected a name of its own "
+            "for each class: rename the classes there"
+        )
+    return labels

@@ -21,7 +21,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.keras_weights import first_sentence
 from bert_keras.checkpoints.names import weight_names
 from bert_keras.checkpoints.preset_checks import check_preset
-from bert_keras.checkpoints.preset_settings import PresetSettings, read_settings, write_settings
+from bert_keras.checkpoints.preset_settings import FILE, PresetSettings, read_settings, write_settings
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
 from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 _FIXED = {"hidden_act": "gelu_tanh", "layer_norm_epsilon": 1e-12, "position_type": "learned"}
 _SAME_NAMES = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "max_sequence_length")
 _TASKS = {"BertTextClassifier": "BertClassifier", "BertTextEmbedder": "BertEmbedder"}  # theirs to ours
+_ALIASES = {"BertClassifier": "BertTextClassifier"}  # KerasNLP's names, which KerasHub has too
 _POOLINGS = ("mean", "cls")
 
 
@@ -58,6 +59,8 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         hidden_dropout_rate=backbone.dropout,
         **{"attention_dropout_rate": backbone.dropout, **own.config},
     )
+    head = _head_settings(preset, folder)
+    _check_labels(own, head, folder)
     names = weight_names(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
@@ -75,7 +78,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
         str(folder),
         model,
         config,
-        _head_settings(preset, folder) | own.head,
+        head | own.head,
         weights,
         expected_names,
         task=own.task,
@@ -175,6 +178,7 @@ def _open(folder: pathlib.Path) -> tuple[object, list[str]]:
     import keras_hub
 
     task = check_preset(folder)
+    task = _ALIASES.get(task, task)
     reader = getattr(keras_hub.models, task, None) if task in _TASKS else None
     left = []
     if task is not None and reader is None:
@@ -196,6 +200,16 @@ def _head_settings(preset, folder: pathlib.Path) -> dict:
     if type(preset).__name__ == "BertTextEmbedder":
         return {"pooling": settings["pooling_mode"], "normalize": settings["normalize"]}
     return {}
+
+
+def _check_labels(own: PresetSettings, head: dict, folder: pathlib.Path) -> None:
+    """Refuses labels of our file for other classes than the preset has, which KerasHub may have saved anew since."""
+    labels, num_classes = own.head.get("labels"), head.get("num_classes")
+    if labels is not None and len(labels) != num_classes:
+        raise InputError(
+            f"{folder / FILE} has {len(labels):,} labels, the preset beside it {num_classes:,} classes; expected one "
+            "label for each class, but the preset was saved again since: correct the labels, or delete the file"
+        )
 
 
 def _flat(variable, name: str, config: BertConfig) -> np.ndarray:

@@ -121,6 +121,38 @@ def test_keras_hub_s_classifier_head_loads(backbone, make_batch, run, perturb, t
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
+def test_a_classifier_of_keras_nlp_loads(backbone, make_batch, run, perturb, tmp_path):
+    import keras_hub
+
+    theirs = keras_hub.models.BertTextClassifier(backbone, num_classes=4)
+    perturb(theirs)
+    theirs.save_to_preset(tmp_path)
+    names = {"module": "keras_nlp.src.models.bert.bert_classifier", "class_name": "BertClassifier"}
+    edit_json(tmp_path / "task.json", **names, registered_name="keras_nlp>BertClassifier")
+    model = bk.load(tmp_path)
+    assert type(model).__name__ == "BertClassifier"
+    wanted = run(theirs, make_batch())
+    np.testing.assert_allclose(run(model, make_batch())["logits"], wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.usefixtures("saves_bare_tasks")
+def test_a_preset_that_keras_hub_saved_over_names_our_file(make_model, tmp_path):
+    import keras_hub
+
+    model = make_model("classifier", hidden_act="gelu_tanh")
+    model.labels = LABELS
+    bk.save(model, None, tmp_path / "ours")
+    bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
+    backbone = keras_hub.models.Backbone.from_preset(str(tmp_path / "theirs"))
+    keras_hub.models.BertTextClassifier(backbone, num_classes=3).save_to_preset(str(tmp_path / "theirs"))
+    message = r"bert_keras_settings\.json has 4 labels, the preset beside it 3 classes; .* or delete the file"
+    with pytest.raises(bk.InputError, match=message):
+        bk.load(tmp_path / "theirs")
+    (tmp_path / "theirs" / FILE).unlink()
+    assert bk.load(tmp_path / "theirs").num_classes == 3
+
+
+@pytest.mark.usefixtures("saves_bare_tasks")
 def test_our_classifier_converted_to_keras_hub_computes_the_same_there(make_model, make_batch, run, tmp_path):
     import keras_hub
 

@@ -88,6 +88,7 @@ WRONG_VALUES = [
     ({"id2label": {"zero": "a", "one": "b", "two": "c"}}, "none for class 0"),
     ({"id2label": {"0": "a", "2": "b", "3": "c"}}, "none for class 1"),
     ({"id2label": {"0": "a", "1": 1, "2": "c"}}, "sets id2label to"),
+    ({"id2label": {"0": "a", "1": "b", "2": "a"}}, r"config\.json gives more than one class the name 'a' in id2label"),
     ({"id2label": None, "num_labels": 10**9}, "1000000000"),
     ({"id2label": None, "num_labels": "3"}, "sets num_labels to '3'"),
     ({"bert_keras": []}, "sets bert_keras to"),
@@ -98,6 +99,13 @@ WRONG_VALUES = [
     ({"bert_keras": {"format": 1, "x" * 70_000: 1}}, r"has xxx.* under 'bert_keras'"),
     ({"bert_keras": {"format": 1, "position_type": "sinusoidal"}, "max_position_embeddings": 10**9}, "sinusoidal"),
 ]
+
+
+def test_a_model_of_null_is_none(tmp_path):
+    folder = write_embedder(tmp_path / "encoder")
+    (folder / "modules.json").unlink()
+    edit_json(folder / "config.json", bert_keras={"format": 1, "model": None})
+    assert read_without_tensorflow(folder).model == "BertEncoder"
 
 
 @pytest.mark.parametrize(("changes", "pattern"), WRONG_VALUES, ids=lambda value: json.dumps(value)[:60])
