@@ -96,17 +96,25 @@ def read_config(values: dict, source: str) -> BertConfig:
         raise InputError(f"{source}: {error}") from None
 
 
-def read_model(values: dict, source: str) -> tuple[str, str, dict]:
-    """Returns our model class, Hugging Face's family, and the settings of the head that `config.json` names."""
-    family = values.get("model_type", "bert")
+def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[str, str, dict]:
+    """Returns our model class, Hugging Face's family, and the settings of the head that `config.json` names.
+
+    `any_head`: a head that is none of ours is no error; the model is the encoder then.
+    """
+    family = family_in(values)
     architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
     ours = _our_part(values, source)
     model = ours.get("model")
     if model is not None and architecture == architecture_of(model, family):
         own = ours.get("settings", {})
     else:  # a foreign folder, or one of ours that another tool turned into something else
-        model, own = _model_of(architecture, family, source), {}
+        model, own = _model_of(architecture, family, source, any_head=any_head), {}
     return model, family, {**_head_settings(values, model, family, source), **own}
+
+
+def family_in(values: dict) -> str:
+    """Returns Hugging Face's family of a `config.json`, which `read_config` has checked."""
+    return values.get("model_type", "bert")
 
 
 def read_task(values: dict, source: str) -> dict | None:
@@ -124,7 +132,7 @@ def architecture_of(model: str, family: str) -> str:
 
 
 def _refuse_other_functions(values: dict, source: str) -> None:
-    if (family := values.get("model_type", "bert")) not in ("bert", "electra"):
+    if (family := family_in(values)) not in ("bert", "electra"):
         raise InputError(f"{source} is of a {shown(family)} model; expected 'bert' or 'electra': load another one")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
@@ -166,14 +174,19 @@ def _our_part(values: dict, source: str) -> dict:
     return ours
 
 
-def _model_of(architecture: str | None, family: str, source: str) -> str:
+def _model_of(architecture: str | None, family: str, source: str, *, any_head: bool) -> str:
     prefix = family.capitalize()
     ending = architecture.removeprefix(prefix) if architecture else "Model"
     if family == "electra" and ending == "ForPreTraining":
         return "ElectraPretrainer"
     if ending not in _ARCHITECTURES or (architecture and not architecture.startswith(prefix)):
+        if any_head:
+            return "BertEncoder"
         known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
-        raise InputError(f"{source} names the architecture {shown(architecture)}; expected one of {known}")
+        raise InputError(
+            f"{source} names the architecture {shown(architecture)}; expected one of {known}: load its encoder with "
+            "BertEncoder.from_checkpoint, or another model with a new head"
+        )
     return _ARCHITECTURES[ending]
 
 

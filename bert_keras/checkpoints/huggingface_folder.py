@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
 from bert_keras.checkpoints.embedder_modules import is_embedder, read_modules
-from bert_keras.checkpoints.huggingface_config import read_config, read_model, read_task
+from bert_keras.checkpoints.huggingface_config import family_in, read_config, read_model, read_task
 from bert_keras.checkpoints.names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checkpoints.weights_file import is_weights, open_weights
@@ -30,10 +30,13 @@ _TIED = ("cls.predictions.decoder.weight", "generator_lm_head.weight")
 _TIED_BIAS = {"cls.predictions.bias": "cls.predictions.decoder.bias"}
 
 
-def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Checkpoint:
+def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_head: bool = False) -> Checkpoint:
     """Reads a Hugging Face, sentence-transformers or own model folder. Weights are read when they are asked for.
 
-    `with_generator`: read also the generator that an ELECTRA of ours has in a folder of its own.
+    Args:
+        folder: the folder.
+        with_generator: read also the generator that an ELECTRA of ours has in a folder of its own.
+        any_head: read the encoder where the head is none of ours.
 
     Raises:
         InputError: a file is missing, damaged, or of another model; the message names it.
@@ -43,12 +46,14 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True) -> Ch
     values = read_json(home / "config.json")
     source = str(home / "config.json")
     config = read_config(values, source)
-    model, family, settings = read_model(values, source)
     not_carried_over = []
-    if (folder / MODULES).exists():
-        if is_embedder(folder):  # whatever head the config names: sentence-transformers reads the encoder alone
-            model, (settings, not_carried_over) = "BertEmbedder", read_modules(folder)
-        else:
+    if (has_modules := (folder / MODULES).exists()) and is_embedder(folder):
+        # whatever head the config names: sentence-transformers reads the encoder alone
+        model, family = "BertEmbedder", family_in(values)
+        settings, not_carried_over = read_modules(folder)
+    else:
+        model, family, settings = read_model(values, source, any_head=any_head)
+        if has_modules:
             not_carried_over = [f"{MODULES}, which says how sentence-transformers uses a {model} as a cross-encoder"]
     tensors = open_weights(home)
     check_num_layers(config.num_layers, tensors, source)

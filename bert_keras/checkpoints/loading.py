@@ -33,7 +33,7 @@ def load(path: str | os.PathLike | Checkpoint):
 
 def load_with_head(model_class, folder: str | os.PathLike, **head):
     """Builds `model_class` on the weights of any folder that `load` reads; see `from_checkpoint`."""
-    return build_head(model_class, read_checkpoint(folder), head)
+    return build_head(model_class, read_checkpoint(folder, any_head=True), head)
 
 
 def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | None:

@@ -16,11 +16,12 @@ from bert_keras.errors import InputError
 from bert_keras.module_list import transformer_folder
 
 
-def read_checkpoint(folder: str | os.PathLike | Checkpoint) -> Checkpoint:
+def read_checkpoint(folder: str | os.PathLike | Checkpoint, *, any_head: bool = False) -> Checkpoint:
     """Reads a folder of any format: all but its weights, which are read when they are asked for.
 
     Args:
         folder: the folder; a `Checkpoint` is returned as it is, so that a command reads a folder once.
+        any_head: read the encoder of a Hugging Face folder whose head is none of ours, which is refused otherwise.
 
     Raises:
         InputError: the folder is none of these, or a file in it is missing, damaged or of another model.
@@ -34,7 +35,7 @@ def read_checkpoint(folder: str | os.PathLike | Checkpoint) -> Checkpoint:
         from bert_keras.checkpoints.keras_hub_preset import read_preset  # it loads TensorFlow
 
         return read_preset(folder)
-    return read_folder(folder)
+    return read_folder(folder, any_head=any_head)
 
 
 def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:

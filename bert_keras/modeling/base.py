@@ -107,7 +107,7 @@ class BertModel(DividedStep, keras.Model):
         """Builds this model on the weights of a checkpoint folder.
 
         Args:
-            folder: any folder that `bert_keras.load` reads.
+            folder: any folder that `bert_keras.load` reads, or one of Hugging Face with a head that is none of ours.
             **head: the head's own arguments (`num_classes`, `labels`, ...). A head of the
                 same kind and size in the folder is kept; another one starts afresh.
 

@@ -223,6 +223,21 @@ def test_a_cross_encoder_is_read_as_a_classifier(folder):
     )
 
 
+@pytest.mark.parametrize(
+    "architecture", ["BertForCL", "BertForMultipleChoice", "BertForNextSentencePrediction", "BertLMHeadModel"]
+)
+def test_a_head_that_is_none_of_ours_is_not_read(architecture, folder):
+    wanted = read_checkpoint(folder)
+    edit_json(folder / "config.json", architectures=[architecture])
+    checkpoint = read_checkpoint(folder)
+    assert (checkpoint.model, checkpoint.settings) == ("BertEmbedder", wanted.settings)
+    (folder / "modules.json").unlink()
+    with pytest.raises(bk.InputError, match=f"{architecture}'; expected one of .*: load its encoder with Bert"):
+        bk.load(folder)
+    assert bk.BertEncoder.from_checkpoint(folder).config == wanted.config
+    assert bk.BertClassifier.from_checkpoint(folder, num_classes=2).num_classes == 2
+
+
 def test_what_other_tools_changed_in_our_folder_counts(folder, tmp_path):
     bk.convert(folder, tmp_path / "out")  # its config.json says the pooling too
     (tmp_path / "out/1_Pooling/config.json").write_text('{"pooling_mode": "cls"}')
