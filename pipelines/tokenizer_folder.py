@@ -117,26 +117,45 @@ class TokenizerFolder:
         special, added = self._own_tokens()
         return {
             "vocabulary": vocabulary,
-            "max_sequence_length": self._length(),
+            "max_sequence_length": self.max_sequence_length(),
             "additional_special_tokens": special,
             "added_tokens": added,
             **self._text_settings(),
             **{name: ours[name] for name in _OUR_SETTINGS if name in ours},
         }
 
+    def max_sequence_length(self) -> int | None:
+        """Returns the length that sentence-transformers' file says, else `tokenizer_config.json`, else the other one.
+
+        Of a tokenizer of any kind. "Unlimited" counts as none.
+
+        Raises:
+            InputError: a file cannot be read, or the length is none.
+        """
+        lengths = [self._read_if_there(_SENTENCE).get("max_seq_length"), self._config.get("model_max_length")]
+        length = next((length for length in lengths if length is not None), None)
+        if length is None or _is_unlimited(length):
+            length = self._truncation.get("max_length")
+        try:
+            return checked_length(length)
+        except InputError as error:
+            raise InputError(f"{self._folder}: {error}") from None
+
     @functools.cached_property
     def _config(self) -> dict:
         return self._read_if_there(_CONFIG)
 
     @functools.cached_property
+    def _fast_of_any_kind(self) -> dict:
+        return self._read_if_there(TOKENIZER_JSON)
+
+    @functools.cached_property
     def _fast(self) -> dict:
         """`tokenizer.json`, checked to be BERT's; `{}`: there is none."""
         path = self._folder / TOKENIZER_JSON
-        if not path.exists():
-            return {}
-        values = read_json(path)
-        check_is_bert(values, path)
-        return values
+        if path.exists():
+            check_is_bert(self._fast_of_any_kind, path)
+        return self._fast_of_any_kind
 
     @functools.cached_property
     def _text_vocabulary(self) -> list[str]:
@@ -189,7 +208,7 @@ class TokenizerFolder:
     @property
     def _truncation(self) -> dict:
         source = self._folder / TOKENIZER_JSON
-        return read_field(self._fast, "truncation", dict, source=source, default=None) or {}
+        return read_field(self._fast_of_any_kind, "truncation", dict, source=source, default=None) or {}
 
     def _check_config(self) -> None:
         """Refuses settings under which text is split by other rules than BERT's, so that the ids would differ."""
@@ -245,20 +264,6 @@ class TokenizerFolder:
                 path,
                 TOKENIZER_JSON,
             )
-
-    def _length(self) -> int | None:
-        """Returns the length that sentence-transformers' file says, else `tokenizer_config.json`, else the other one.
-
-        "Unlimited" counts as none.
-        """
-        lengths = [self._read_if_there(_SENTENCE).get("max_seq_length"), self._config.get("model_max_length")]
-        length = next((length for length in lengths if length is not None), None)
-        if length is None or _is_unlimited(length):
-            length = self._truncation.get("max_length")
-        try:
-            return checked_length(length)
-        except InputError as error:
-            raise InputError(f"{self._folder}: {error}") from None
 
     def _warn_of_another_vocab_txt(self, vocabulary: list[str]) -> None:
         if not self._fast or not (self._folder / VOCABULARY).exists():

@@ -11,6 +11,7 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder
 
 FORMATS = ("huggingface", "keras_hub")
@@ -57,7 +58,8 @@ def convert(
     tokenizer = _tokenizer_of(source, lost)
     task = source.task if isinstance(source, Checkpoint) else None
     if to == "huggingface":
-        save(model, tokenizer, out, overwrite=overwrite, task=task, written_by="convert")
+        length = _length_of(source) if tokenizer is None else None
+        save(model, tokenizer, out, overwrite=overwrite, task=task, max_sequence_length=length, written_by="convert")
     else:
         lost += write_preset(model, tokenizer, out, overwrite=overwrite, task=task)
     return Conversion(model, lost)
@@ -78,3 +80,10 @@ def _tokenizer_of(source: str | os.PathLike | Checkpoint, lost: list[str]) -> Be
     except UnsupportedTokenizerError as error:
         lost.append(f"the tokenizer: {error}")
         return None
+
+
+def _length_of(source: str | os.PathLike | Checkpoint) -> int | None:
+    """Returns where an embedder's folder says that texts are cut, whatever its tokenizer."""
+    if not isinstance(source, Checkpoint) or source.model != "BertEmbedder":
+        return None
+    return TokenizerFolder(source.source).max_sequence_length()

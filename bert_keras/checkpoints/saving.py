@@ -34,6 +34,7 @@ def save(
     card: str | None = None,
     notes: Mapping[str, str | bytes] | None = None,
     task: Mapping[str, object] | None = None,
+    max_sequence_length: int | None = None,
     written_by: str = "save",
 ) -> None:
     """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
@@ -50,6 +51,7 @@ def save(
         card: text of the model card `README.md`; default: a short one from the model.
         notes: texts or pictures to lay beside, by file name: how the model was trained, for example.
         task: what the model was fine-tuned for, see `bert_keras.tasks`; it stands in `config.json`.
+        max_sequence_length: where an embedder without a tokenizer cuts texts; default: at its last position.
         written_by: the command that writes the folder; it is noted in `.bert_keras.json`.
 
     Raises:
@@ -66,7 +68,7 @@ def save(
         _write_model(model, staging, task)
         if tokenizer is not None:
             tokenizer.save(staging)
-        length = (task or {}).get("max_sequence_length", getattr(tokenizer, "max_sequence_length", None))
+        length = (task or {}).get("max_sequence_length", getattr(tokenizer, "max_sequence_length", max_sequence_length))
         write_modules(model, staging, max_sequence_length=length)
         if getattr(model, "generator", None) is not None:
             (staging / GENERATOR).mkdir()

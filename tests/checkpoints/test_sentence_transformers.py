@@ -244,6 +244,17 @@ def test_what_other_tools_changed_in_our_folder_counts(folder, tmp_path):
     assert read_checkpoint(tmp_path / "out").settings["pooling"] == "cls"
 
 
+@pytest.mark.parametrize("model", [{"type": "Unigram", "vocab": [["a", 0.0]]}, None], ids=["another kind", "none"])
+def test_the_length_is_carried_over_without_the_tokenizer(model, folder, tmp_path):
+    edit_json(folder / "sentence_bert_config.json", max_seq_length=9)
+    edit_json(folder / "tokenizer.json", model=model)
+    if model is None:
+        (folder / "tokenizer.json").unlink()
+    bk.convert(folder, tmp_path / "out")
+    assert not (tmp_path / "out/tokenizer_config.json").exists()
+    assert json.loads((tmp_path / "out/sentence_bert_config.json").read_text())["max_seq_length"] == 9
+
+
 def test_every_pooling_has_symbolic_outputs(predictor):
     assert predictor.model.outputs["embedding"].shape == (None, 6 * 8)
     assert predictor.model.compute_output_shape()["embedding"] == (None, 6 * 8)
