@@ -13,7 +13,7 @@ from bert_keras.pipelines.text_rules import TextRules
 from bert_keras.pipelines.tokenizer_folder import VOCABULARY, TokenizerFolder
 
 _BARE_VOCABULARIES = (VOCABULARY, "assets/tokenizer/vocabulary.txt")  # of Google's folders and KerasHub's
-_RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "text_rules")
+_RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "max_input_chars_per_word", "text_rules")
 
 
 def check_same_tokenizer(
