@@ -13,6 +13,7 @@ from bert_keras.errors import InputError
 
 CHECKSUMS = "SHA256SUMS"
 _MAX_CHECKSUMS_BYTES = 2**20  # a checkpoint folder has about 600 bytes of them
+_CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _HASH_BLOCK_BYTES = 1 << 20
 
 
@@ -110,7 +111,7 @@ def write_checksums(folder: pathlib.Path, names: Iterable[str]) -> None:
 def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = lambda name: True) -> None:
     """Checks every file that the folder's `SHA256SUMS` lists; a folder without one passes.
 
-    `is_checked` chooses files by their names.
+    `is_checked` chooses files by their names. Lines are those of `sha256sum`, also with `--binary`.
 
     Raises:
         InputError: a file is missing or was changed, or the list itself is not in its format.
@@ -119,11 +120,11 @@ def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = la
     if not path.exists():
         return
     for number, line in enumerate(_checksum_lines(path), 1):
-        digest, separator, name = line.partition("  ")
         if not line:
             continue
-        if not separator or len(digest) != 64:
+        if (match := _CHECKSUM_LINE.fullmatch(line)) is None:
             raise InputError(f"{path}:{number} is not a line of a SHA-256 list: restore the file, or delete it")
+        digest, name = match[1].lower(), match[2]
         file = path_inside(folder, name, source=f"{path}:{number}")
         try:
             if is_checked(name):

@@ -44,6 +44,27 @@ def test_checksums_are_those_of_sha256sum(tmp_path):
         check_checksums(tmp_path)
 
 
+@pytest.mark.parametrize("line", ["{} *file\n", "{}  ./file\n", "{}  file\r\n", "{} *file"])
+@pytest.mark.parametrize("letters", [str.lower, str.upper])
+def test_checksums_of_other_tools_are_read(letters, line, tmp_path):
+    (tmp_path / "file").write_bytes(b"abc")
+    digest = letters(file_digest(tmp_path / "file")["sha256"])
+    (tmp_path / CHECKSUMS).write_bytes(line.format(digest).encode())
+    read = []
+    check_checksums(tmp_path, lambda name: read.append(name) or True)
+    assert read == ["file"]
+    (tmp_path / "file").write_bytes(b"abd")
+    with pytest.raises(bk.InputError, match="file does not match the SHA-256"):
+        check_checksums(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["{}\tfile", "{} file", "{}  ", "x{}  file", "g" * 64 + "  file"])
+def test_a_line_that_is_none_of_checksums_is_named(line, tmp_path):
+    (tmp_path / CHECKSUMS).write_text("\n" + line.format("a" * 64) + "\n")
+    with pytest.raises(bk.InputError, match=r"SHA256SUMS:2 is not a line"):
+        check_checksums(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"{", "not readable JSON"), (b"\xff", "not readable JSON"), (b"[]", "holds a JSON list")],
