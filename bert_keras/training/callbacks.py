@@ -4,7 +4,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 
@@ -108,7 +108,7 @@ class TrainingLog(ScoreListener):
     Evaluations have lines of their own, with names that begin with `held_out_`.
 
     Callbacks after this one find the means over the window so far in their `logs`, and under "tokens" the real tokens
-    so far.
+    so far; at the end of an epoch the means over the epoch, as Keras has them.
 
     Args:
         tokens_a_step: real tokens per step, on average; None: not known, and left out.
@@ -135,6 +135,13 @@ class TrainingLog(ScoreListener):
         self._begin: float | None = None
         self._sums: dict[str, float] = {}  # over the steps of the window so far
         self._num_summed = 0
+        self._epoch_sums: dict[str, float] = {}
+        self._num_in_epoch = 0
+        self._continues_epoch = False
+
+    def continue_epoch(self) -> None:
+        """Say that the next epoch is the rest of the one in which the restored training ended."""
+        self._continues_epoch = True
 
     def change_rows(self, tokens_a_step: float | None) -> None:
         """Says that from now on a step reads another number of real tokens: a new phase."""
@@ -143,6 +150,17 @@ class TrainingLog(ScoreListener):
     def on_train_begin(self, logs=None):
         self._begin = self._begin or time.monotonic()
 
+    def on_epoch_begin(self, epoch, logs=None):
+        super().on_epoch_begin(epoch, logs)
+        if not self._continues_epoch:
+            self._epoch_sums, self._num_in_epoch = {}, 0
+        self._continues_epoch = False
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None and self._num_in_epoch:  # Keras's own are those of the last step
+            logs.update(_means(self._epoch_sums, self._num_in_epoch))
+        super().on_epoch_end(epoch, logs)
+
     def on_train_batch_begin(self, batch, logs=None):
         self.model.reset_metrics()  # Keras's means run over an epoch; 0.4 ms
 
@@ -150,11 +168,13 @@ class TrainingLog(ScoreListener):
         before = self._num_steps
         num_steps = self.count(batch) - before
         for name, value in (logs or {}).items():
-            self._sums[name] = self._sums.get(name, 0.0) + num_steps * float(value)
+            for sums in (self._sums, self._epoch_sums):
+                sums[name] = sums.get(name, 0.0) + num_steps * float(value)
         self._num_summed += num_steps
+        self._num_in_epoch += num_steps
         self._tokens += num_steps * (self._tokens_a_step or 0.0)
         if logs is not None:
-            logs.update(self._means())
+            logs.update(_means(self._sums, self._num_summed))
             if self._tokens_a_step is not None:
                 logs["tokens"] = round(self._tokens)
         if self._num_summed >= self._window_steps:
@@ -168,12 +188,9 @@ class TrainingLog(ScoreListener):
         if self._num_summed:
             tokens = {} if self._tokens_a_step is None else {"tokens": round(self._tokens)}
             rate = float(self.model.optimizer.learning_rate)
-            means = _named_for_people(self._means())
+            means = _named_for_people(_means(self._sums, self._num_summed))
             self._write({"num_steps": self._num_summed, **tokens, "learning_rate": rate, **means})
         self._sums, self._num_summed = {}, 0
-
-    def _means(self) -> dict[str, float]:
-        return {name: total / self._num_summed for name, total in self._sums.items()}
 
     def _write(self, values: dict) -> None:
         self._begin = self._begin or time.monotonic()
@@ -184,17 +201,19 @@ class TrainingLog(ScoreListener):
 
     def metrics(self) -> dict[str, float]:
         """Return the means over the last steps of training, a whole window or more, and the last held-out scores."""
-        last = [line for line in self.lines if "num_steps" in line][-2:]
-        if last and last[-1]["num_steps"] >= self._window_steps:
-            last = last[-1:]
-        weights = [line["num_steps"] for line in last]
+        held_out, training = [], []
+        for line in self.lines:
+            (held_out if any(name.startswith(HELD_OUT) for name in line) else training).append(line)
+        last = training[-2:]
+        weights = [line.get("num_steps", self._window_steps) for line in last]  # version 0.1 wrote none
+        if weights and weights[-1] >= self._window_steps:
+            last, weights = last[-1:], weights[-1:]
         names = [name for name in (last[-1] if last else {}) if name not in NOT_METRICS]
         means = {
             name: sum(line[name] * weight for line, weight in zip(last, weights, strict=True)) / sum(weights)
             for name in names
         }
-        held_out = [line.items() for line in self.lines if "num_steps" not in line]
-        scores = {name: value for items in held_out for name, value in items if name not in NOT_METRICS}
+        scores = {name: value for line in held_out for name, value in line.items() if name not in NOT_METRICS}
         return {**means, **scores}
 
     def state(self) -> dict:
@@ -204,6 +223,8 @@ class TrainingLog(ScoreListener):
             "tokens": self._tokens,
             "sums": dict(self._sums),
             "num_summed": self._num_summed,
+            "epoch_sums": dict(self._epoch_sums),
+            "num_in_epoch": self._num_in_epoch,
             "seconds": 0.0 if self._begin is None else time.monotonic() - self._begin,
         }
 
@@ -213,6 +234,8 @@ class TrainingLog(ScoreListener):
         self._tokens = state["tokens"]
         self._sums = dict(state.get("sums", {}))  # version 0.1 wrote none
         self._num_summed = state.get("num_summed", 0)
+        self._epoch_sums = dict(state.get("epoch_sums", {}))
+        self._num_in_epoch = state.get("num_in_epoch", 0)
         self._begin = time.monotonic() - state["seconds"]
 
     def to_json_lines(self) -> str:
@@ -255,6 +278,10 @@ class TensorBoardScalars:
     def _write(self, **event) -> None:
         self._writer.write(self._tf.compat.v1.Event(wall_time=time.time(), **event).SerializeToString())
         self._writer.flush()
+
+
+def _means(sums: Mapping[str, float], num_steps: int) -> dict[str, float]:
+    return {name: total / num_steps for name, total in sums.items()}
 
 
 def _named_for_people(values: dict | None) -> dict[str, float]:

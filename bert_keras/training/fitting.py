@@ -118,6 +118,8 @@ def fit_phases(
                 model.build_step(phase.train(0).element_spec)
                 restore_arrays(model, state.arrays)
                 place.go_on(state, phase.clock, watchers)
+                if place.done % _steps_an_epoch(phase):
+                    log.continue_epoch()
             _fit(model, phase, place.done, watchers)
             state = None
     log.finish()
@@ -142,7 +144,7 @@ def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.call
     num_steps = _WITHOUT_END if phase.num_steps is None else phase.num_steps
     stop = phase.clock or StopAfter(num_steps - done)
     held_out, num_held_out = phase.held_out() or (None, None)
-    for begin, steps_an_epoch, num_epochs in _fits(done, num_steps, phase.evaluate_every or num_steps):
+    for begin, steps_an_epoch, num_epochs in _fits(done, num_steps, _steps_an_epoch(phase)):
         model.fit(
             phase.train(begin),
             epochs=num_epochs,
@@ -155,6 +157,11 @@ def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.call
         )
         if model.stop_training:
             return
+
+
+def _steps_an_epoch(phase: Phase) -> int:
+    """Return the steps from one evaluation to the next."""
+    return phase.evaluate_every or phase.num_steps or _WITHOUT_END
 
 
 def _fits(done: int, num_steps: int, every: int) -> Iterator[tuple[int, int, int]]:

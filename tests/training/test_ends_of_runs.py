@@ -122,6 +122,60 @@ def test_callbacks_behind_the_log_see_the_mean_of_the_line_so_far():
     assert seen == [1.0, 2.0, 5.0, 6.0]
 
 
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_at_the_end_of_an_epoch_callbacks_find_its_mean(steps_per_execution, tmp_path):
+    """Not the loss of the last batch, which is what is left where metrics are reset in each step."""
+    values = [1.0, 9.0, 1.0, 5.0] + [2.0, 6.0, 7.0, 1.0] + [9.0, 1.0, 6.0, 0.0] + [1.0] * 4  # means 4, 4, 4, 1
+    seen = []
+
+    class See(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(logs["loss"])
+
+    stop = keras.callbacks.EarlyStopping(monitor="loss", patience=2, min_delta=0.5)
+    table = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    history = keras.callbacks.History()
+    watchers = [TrainingLog(None, window_steps=3), See(), stop, table, history]
+    options = {"steps_per_execution": steps_per_execution, "validation_data": [1000.0] * 3}
+    fit_numbers(values, watchers, epochs=4, steps_per_epoch=4, **options)
+    assert seen == history.history["loss"] == [4.0, 4.0, 4.0]
+    assert history.history["val_loss"] == [1000.0] * 3
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert [line.split(",") for line in lines] == [
+        ["epoch", "loss", "val_loss"],
+        *([f"{n}", "4.0", "1000.0"] for n in range(3)),
+    ]
+
+
+def test_the_mean_of_an_epoch_that_was_begun_before_a_resumption_is_of_all_its_steps():
+    first, log, history = TrainingLog(None), TrainingLog(None), keras.callbacks.History()
+    fit_numbers([1.0, 2.0, 3.0], [first], epochs=1, steps_per_epoch=3)
+    log.restore(json.loads(json.dumps(first.state())))
+    log.continue_epoch()
+    fit_numbers([6.0], [log, history])
+    assert history.history["loss"] == [3.0]
+    fit_numbers([5.0, 7.0], [log, history])
+    assert history.history["loss"] == [3.0, 6.0]  # the next epoch is a whole one again
+    log.restore({"lines": [], "tokens": 0.0, "seconds": 1.0})  # as version 0.1 wrote it
+    log.continue_epoch()
+    fit_numbers([5.0], [log, history])
+    assert history.history["loss"] == [3.0, 6.0, 5.0]
+
+
+def test_lines_of_version_0_1_are_no_held_out_scores():
+    """They have no num_steps."""
+    log = TrainingLog(None, window_steps=2)
+    lines = [
+        {"step": 50, "seconds": 1.0, "learning_rate": 0.1, "loss": 70.0, "mlm_accuracy": 0.1},
+        {"step": 50, "seconds": 1.0, "held_out_loss": 8.0},
+        {"step": 100, "seconds": 2.0, "learning_rate": 0.1, "loss": 60.0, "mlm_accuracy": 0.2},
+    ]
+    log.restore({"lines": lines, "tokens": 0.0, "seconds": 2.0})
+    assert log.metrics() == {"loss": 60.0, "mlm_accuracy": 0.2, "held_out_loss": 8.0}
+    fit_numbers([3.0, 5.0], [log])
+    assert log.metrics() == {"loss": 4.0, "held_out_loss": 8.0}
+
+
 def test_a_short_training_has_ten_points():
     assert [window_steps(num) for num in (1, 9, 120, 499, 500, 10**6, None)] == [1, 1, 12, 49, 50, 50, 50]
 

@@ -51,6 +51,8 @@ def uninterrupted(two_records):
 def assert_same_end(ours: dict, theirs: dict) -> None:
     assert ours["digests"] == theirs["digests"]
     assert ours["log"] == theirs["log"]
+    assert ours["epoch_losses"] == theirs["epoch_losses"][-len(ours["epoch_losses"]) :]  # also of one resumed within
+    assert len(set(theirs["epoch_losses"])) == 5
     assert [line["step"] for line in ours["log"] if "num_steps" not in line][:2] == [0, 7]  # evaluated, and once
     assert len(ours["digests"]) > 60
 

@@ -39,11 +39,14 @@ TINY = {
 
 
 class Steps(keras.callbacks.Callback):
-    """Says each step on standard output, so that a test knows when to kill, and keeps its loss."""
+    """Says each step on standard output, so that a test knows when to kill, and keeps its loss and that of each epoch."""
 
     def __init__(self):
         super().__init__()
-        self.losses = []
+        self.losses, self.epoch_losses = [], []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epoch_losses.append(float(logs["loss"]))
 
     def on_train_batch_end(self, batch, logs=None):
         self.losses.append(float(logs["loss"]))
@@ -63,6 +66,7 @@ def train(
         "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},
         "log": [without_time(line) for line in trained.log.splitlines()],
         "losses": steps.losses,
+        "epoch_losses": steps.epoch_losses,
         "num_resumed": int(trained.model.optimizer.iterations.numpy()) - len(steps.losses),
         "damaged": [] if keeping.backups is None else keeping.backups.damaged,
     }
