@@ -16,7 +16,8 @@ _MAX_BYTES = 64 * 2**10  # 50 times the largest recipe
 _MAX_KEY_PARTS = 32
 # Python's parser takes time in the square of a key's parts: 12 s for a file of 64 kB that is one key
 _KEY_PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*"""
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}")  # begins nowhere inside a word
+# it begins only where TOML has keys: looked for in every place, 32,700 times \" took 14.8 s
+_LONG_KEY = re.compile(rf"(?m)(?:^|[\[{{,])[ \t]*(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}")
 
 
 def read_toml(path: pathlib.Path) -> dict:

@@ -1,5 +1,6 @@
 """Files of a run, `--set` and flags: mutated ones give a run that can be planned and written, or `InputError`."""
 
+import contextlib
 import datetime
 import math
 import pathlib
@@ -10,6 +11,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.training.layers import RECIPES, parse_assignments, recipe_path
 from bert_keras.training.recipes import Pretraining
+from bert_keras.training.toml_files import parse_toml
 from tests.fuzzing import fuzz, mutate_toml, mutate_words
 
 QUICK, LONG, SEED = 200, 10_000, 21
@@ -154,6 +156,48 @@ def test_hostile_files_are_refused_in_a_moment(content, message):
         Pretraining.resolve("run.toml")
     assert len(str(refusal.value)) < 1500
     assert time.process_time() - began < 5, "hundreds of times what it takes"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        '\\"',
+        "\\'",
+        ',"\\"',
+        "['",
+        '{"',
+        '"',
+        "a.",
+        "a-",
+        "[ ",
+        ", ",
+        ",a",
+        "'a'.",
+        ",'a\"",
+        '"a"\n.',
+        "\t",
+        "[a.",
+        '""".',
+    ],
+)
+def test_no_text_takes_long_to_search_for_long_keys(part):
+    r"""The search began in every place: 14.8 s for 32,700 times \"."""
+    for text in (part * (65_000 // len(part)), "a = " + part * (65_000 // len(part))):
+        began = time.process_time()
+        with contextlib.suppress(ValueError):
+            parse_toml(text)
+        assert time.process_time() - began < 1  # measured 0.06 s at most
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{} = 1", "  {} = 1", "[{}]", "[[ {} ]]", "a = {{{} = 1}}", "a = {{b = 1, {} = 1}}", "a = 1\r\n\t{} = 1"],
+)
+def test_long_keys_are_refused_wherever_toml_has_one(text):
+    for key in ("a" + ".a" * 32, "'a b'" + ' . "a\\""' * 32):
+        with pytest.raises(ValueError, match="a key has more than 32 parts"):
+            parse_toml(text.format(key))
+    parse_toml(text.format("c" + ".c" * 31))
 
 
 @pytest.mark.parametrize(

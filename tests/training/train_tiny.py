@@ -39,7 +39,7 @@ TINY = {
 
 
 class Steps(keras.callbacks.Callback):
-    """Says each step on standard output, so that a test knows when to kill, and keeps its loss and that of each epoch."""
+    """Says each step on standard output, so that a test knows when to kill; keeps its loss and that of each epoch."""
 
     def __init__(self):
         super().__init__()
