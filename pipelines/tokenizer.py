@@ -7,7 +7,7 @@ the three cannot disagree.
 import collections
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +118,8 @@ class BertTokenizer:
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_pieces = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
-            self._glued = tf.constant([_glued(token, self._special_tokens) for token in self._vocabulary])
+            special_tokens = frozenset(self._special_tokens)
+            self._glued = tf.constant([_glued(token, special_tokens) for token in self._vocabulary])
             self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
 
     @classmethod
@@ -377,7 +378,7 @@ def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) ->
     )
 
 
-def _glued(token: str, special_tokens: Sequence[str]) -> str:
+def _glued(token: str, special_tokens: Collection[str]) -> str:
     """Returns what a piece adds to a text that is written piece by piece."""
     if token in special_tokens:
         return ""

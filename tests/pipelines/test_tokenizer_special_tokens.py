@@ -1,6 +1,8 @@
 """Special tokens of one's own are never split, as in Hugging Face's tokenizer; BERT's five only where asked for."""
 
 import itertools
+import random
+import time
 
 import numpy as np
 import pytest
@@ -136,3 +138,34 @@ def test_a_kept_token_makes_a_word_of_its_own_within_the_limit(tmp_path):
     tokenizers = folder_and_tokenizers(tmp_path, ("[" + "x" * 20 + "]",), max_input_chars_per_word=3)
     token = tokenizers[0].special_tokens[-1]
     assert_same(tokenizers, [f"xxx{token}xxx", f"xxxx{token}xxx é", f"{token}{token}", f"x{token}[MASK]xx.xxxx"])
+
+
+MANY_TOKENS = {
+    "alike": [f"[E{number}]" for number in range(6000)],
+    "of all letters": ["".join(random.Random(number).choices("abcdefgh", k=9)) for number in range(6000)],
+    "long": [f"<{number}{'x' * 90}>" for number in range(300)],
+    "few": ["[E1]", "abcdefgha", "<<>"],
+}
+
+
+@pytest.mark.parametrize("kind", ["special", "added"])
+@pytest.mark.parametrize("case", slow_except(MANY_TOKENS, quick=["alike", "of all letters"]))
+def test_thousands_of_tokens_are_found_as_fast_as_a_few(case, kind, tmp_path, capfd):
+    """Judge: Hugging Face's tokenizer. RE2 wrote that it had no memory, for each text, and took 0.5 ms for it."""
+    from tokenizers import Tokenizer
+
+    tokens = list(dict.fromkeys(MANY_TOKENS[case]))
+    name = {"special": "additional_special_tokens", "added": "added_tokens"}[kind]
+    tokenizer = BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, "##c", *tokens]), **{name: tokens})
+    tokenizer.save(tmp_path)
+    rng = random.Random(1)
+    parts = [*rng.sample(tokens, min(len(tokens), 30)), "abc", " ", "e", "[E", "[E7", "<1x", "d\u00e9"]
+    texts = ["".join(rng.choices(parts, k=6)) for _ in range(1000)]
+    texts += ["abc ab e", "[E", "a [E", tokens[0][:-1], f"abc {tokens[-1]} abc"]
+    judge = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    expected = [encoding.ids for encoding in judge.encode_batch(texts, add_special_tokens=False)]
+    assert tokenizer.tokenize(texts).to_list() == expected  # and traced
+    begin = time.perf_counter()
+    tokenizer.tokenize(texts * 3)
+    assert time.perf_counter() - begin < 2  # measured 0.1 s, 0.7 s of long tokens; 4.7 s where RE2 had no memory
+    assert "memory" not in capfd.readouterr().err
