@@ -5,6 +5,7 @@ Every reader of such a file takes its values through `read_field` or `check_valu
 """
 
 import math
+import numbers
 import pathlib
 import reprlib
 import types
@@ -118,6 +119,17 @@ def check_value(
             "file from its source"
         )
     return float(value) if kind is float else value
+
+
+def check_whole(name: str, value: object, minimum: int = 1) -> int:
+    """Return a setting as an `int`.
+
+    Raises:
+        InputError: it is no whole number, or below `minimum`.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise InputError(f"{name} is {shown(value)}; expected a whole number from {minimum}")
+    return int(value)
 
 
 def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathlib.Path:

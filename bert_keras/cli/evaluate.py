@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
     check_all(
-        lambda: task_options.check_options_of_task(arguments, task.name),
+        lambda: task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None)),
         lambda: check_no_masked_lm_options(arguments),
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_picture(task)] if arguments.plot else []),

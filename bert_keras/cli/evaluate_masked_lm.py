@@ -142,7 +142,7 @@ def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
     given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:
         what = "a folder of records" if is_records else "a file of texts"
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        named = ", ".join(map(task_options.spelled, given))
         raise InputError(f"{named} is not for a masked-LM model on {what}: leave it out")
 
 

@@ -160,6 +160,6 @@ def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
     if checkpoint.model not in tasks_of_models():
         raise InputError(f"{arguments.checkpoint} has no task to be scored in: leave --eval out")
     task = task_of_checkpoint(checkpoint)
-    task_options.check_options_of_task(arguments, task.name)
+    task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None))
     task_options.check_ending(arguments.eval, task.name, arguments.format)
     return read_to_score(task, arguments.eval, task_options.file_options(arguments))

@@ -159,7 +159,7 @@ def _checked(arguments: argparse.Namespace) -> tuple[Checkpoint, FineTuning]:
         lambda: _check_dev_share(arguments),
         *(lambda path=path: check_exists(path, "a file of examples") for path in files),
         lambda: training_options.check_out(arguments, arguments.checkpoint, *files),
-        lambda: task_options.check_options_of_task(arguments, arguments.task),
+        lambda: task_options.check_options_of_task(arguments, arguments.task, arguments.problem),
         *(lambda path=path: task_options.check_ending(path, arguments.task, arguments.format) for path in files),
         lambda: settings_of(arguments),
     )

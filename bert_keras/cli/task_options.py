@@ -22,24 +22,6 @@ TASK_NAMES = ("classify", "tag", "answer", "embed")
 PROBLEMS = ("single_label", "multi_label", "regression")
 FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
 
-# which tasks look at an option, where labelled examples are read
-_TASKS_OF_OPTION = {
-    "problem": ("classify",),
-    "class_weights": ("classify",),
-    "labelled_pieces": ("tag",),
-    "max_answer_length": ("answer",),
-    "objective": ("embed",),
-    "prompt": ("embed",),
-    "window_overlap": ("classify", "tag", "answer"),
-    "text_column": ("classify", "embed"),
-    "second_text_column": ("classify", "embed"),
-    "label_column": ("classify", "embed"),
-    "columns": ("classify", "embed"),
-    "delimiter": ("classify", "embed"),
-    "separator": ("classify",),
-    "word_column": ("tag",),
-    "tag_column": ("tag",),
-}
 FILE_OPTIONS = (
     *("max_sequence_length", "window_overlap", "format", "delimiter", "text_column", "second_text_column"),
     *("label_column", "columns", "separator", "word_column", "tag_column"),
@@ -134,15 +116,17 @@ def prompt_shown(task: Task) -> dict[str, object]:
     return {"prompt": f"{shown(prompt)} before each text"} if prompt else {}
 
 
-def check_options_of_task(arguments: argparse.Namespace, task: str) -> None:
+def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:
     """Raises `InputError` that tells every option that was given and that `task` does not look at."""
-    alien = [
-        f"--{name.replace('_', '-')} is for {' or '.join(tasks)}, and the task is {task}: leave it out"
-        for name, tasks in _TASKS_OF_OPTION.items()
-        if task not in tasks and getattr(arguments, name, None) is not None
-    ]
-    if alien:
-        raise InputError("; ".join(alien))
+    from bert_keras.tasks.options_of_tasks import TASKS_OF_OPTION
+    from bert_keras.tasks.options_of_tasks import check_options_of_task as check
+
+    check(said(arguments, *TASKS_OF_OPTION), task, problem=problem or "single_label", spell=spelled)
+
+
+def spelled(name: str) -> str:
+    """Returns an option as it is given on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 def check_ending(path: pathlib.Path, task: str, form: str | None) -> None:

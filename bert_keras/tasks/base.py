@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_keras.checks import shown
+from bert_keras.checks import check_whole, shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.encoded_rows import EncodedRows
 
@@ -76,6 +76,11 @@ class Task(abc.ABC):
     model_class: ClassVar[str]  # its name in bert_keras.modeling
     example_class: ClassVar[type]
     of_pieces: ClassVar[bool] = False  # whether the model gives something for each piece, or for each row
+
+    def __post_init__(self):
+        object.__setattr__(self, "max_sequence_length", check_whole("max_sequence_length", self.max_sequence_length))
+        if self.window_overlap is not None:
+            object.__setattr__(self, "window_overlap", check_whole("window_overlap", self.window_overlap, 0))
 
     @property
     @abc.abstractmethod

@@ -1,5 +1,6 @@
 """`bk.evaluate`: how good a fine-tuned checkpoint is on labelled examples."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +11,11 @@ from bert_keras.tasks.base import check_choice
 from bert_keras.tasks.file_options import FileOptions
 from bert_keras.tasks.files_to_score import read_to_score
 from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.options_of_tasks import check_known, check_options_of_task
 from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.stored import task_of_checkpoint
+
+_COLUMNS = tuple(field.name for field in dataclasses.fields(FileOptions))
 
 
 def evaluate(
@@ -43,13 +48,18 @@ def evaluate(
     Example:
         >>> # bk.evaluate("out", [("a fine film", "good"), ("a waste of time", "bad")])["accuracy"]
     """
-    check_choice("on_error", on_error, ("stop", "skip"))
     lengths = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
-    predictor = Predictor.from_checkpoint(read_checkpoint(checkpoint), **lengths)
+    check_known(columns, ("on_error", *lengths, "prompt", *_COLUMNS), "evaluate")
+    check_choice("on_error", on_error, ("stop", "skip"))
+    checkpoint = read_checkpoint(checkpoint)
+    task = task_of_checkpoint(checkpoint, max_sequence_length=max_sequence_length)
+    given = {**columns, "window_overlap": window_overlap, "prompt": prompt}
+    check_options_of_task(given, task.name, problem=getattr(task, "problem", "single_label"))
+    bad = BadExamples(skip=on_error == "skip")
+    examples = read_to_score(task, data, FileOptions(**columns), bad)
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths)
     if prompt is not None:
         predictor = predictor.with_prompt(prompt)
-    bad = BadExamples(skip=on_error == "skip")
-    examples = read_to_score(predictor.task, data, FileOptions(**columns), bad)
     return predictor.task.scores(answer_all(predictor, examples), examples)
 
 

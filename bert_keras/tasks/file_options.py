@@ -62,7 +62,9 @@ class FileOptions:
         return dataclasses.replace(columns, delimiter=unusual_delimiter(table))
 
 
-def source_of(given: object, name: str, task: str, options: FileOptions) -> Source:
+def source_of(
+    given: object, name: str, task: str, options: FileOptions, *, pair: Sequence[str] = ("text", "label")
+) -> Source:
     """Return labelled examples as the readers take them; the array of a `.json` file is read.
 
     Args:
@@ -70,11 +72,12 @@ def source_of(given: object, name: str, task: str, options: FileOptions) -> Sour
         name: what messages call the latter.
         task: the name of the task.
         options: how files are read.
+        pair: what the members of tuples of two are.
 
     Raises:
         InputError: it is nothing of that, or the file holds no array.
     """
-    source = as_source(given, name)
+    source = as_source(given, name, pair=pair)
     if isinstance(source, ListedExamples) or task == "answer" or (options.format or ending_of(source)) != "json":
         return source
     return listed_in_file(source, spelled=task != "tag")

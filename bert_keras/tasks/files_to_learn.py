@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checks import shown, shown_names
+from bert_keras.checks import check_whole, shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import is_tag, scheme_of
 from bert_keras.pipelines.task_files.bad_examples import BadExamples
@@ -101,9 +101,10 @@ def read_learning_data(
     Raises:
         InputError: a file cannot be used, examples are bad, or the two do not fit together.
     """
-    check_choice("the task", name, tuple(_LEARNING))
+    check_task_name(name)
     check_choice("on_error", on_error, ("stop", "skip"))
-    train_source = source_of(train, "train", name, options)
+    pair = ("text1", "text2") if settings.get("objective") == "contrastive" else ("text", "label")
+    train_source = source_of(train, "train", name, options, pair=pair)
     dev_source = None if dev is None else source_of(dev, "dev", name, options)
     bad, held_out = BadExamples(skip=on_error == "skip"), None
     task, learnt, scored, columns = _LEARNING[name](train_source, dev_source, options, settings, bad)
@@ -119,6 +120,11 @@ def read_learning_data(
         named_columns=options.columns is not None,
     )
     return LearningData(task, learnt, scored, columns, held_out, bad, warnings)
+
+
+def check_task_name(name: str) -> None:
+    """Raise `InputError` if there is no such task."""
+    check_choice("the task", name, tuple(_LEARNING))
 
 
 def read_for_checkpoint(
@@ -140,6 +146,8 @@ def read_for_checkpoint(
     if (prompt := settings.pop("prompt", None)) is not None and name == "embed":
         settings |= {"default_prompt_name": prompt or None, "prompts": settings.get("prompts", {})}
     length, overlap = settings.pop("max_sequence_length", None), settings.get("window_overlap")
+    if length is not None:
+        length = check_whole("max_sequence_length", length)
     data = read_learning_data(name, train, dev, options, **settings)
     task = data.task
     longest = checkpoint.config.max_sequence_length

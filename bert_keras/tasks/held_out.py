@@ -3,8 +3,10 @@
 import collections
 import dataclasses
 import hashlib
+import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.questions import Question
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
@@ -45,8 +47,10 @@ def check_share(share: float) -> float:
     Raises:
         InputError: it is no share.
     """
-    if not 0 < share < 1:
-        raise InputError(f"the share that is held out is {share:g}; expected a number between 0 and 1, such as 0.1")
+    if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
+        raise InputError(
+            f"the share that is held out is {shown(share)}; expected a number between 0 and 1, such as 0.1"
+        )
     return share
 
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from bert_keras.checks import check_whole
 from bert_keras.errors import InputError
 from bert_keras.metrics.answers import answer_scores, best_null_threshold
-from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.encoded_rows import EncodedRows, encode, most_context
 from bert_keras.pipelines.task_files.questions import Question
 from bert_keras.tasks.base import LabelledRows, Task, softmax
@@ -52,10 +52,11 @@ class QuestionAnswering(Task):
     of_pieces: ClassVar[bool] = True
 
     def __post_init__(self):
+        super().__post_init__()
         if self.window_overlap is None:
             raise InputError("contexts are read in windows; expected window_overlap as a number of pieces, 0 or more")
-        names = ("max_question_length", "max_answer_length", "num_best")
-        check_counts(**{name: getattr(self, name) for name in names})
+        for name in ("max_question_length", "max_answer_length", "num_best"):
+            object.__setattr__(self, name, check_whole(name, getattr(self, name)))
 
     @property
     def main_score(self) -> str:

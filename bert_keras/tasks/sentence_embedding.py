@@ -49,6 +49,7 @@ class SentenceEmbedding(Task):
     example_class: ClassVar[type] = TextExample
 
     def __post_init__(self):
+        super().__post_init__()
         check_choice("objective", self.objective, OBJECTIVES)
         object.__setattr__(self, "pooling", checked_pooling(self.pooling))
         object.__setattr__(self, "prompts", checked_prompts(self.prompts, self.default_prompt_name))

@@ -58,6 +58,7 @@ class TextClassification(Task):
     example_class: ClassVar[type] = TextExample
 
     def __post_init__(self):
+        super().__post_init__()
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("problem", self.problem, tuple(_MAIN_SCORES))
         check_choice("class_weights", self.class_weights, CLASS_WEIGHTS)

@@ -46,6 +46,7 @@ class TokenClassification(Task):
     of_pieces: ClassVar[bool] = True
 
     def __post_init__(self):
+        super().__post_init__()
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("scheme", self.scheme, SCHEMES)
         check_choice("labelled_pieces", self.labelled_pieces, PIECES)

@@ -11,13 +11,15 @@ from bert_keras.checkpoints import save
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.model_card import model_card
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.errors import MissingExtraError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion import confusion_picture, has_confusion
 from bert_keras.tasks.file_options import FileOptions
-from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, read_for_checkpoint
+from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
+from bert_keras.tasks.held_out import check_share
+from bert_keras.tasks.options_of_tasks import check_known, check_options_of_task
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning import finetune as finetune_task
 from bert_keras.training.tuning_settings import FineTuning
@@ -68,7 +70,8 @@ def finetune(
         >>> # tuned.scores["accuracy"], len(tuned.data.dev)
     """
     check_tensorflow_backend("bk.finetune")
-    how, options, given = _divided(settings)
+    how, options, given = _divided(settings, task)
+    check_share(dev_share)
     paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
     if out is not None:
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
@@ -133,16 +136,16 @@ def epoch_shown(tuned: FineTuned) -> str:
     return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
 
 
-def _divided(settings: Mapping[str, object]) -> tuple[FineTuning, FileOptions, dict[str, object]]:
+def _divided(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:
     """Return how to train, how to read, and the settings of the task.
 
     Raises:
-        InputError: a setting is unknown, or out of range.
+        InputError: a setting is unknown, is for another task, or out of range.
     """
     names = {kind: [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)}
-    known = [*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"]
-    if unknown := [name for name in settings if name not in known]:
-        raise InputError(f"{', '.join(unknown)} is no setting of finetune; expected some of {', '.join(known)}")
+    check_known(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
+    check_task_name(task)
+    check_options_of_task(settings, task, problem=settings.get("problem") or "single_label")
     how, options = (
         kind(**{name: value for name, value in settings.items() if name in names[kind]})
         for kind in (FineTuning, FileOptions)

@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 _EXPECTED = (
     "a path, a list of dicts such as {'text': ..., 'label': ...}, a list of (text, label) pairs, or a data frame"
 )
-_NAMES = {2: ("text", "label"), 3: ("text1", "text2", "label")}  # of the members of a tuple
+_PAIR, _TRIPLE = ("text", "label"), ("text1", "text2", "label")  # of the members of a tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +38,14 @@ def place_of(source: object, number: int) -> str:
     return f"{source}[{number}]" if isinstance(source, ListedExamples) else f"{source}, line {number}"
 
 
-def as_source(given: object, name: str) -> Source:
+def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Source:
     """Return data of a user as what the readers take; a path stays as it is.
 
     Args:
         given: a path, a list of dicts or of (text, label) pairs, an iterable of them such as a dataset of Hugging
             Face, or a data frame of pandas or polars.
         name: what messages call it.
+        pair: what the members of tuples of two are.
 
     Raises:
         InputError: it is nothing of that, or has no examples.
@@ -57,17 +58,18 @@ def as_source(given: object, name: str) -> Source:
         given = given.to_dict("records")
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"{name} is a {type(given).__name__}; expected {_EXPECTED}")
-    objects = [_object(one, f"{name}[{index}]") for index, one in enumerate(given)]
+    objects = [_object(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected one or more: pass another list")
     return ListedExamples(name, objects)
 
 
-def _object(given: object, place: str) -> dict:
+def _object(given: object, place: str, pair: Sequence[str]) -> dict:
     if isinstance(given, Mapping):
         return {str(name): _plain(value) for name, value in given.items()}
-    if isinstance(given, tuple | list) and len(given) in _NAMES:
-        names = ("words", "tags") if isinstance(given[0], list | tuple) else _NAMES[len(given)]
+    if isinstance(given, tuple | list) and len(given) in (2, 3):
+        names = pair if len(given) == 2 else _TRIPLE
+        names = ("words", "tags") if isinstance(given[0], list | tuple) else names
         return dict(zip(names, map(_plain, given), strict=True))
     raise InputError(f"{place} is {shown(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
 

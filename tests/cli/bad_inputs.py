@@ -126,6 +126,14 @@ CASES = {
         "finetune good out --train train.csv --dev dev.csv --max-answer-length 3",
         r"--max-answer-length is for answer",
     ),
+    "finetune: a separator of one label": (
+        "finetune good out --train train.csv --separator ;",
+        r"--separator is for the problem multi_label, and the problem is single_label: leave it out",
+    ),
+    "evaluate: a separator of one label": (
+        "evaluate good dev.csv --separator ;",
+        r"--separator is for the problem multi_label, and the problem is single_label: leave it out",
+    ),
     "finetune: workers and a bad file": (
         "finetune good out --train texts.csv --dev dev.csv --workers 2",
         r"no column is named as labels are",

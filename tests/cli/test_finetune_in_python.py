@@ -40,11 +40,40 @@ def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, 
     assert json.loads(capsys.readouterr().out) == {"examples": 2, "skipped": 0, **scores}
 
 
+ASKED = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
 FAULTS = {
     "a setting that is none": ({"num_epoch": 3}, r"num_epoch is no setting of finetune; expected some of num_epochs, "),
     "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
     "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
     "a task that is none": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
+    "an option of another task": (
+        {"task": "tag", "problem": "multi_label", "text_column": "body"},
+        r"^problem is for classify, and the task is tag: leave it out; text_column is for classify or embed, and the",
+    ),
+    "an objective of a classifier": (
+        {"objective": "contrastive"},
+        r"^objective is for embed, and the task is classify",
+    ),
+    "a prompt of a classifier": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "answers of a classifier": (
+        {"max_answer_length": 3},
+        r"^max_answer_length is for answer, and the task is classify",
+    ),
+    "a separator of one label": (
+        {"separator": ";"},
+        r"^separator is for the problem multi_label, and the problem is single_label: leave it out",
+    ),
+    "a length as text": (
+        {"max_sequence_length": "16"},
+        r"^max_sequence_length is '16'; expected a whole number from 1$",
+    ),
+    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+    "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected a whole number from 0$"),
+    "an answer as text": (
+        {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
+        r"^max_answer_length is '3'; expected a whole number from 1$",
+    ),
+    "a share as text": ({"dev_share": "0.1"}, r"^the share that is held out is '0\.1'; expected a number between 0"),
     "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
 }
 
@@ -82,3 +111,30 @@ def test_evaluate_takes_the_name_of_a_prompt_as_the_command_does(tuned, tmp_path
     assert scores["query"] != scores[""]
     with pytest.raises(InputError, match=r"there is no prompt 'qery'; expected one of query"):
         bk.evaluate(folder, done.dev, prompt="qery")
+
+
+EVALUATE_FAULTS = {
+    "a setting that is none": (
+        {"text_colunm": "x"},
+        r"^text_colunm is no setting of evaluate; expected some of on_err",
+    ),
+    "an option of another task": ({"word_column": "x"}, r"^word_column is for tag, and the task is classify: leave it"),
+    "a prompt": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "a separator of one label": (
+        {"separator": ";"},
+        r"^separator is for the problem multi_label, and the problem is s",
+    ),
+    "a length as text": (
+        {"max_sequence_length": "16"},
+        r"^max_sequence_length is '16'; expected a whole number from 1$",
+    ),
+    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+}
+
+
+@pytest.mark.parametrize("fault", EVALUATE_FAULTS)
+def test_options_of_evaluate_are_checked_before_the_model_is_built(fault, tuned, monkeypatch):
+    settings, message = EVALUATE_FAULTS[fault]
+    monkeypatch.setattr("bert_keras.tasks.predictor.load", None)
+    with pytest.raises(InputError, match=message):
+        bk.evaluate(tuned("classify").out, [("the cat", "cat")], **settings)

@@ -103,6 +103,13 @@ def test_pairs_with_scores_words_with_tags_and_questions_are_read(write):
     assert read_to_learn("answer", array, array, NO_OPTIONS)[1] == [question]
 
 
+def test_pairs_that_belong_together_need_no_scores():
+    scored = [("one", "two", 3.5), ("three", "four", 1)]
+    for pairs in ([("a", "b"), ("c", "d")], pandas.DataFrame([("a", "b"), ("c", "d")], columns=["text1", "text2"])):
+        _, learnt, _ = read_to_learn("embed", pairs, scored, NO_OPTIONS, objective="contrastive")
+        assert learnt == [TextExample("a", "b", None, 0), TextExample("c", "d", None, 1)]
+
+
 def test_an_array_is_answered_by_index(write):
     path = write("texts.json", '[{"text": "a"}, {"text": ""}, {"text": "b"}]')
     found = list(read_to_answer(TextClassification(labels=("x", "y")), path, NO_OPTIONS))
