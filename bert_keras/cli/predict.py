@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_integer,
         default=1,
         metavar="N",
-        help="classes, tags of several and answers: tell also the N best, of answers 5 at most (default 1)",
+        help="classes and answers: list the N best too, of answers 5 at most (default 1)",
     )
     task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
     task_options.add_prompt(parser, otherwise="the model's own default")
@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
+    task.check_top(arguments.top, "--top")
     columns, read = _opened(arguments, task)
     print_settings("predict", _shown(arguments, task, columns))
     load_tensorflow()

@@ -93,6 +93,11 @@ class Task(abc.ABC):
         return ("text",)
 
     @property
+    def has_alternatives(self) -> bool:
+        """Whether an answer is one of several that have probabilities."""
+        return False
+
+    @property
     def fills_batches(self) -> bool:
         """Whether the batch of an epoch that is not full may be filled with rows of weight 0, so that all have B rows.
 
@@ -116,7 +121,10 @@ class Task(abc.ABC):
         Raises:
             InputError: the task tags no words.
         """
-        raise InputError(f"the words {words!r} were given, and the task {self.name} tags none: give a text")
+        raise InputError(
+            f"a list of words was given, {shown(words)}, and the task {self.name} tags none; expected a text, or a "
+            "tuple of two texts: write ('...', '...') for a pair"
+        )
 
     @abc.abstractmethod
     def encode(self, tokenizer, examples: Sequence) -> EncodedRows:
@@ -139,6 +147,22 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def scores(self, answers: Sequence[Mapping], examples: Sequence) -> dict[str, float]:
         """Returns how good answers are, by name."""
+
+    def check_top(self, top: int, name: str = "top") -> int:
+        """Return how many alternatives to list.
+
+        Args:
+            top: how many, the best one counted.
+            name: what messages call it.
+
+        Raises:
+            InputError: it is no whole number from 1, or there are no alternatives.
+        """
+        top = check_whole(name, top)
+        if top > 1 and not self.has_alternatives:
+            kind = ", ".join([self.name, *([self.problem] if hasattr(self, "problem") else [])])
+            raise InputError(f"{name} lists classes or answers, and the task is {kind}: leave it out")
+        return top
 
     def shown(self, answer: Mapping, num_best: int = 1) -> dict:
         """Returns an answer as JSON can hold it, with so many alternatives where the task has them."""

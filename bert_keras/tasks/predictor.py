@@ -12,8 +12,8 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.inference import RowRunner
@@ -79,19 +79,20 @@ class Predictor:
             examples: texts; pairs of texts, as tuples of two (question and context); lists of words, which a tagger
                 tags as they are; or examples of the task.
             top: how many of the best classes or answers to list under `best`, instead of the probabilities of all
-                classes, as `predict --top` does; 1: the best alone, without a list.
+                classes, as `predict --top` does. 1: the best alone, without a list. Where a text has several labels,
+                the list has at least those that the answer names. Of answers there are at most `task.num_best`, 5
+                unless the folder says otherwise. Taggers, embedders and regression have no alternatives.
             prompt_name: of sentence vectors: which of the model's prompts stands before each text; "": none. Unless
                 given, the model's default prompt, if it has one.
             prompt: of sentence vectors: the text that stands there, instead of one of the model's prompts.
 
         Raises:
-            InputError: an example is nothing of that, or not what the task reads, `top` is below 1, or there is no
-                such prompt.
+            InputError: an example is nothing of that, or not what the task reads, `top` is below 1 or has nothing to
+                list, or there is no such prompt.
         """
-        if isinstance(examples, str):
-            raise InputError("one text was given; expected a list of texts: put it in brackets")
+        _check_listed(examples)
         if top is not None:
-            check_counts(top=top)
+            top = self.task.check_top(top)
         if prompt_name is not None or prompt is not None:
             return self.with_prompt(prompt_name, prompt)(examples, top)
         answers = (answer for chunk in self.stream(map(self._example, examples)) for answer in chunk)
@@ -139,9 +140,19 @@ class Predictor:
         if not is_of_texts or len(texts) not in (1, 2):
             kind = self.task.example_class.__name__
             raise InputError(
-                f"an example is {given!r}; expected a text, a tuple of two texts, a list of words, or a {kind}"
+                f"an example is {shown(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
         return self.task.example(*texts)
+
+
+def _check_listed(examples: object) -> None:
+    """Raise `InputError` unless examples can be taken one by one: a data frame and a dict would give their names."""
+    if isinstance(examples, str):
+        raise InputError("one text was given; expected a list of texts: put it in brackets")
+    is_frame = hasattr(examples, "columns")
+    if is_frame or isinstance(examples, Mapping | bytes) or not isinstance(examples, Iterable):
+        remedy = "pass its column of texts, such as frame['text']" if is_frame else "pass one, such as ['a text']"
+        raise InputError(f"the examples are a {type(examples).__name__}; expected a list of texts: {remedy}")
 
 
 def _plain(value):

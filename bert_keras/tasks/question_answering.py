@@ -63,6 +63,10 @@ class QuestionAnswering(Task):
         return "f1"
 
     @property
+    def has_alternatives(self) -> bool:
+        return True
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         return ("question", "context")
 

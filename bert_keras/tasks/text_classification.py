@@ -70,6 +70,10 @@ class TextClassification(Task):
         return _MAIN_SCORES[self.problem]
 
     @property
+    def has_alternatives(self) -> bool:
+        return self.problem != "regression"
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         return ("text", "second_text") if self.of_pairs else ("text",)
 

@@ -382,6 +382,12 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
     assert sorted(workplace.rglob("*")) == before
 
 
+@pytest.mark.parametrize("task", ["tag", "embed"])
+def test_top_is_refused_where_there_is_nothing_to_list(task, tuned, capsys):
+    assert main(["predict", str(tuned(task).out), "the red cat", "--top", "2"]) == 2
+    assert f"--top lists classes or answers, and the task is {task}: leave it out" in capsys.readouterr().err
+
+
 @pytest.fixture
 def with_prompts(tuned, tmp_path):
     """A folder of an embedder with two prompts, the second one its default."""

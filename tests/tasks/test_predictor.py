@@ -5,6 +5,8 @@ import json
 import shutil
 
 import numpy as np
+import pandas
+import polars
 import pytest
 
 import bert_keras as bk
@@ -289,7 +291,20 @@ def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypa
     ("given", "message"),
     [
         ("a text", "one text was given; expected a list of texts: put it in brackets"),
-        ([["a", "b"]], r"the words \['a', 'b'\] were given, and the task classify tags none: give a text"),
+        (None, r"the examples are a NoneType; expected a list of texts: pass one, such as \['a text'\]$"),
+        ({"text": "a"}, r"the examples are a dict; expected a list of texts: pass one, such as \['a text'\]$"),
+        (
+            pandas.DataFrame({"text": ["a"]}),
+            r"the examples are a DataFrame; expected a list of texts: pass its column of texts, such as frame\['text",
+        ),
+        (polars.DataFrame({"text": ["a"]}), r"the examples are a DataFrame; expected a list of texts: pass its column"),
+        (
+            [["a", "b"]],
+            r"a list of words was given, \['a', 'b'\], and the task classify tags none; expected a text, or a tuple of "
+            r"two texts",
+        ),
+        ([{"text": "a"}], r"an example is \{'text': 'a'\}; expected a text"),
+        (["a", ("b" * 999, 3)], r"an example is \('b{30,50}\.\.\.b+', 3\); expected a text"),
         (
             [("a", "b", "c")],
             r"an example is \('a', 'b', 'c'\); expected a text, a tuple of two texts, a list of words, or a T",
@@ -319,6 +334,10 @@ def test_answers_are_plain_values_that_json_holds(name, saved):
     )
     answers = predictor(given)
     assert json.loads(json.dumps(answers)) == answers
+    if not TASKS[name].has_alternatives:
+        with pytest.raises(InputError, match=r"top lists classes or answers, and the task is \w+(, regression)?: "):
+            predictor(given, top=2)
+        return
     best = predictor(given, top=2)
     assert json.loads(json.dumps(best)) == best
 
@@ -330,8 +349,17 @@ def test_top_lists_the_best_classes(saved):
     ranked = sorted(zip(answer["probabilities"], TASKS["classify"].labels, strict=True), reverse=True)
     assert best["best"] == [{"label": name, "probability": value} for value, name in ranked[:2]]
     assert label == {"label": answer["label"], "probability": answer["probability"]}
-    with pytest.raises(InputError, match="top"):
-        predictor(given, top=0)
+    for wrong in (0, 2.0, True, "2"):
+        with pytest.raises(InputError, match=r"top is .*; expected a whole number from 1"):
+            predictor(given, top=wrong)
+
+
+def test_top_of_several_labels_lists_those_given_and_of_answers_as_many_as_there_are(saved):
+    predictor, _ = saved("several")
+    [answer], [one] = predictor(["a fine film"]), predictor(["a fine film"], top=1)
+    assert len(one["best"]) == max(1, len(answer["labels"]))
+    predictor, _ = saved("answer")
+    assert len(predictor(GIVEN["answer"], top=9)[0]["best"]) == TASKS["answer"].num_best
 
 
 def test_a_tagger_tags_words_as_they_are_given(saved):
