@@ -45,6 +45,11 @@ def shown_names(names: Collection[str], most: int = 3) -> str:
     return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many there are: `1 document`, `2,000 documents`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def read_field(
     values: Mapping[str, object],
     name: str,

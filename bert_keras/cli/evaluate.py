@@ -7,6 +7,7 @@ masked-LM head, FILE is a records folder (loss, accuracy, perplexity), or a file
 import argparse
 import pathlib
 
+from bert_keras.checks import counted
 from bert_keras.cli import task_options
 from bert_keras.cli.checks import check_all, check_exists
 from bert_keras.cli.evaluate_masked_lm import (
@@ -17,7 +18,7 @@ from bert_keras.cli.evaluate_masked_lm import (
 )
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import ProgressBar, counted, print_result, print_settings
+from bert_keras.cli.report import ProgressBar, print_result, print_settings
 from bert_keras.errors import InputError
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file

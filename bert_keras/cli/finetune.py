@@ -16,14 +16,16 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from bert_keras.checks import counted
 from bert_keras.cli import task_options, training_options
 from bert_keras.cli.checks import check_all, check_exists, positive_integer, positive_number, whole_number
 from bert_keras.cli.model_folder import read_model
 from bert_keras.cli.quiet import load_tensorflow
-from bert_keras.cli.report import counted, print_result, print_settings, print_table, print_warnings
+from bert_keras.cli.report import print_result, print_settings, print_table, print_warnings
 from bert_keras.cli.terminal import print_line
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_can_draw
+from bert_keras.tasks.options_of_tasks import DEV_SHARE
 from bert_keras.training.tables import DTYPE_POLICIES
 from bert_keras.training.tuning_settings import FineTuning
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.files_to_learn import LearningData
 
-DEV_SHARE = 0.1
 # flag, field of FineTuning, type or choices, help
 _FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "passes over the examples"),

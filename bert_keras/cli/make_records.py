@@ -9,6 +9,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 
+from bert_keras.checks import counted
 from bert_keras.cli.checks import (
     add_overwrite,
     add_text,
@@ -20,7 +21,6 @@ from bert_keras.cli.checks import (
 )
 from bert_keras.cli.report import (
     ProgressBar,
-    counted,
     memory_note,
     peak_memory_bytes,
     print_result,

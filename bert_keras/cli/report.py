@@ -42,11 +42,6 @@ def print_warnings(warnings: Sequence[str]) -> None:
         print_line(f"warning: {warning}", most=MOST_CHARACTERS)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return how many there are: `1 document`, `2,000 documents`."""
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
 def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
     """Returns rows of texts in columns, one a line: the first column to the left, the others to the right.
 

@@ -11,6 +11,7 @@ from bert_keras.checks import shown
 from bert_keras.cli.checks import positive_integer, whole_number
 from bert_keras.errors import InputError
 from bert_keras.figures import check_can_draw
+from bert_keras.tasks import options_of_tasks
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.task_files.bad_examples import BadExamples
@@ -118,10 +119,8 @@ def prompt_shown(task: Task) -> dict[str, object]:
 
 def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:
     """Raises `InputError` that tells every option that was given and that `task` does not look at."""
-    from bert_keras.tasks.options_of_tasks import TASKS_OF_OPTION
-    from bert_keras.tasks.options_of_tasks import check_options_of_task as check
-
-    check(said(arguments, *TASKS_OF_OPTION), task, problem=problem or "single_label", spell=spelled)
+    given = said(arguments, *options_of_tasks.TASKS_OF_OPTION)
+    options_of_tasks.check_options_of_task(given, task, problem=problem or "single_label", spell=spelled)
 
 
 def spelled(name: str) -> str:

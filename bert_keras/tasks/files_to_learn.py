@@ -25,6 +25,7 @@ from bert_keras.tasks.labelled_files import (
     read_sentences,
     read_texts,
 )
+from bert_keras.tasks.options_of_tasks import DEV_SHARE
 from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
@@ -80,7 +81,7 @@ def read_learning_data(
     dev: object | None,
     options: FileOptions,
     *,
-    dev_share: float = 0.1,
+    dev_share: float = DEV_SHARE,
     seed: int = 0,
     on_error: str = "stop",
     **settings,

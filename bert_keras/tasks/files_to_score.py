@@ -42,12 +42,12 @@ def read_to_score(task: Task, data: object, options: FileOptions, bad: BadExampl
     return examples
 
 
-def columns_to_learn(task: Task, source: object, options: FileOptions, *, needs_label: bool = True) -> Columns | None:
+def columns_to_learn(task: Task, source: object, options: FileOptions) -> Columns | None:
     """Returns the columns that are read of labelled examples; None: the file is no table, or can be read only once."""
     if isinstance(task, QuestionAnswering | TokenClassification) or not os.path.isfile(source):
         return None
     with open_options_table(source, options) as table:
-        return options.columns_of(table, needs_label=needs_label)
+        return options.columns_of(table, needs_label=True)
 
 
 def _texts(task: Task, source, options: FileOptions, bad: BadExamples) -> list:

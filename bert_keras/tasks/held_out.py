@@ -1,4 +1,4 @@
-"""A share of the training examples is held out to score on: each class in proportion, no text on both sides."""
+"""A share of the training examples is held out to score on: each class in proportion, equal texts on one side."""
 
 import collections
 import dataclasses
@@ -6,13 +6,12 @@ import hashlib
 import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import counted, shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.pipelines.task_files.questions import Question
 from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
+from bert_keras.tasks.options_of_tasks import DEV_SHARE
 from bert_keras.tasks.text_classification import TextExample
-
-_DEFAULT_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +21,7 @@ class HeldOut:
     Attributes:
         share: the share that was asked for.
         seed: decides, together with an example, whether it is held out.
-        unit: what stays whole, in the plural: "texts", "sentences", "contexts" or "articles".
+        unit: what stays whole, in the plural: "texts", "first texts" or "pairs", "sentences", "contexts" or "articles".
         of_classes: whether each class is held out in proportion.
     """
 
@@ -55,11 +54,13 @@ def check_share(share: float) -> float:
 
 
 def hold_out(
-    examples: Sequence, source: object, *, share: float = _DEFAULT_SHARE, seed: int = 0
+    examples: Sequence, source: object, *, share: float = DEV_SHARE, seed: int = 0
 ) -> tuple[list, list, HeldOut]:
     """Divide labelled examples into those to learn from and those to score on.
 
-    Examples of one text (of one article or context, for questions) stay together. Of each class the share is held
+    Examples of one text stay together. Of pairs, those of one first text do, where first texts repeat (one premise
+    with several hypotheses); equal pairs, where there are too few first texts. Of questions, those of one article do,
+    or of one context. A text may still be on both sides as the second one of a pair. Of each class the share is held
     out that gives the whole the right size, but never all of a class; a text with several labels, or a sentence with
     several tags, counts for the rarest of them. Which examples of a class go is decided by a hash of the seed and the
     text, so it depends neither on their order nor on the machine.
@@ -77,37 +78,66 @@ def hold_out(
         InputError: there are too few.
     """
     check_share(share)
-    unit, keys = _keys(examples, share)
     labels = [_labels(example) for example in examples]
-    units = collections.defaultdict(list)
-    for index, key in enumerate(keys):
-        units[key].append(index)
-    chosen = _chosen(units, _strata(units, labels), share, seed)
-    _give_back(chosen, units, labels)
-    if not chosen:
-        raise InputError(
-            f"{source} has {len(examples)} examples of {len(units)} {unit}, too few to hold some out; expected two "
-            f"{unit} or more, and not each in a class of its own: name held-out examples with --dev"
-        )
+    for choice in _keys(examples, share):
+        unit, keys = choice
+        units = collections.defaultdict(list)
+        for index, key in enumerate(keys):
+            units[key].append(index)
+        strata = _strata(units, labels)
+        chosen = _chosen(units, strata, share, seed)
+        _give_back(chosen, units, labels)
+        if chosen:
+            break
+    else:
+        raise InputError(_too_few(examples, source, unit, len(units)))
     held_out = {index for key in chosen for index in units[key]}
     train = [example for index, example in enumerate(examples) if index not in held_out]
     dev = [example for index, example in enumerate(examples) if index in held_out]
     return train, dev, HeldOut(share, seed, unit, any(labels))
 
 
-def _keys(examples: Sequence, share: float) -> tuple[str, list[Hashable]]:
-    """Return what is held out whole, in words, and what tells it for each example."""
-    if isinstance(examples[0], TaggedSentence):
-        return "sentences", [example.words for example in examples]
-    if not isinstance(examples[0], Question):
-        return "texts", [(example.text, example.second_text) for example in examples]
+def _too_few(examples: Sequence, source: object, unit: str, num_units: int) -> str:
+    """Return why nothing can be held out, and what to do."""
+    labels = [getattr(example, "label", None) for example in examples]
+    classes = list(dict.fromkeys(label for label in labels if isinstance(label, str)))
+    if len(classes) >= num_units > 1:
+        return (
+            f"{source}: each of the {num_units:,} {unit} has a class of its own ({shown_names(classes)}); expected two "
+            f"{unit} of a class or more: name the column of classes with --label-column, learn numbers with "
+            "--problem regression, or name held-out examples with --dev"
+        )
+    found = f"{counted(len(examples), 'example')} of {counted(num_units, unit.removesuffix('s'))}"
+    return (
+        f"{source} has {found}, too few to hold some out; expected two {unit} or more, and not each in a class of its "
+        "own: name held-out examples with --dev"
+    )
+
+
+def _keys(examples: Sequence, share: float) -> list[tuple[str, list[Hashable]]]:
+    """Return what may be held out whole, in words, and what tells it for each example; the best first."""
+    first = examples[0]
+    if isinstance(first, TaggedSentence):
+        return [("sentences", [example.words for example in examples])]
+    if isinstance(first, Question):
+        return [_keys_of_questions(examples, share)]
+    pairs = [(example.text, example.second_text) for example in examples]
+    if first.second_text is None:
+        return [("texts", pairs)]
+    num_firsts = len({text for text, _ in pairs})
+    is_by_first = num_firsts < len(set(pairs)) and num_firsts * share >= 1 and num_firsts * (1 - share) >= 1
+    by_first = [("first texts", [text for text, _ in pairs])] if is_by_first else []
+    return [*by_first, ("pairs", pairs)]
+
+
+def _keys_of_questions(questions: Sequence[Question], share: float) -> tuple[str, list[Hashable]]:
     titles: dict[str, str] = {}
-    for question in examples:
+    for question in questions:
         titles.setdefault(question.context, question.title)
     num_articles = len(set(titles.values()))
     if "" not in titles.values() and num_articles * share >= 1:
-        return "articles", [titles[question.context] for question in examples]
-    return "contexts", [question.context for question in examples]
+        return "articles", [titles[question.context] for question in questions]
+    return "contexts", [question.context for question in questions]
 
 
 def _labels(example: TextExample | TaggedSentence | Question) -> frozenset[str]:

@@ -1,9 +1,10 @@
-"""Which tasks look at an option, and a check that refuses the others; for commands and for Python."""
+"""Which tasks look at an option, and a check that refuses the others, for commands and for Python."""
 
 from collections.abc import Callable, Mapping
 
 from bert_keras.errors import InputError
 
+DEV_SHARE = 0.1  # of the training examples, held out where no others are named
 # where labelled examples are read
 TASKS_OF_OPTION = {
     "problem": ("classify",),

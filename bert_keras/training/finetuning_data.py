@@ -19,7 +19,7 @@ from bert_keras.tasks.confusion import confusion_picture, has_confusion
 from bert_keras.tasks.file_options import FileOptions
 from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
 from bert_keras.tasks.held_out import check_share
-from bert_keras.tasks.options_of_tasks import check_known, check_options_of_task
+from bert_keras.tasks.options_of_tasks import DEV_SHARE, check_known, check_options_of_task
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning import finetune as finetune_task
 from bert_keras.training.tuning_settings import FineTuning
@@ -32,7 +32,7 @@ def finetune(
     train: object,
     dev: object | None = None,
     task: str = "classify",
-    dev_share: float = 0.1,
+    dev_share: float = DEV_SHARE,
     on_error: str = "stop",
     overwrite: bool = False,
     callbacks: Sequence[keras.callbacks.Callback] = (),

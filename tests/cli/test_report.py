@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from bert_keras.cli.report import counted, peak_memory_bytes
+from bert_keras.checks import counted
+from bert_keras.cli.report import peak_memory_bytes
 
 
 def test_one_thing_is_named_in_the_singular():

@@ -116,7 +116,6 @@ def test_the_columns_that_are_read_are_known_before(write, tmp_path):
     table = write("pairs.csv", "n,premise,hypothesis,label\n1,a,b,x\n")
     assert columns_to_answer(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", None)
     assert columns_to_learn(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", "label")
-    assert columns_to_learn(EMBED, table, NO_OPTIONS, needs_label=False) == Columns("premise", "hypothesis", None)
     named = FileOptions(text_column="n", label_column="premise")
     assert columns_to_learn(CLASSIFY, table, named) == Columns("n", None, "premise")
     words = write("words.jsonl", b'{"tokens": ["a"], "text": "b"}\n')

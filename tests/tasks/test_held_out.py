@@ -1,4 +1,4 @@
-"""A share of the training examples is held out: each class in proportion, no text on both sides, the same each time."""
+"""A share of the training examples is held out: each class in proportion, equal texts on one side, alike each time."""
 
 import collections
 import random
@@ -93,10 +93,56 @@ def test_a_few_large_units_still_give_one():
     assert (len(train), len(dev)) == (20, 20)
 
 
-@pytest.mark.parametrize("labels", [["a"], ["a", "b"], [1.0]], ids=["one", "each alone", "one number"])
+@pytest.mark.parametrize("labels", [["a"], [1.0]], ids=["one", "one number"])
 def test_too_few_examples_are_refused(labels):
-    with pytest.raises(InputError, match=r"train\.csv has \d examples of \d texts, too few .* name .* with --dev"):
+    with pytest.raises(InputError, match=r"train\.csv has 1 example of 1 text, too few .* name .* with --dev"):
         hold_out(texts(*labels), "train.csv")
+
+
+def test_where_each_example_has_a_class_of_its_own_the_column_is_doubted(write):
+    path = write("t.csv", "text,score\n" + "".join(f"film {number},{number / 7:.3f}\n" for number in range(30)))
+    wanted = (
+        r"t\.csv: each of the 30 texts has a class of its own \(0\.000, 0\.143, 0\.286 and 27 more\); expected two "
+        r"texts of a class or more: name the column of classes with --label-column, learn numbers with --problem "
+        r"regression, or name held-out examples with --dev"
+    )
+    with pytest.raises(InputError, match=wanted):
+        read_learning_data("classify", path, None, NO_OPTIONS)
+
+
+def pairs_of(firsts, per_first):
+    labels = "abc" * (firsts * per_first)
+    return [
+        TextExample(f"first {number // per_first}", f"second {number}", labels[number], number)
+        for number in range(firsts * per_first)
+    ]
+
+
+def test_pairs_of_one_first_text_stay_together():
+    train, dev, how = hold_out(pairs_of(30, 3), "t", share=0.2)
+    assert (len(dev), how.unit) == (18, "first texts")
+    assert not {example.text for example in train} & {example.text for example in dev}
+
+
+@pytest.mark.parametrize(("firsts", "per_first", "share"), [(4, 30, 0.1), (1, 60, 0.9), (60, 1, 0.1)])
+def test_where_first_texts_are_few_or_do_not_repeat_equal_pairs_stay_together(firsts, per_first, share):
+    examples = pairs_of(firsts, per_first)
+    train, dev, how = hold_out([*examples, *examples], "t", share=share)
+    assert how.unit == "pairs"
+    assert len(dev) == pytest.approx(share * 2 * len(examples), abs=2)
+    assert not {example.second_text for example in train} & {example.second_text for example in dev}
+
+
+def test_premises_of_conjnli_and_first_texts_of_stsb_are_on_one_side():
+    scored = FileOptions(columns=["sentence1", "sentence2", "score"])
+    for task, name, options in (
+        ("classify", "conjnli/adversarial_train_15k.tsv.gz", NO_OPTIONS),
+        ("embed", "stsb/stsb-en-train.csv", scored),
+    ):
+        data = read_learning_data(task, shared(name), None, options)
+        assert data.held_out.unit == "first texts"
+        assert len(data.dev) / (len(data.train) + len(data.dev)) == pytest.approx(0.1, abs=0.005)
+        assert not {example.text for example in data.train} & {example.text for example in data.dev}
 
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.1])
