@@ -92,7 +92,7 @@ class JsonLinesReader:
 
 
 class ListedReader:
-    """Rows of examples that are in memory; numbers and booleans become strings, as JSON spells them.
+    """Rows of examples that are in memory; numbers and booleans become strings.
 
     Args:
         examples: the examples.
@@ -141,7 +141,10 @@ class ListedReader:
     def _row(self, index: int, values: object, columns: Sequence[str]) -> Row:
         place = place_of(self._examples, index)
         try:
-            values = {name: _spelled(value) for name, value in object_of(values, place).items()}
+            values = {
+                name: _spelled(value, as_json=self._examples.is_of_file)
+                for name, value in object_of(values, place).items()
+            }
             return Row(index, [_json_field(values, column, place) for column in columns])
         except InputError as error:
             return Row(index, [], error)
@@ -165,7 +168,7 @@ def listed_in_file(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
             f"{path} holds a JSON {_kind(value)}; expected a list of objects such as "
             f"[{{'text': ..., 'label': ...}}]{squad}: name another file"
         )
-    return ListedExamples(str(path), value)
+    return ListedExamples(str(path), value, is_of_file=True)
 
 
 def object_of(value: object, place: str) -> dict:
@@ -179,12 +182,17 @@ def object_of(value: object, place: str) -> dict:
     return value
 
 
-def _spelled(value: object) -> object:
-    """Return a value whose numbers are strings, as JSON spells them; a list's too, and no deeper one is read."""
-    return [_spelled_one(part) for part in value] if isinstance(value, list) else _spelled_one(value)
+def _spelled(value: object, *, as_json: bool) -> object:
+    """Return a value whose numbers are strings, a list's too, and no deeper one is read.
+
+    Unless `as_json`, booleans are strings too, as Python spells them.
+    """
+    return [_spelled_one(part, as_json) for part in value] if isinstance(value, list) else _spelled_one(value, as_json)
 
 
-def _spelled_one(value: object) -> object:
+def _spelled_one(value: object, as_json: bool) -> object:
+    if isinstance(value, bool) and not as_json:
+        return str(value)
     return _Number(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

@@ -21,10 +21,13 @@ class ListedExamples:
     Attributes:
         name: what messages call them: the argument's name, or the file that holds the array.
         objects: one for each example, as JSON has them: dicts of strings, numbers, booleans, lists and None.
+        is_of_file: whether they are the array of a file. As strings, booleans are spelled as JSON does then, and
+            otherwise as Python and the CSV files of pandas do.
     """
 
     name: str
     objects: Sequence[object]
+    is_of_file: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -55,13 +58,30 @@ def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Sourc
     if hasattr(given, "to_dicts"):  # polars
         given = given.to_dicts()
     elif hasattr(given, "to_dict") and hasattr(given, "columns"):  # pandas
-        given = given.to_dict("records")
+        given = _with_whole_numbers(given.to_dict("records"))
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"{name} is a {type(given).__name__}; expected {_EXPECTED}")
     objects = [_object(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected one or more: pass another list")
     return ListedExamples(name, objects)
+
+
+def _with_whole_numbers(records: list[dict]) -> list[dict]:
+    """Return the records of a data frame with the whole numbers that pandas made floats of, because one is missing."""
+    upcast = [name for name in records[0] if _is_upcast([record[name] for record in records])] if records else []
+    return [
+        {name: int(value) if name in upcast and value == value else value for name, value in record.items()}
+        for record in records
+    ]
+
+
+def _is_upcast(values: Sequence[object]) -> bool:
+    """Whether numbers are floats, some of them missing, and the others whole."""
+    if not all(isinstance(value, float) for value in values):
+        return False
+    known = [value for value in values if not math.isnan(value)]
+    return 0 < len(known) < len(values) and all(value.is_integer() for value in known)
 
 
 def _object(given: object, place: str, pair: Sequence[str]) -> dict:

@@ -53,9 +53,11 @@ def test_labels_of_every_kind_become_what_a_file_would_spell(write):
     values = [0, 1.0, True, "x", np.int64(3), np.float32(0.5)]
     records = [{"text": str(place), "label": value} for place, value in enumerate(values)]
     task, *_ = read_to_learn("classify", records, records, NO_OPTIONS)
-    assert task.labels == ("0", "0.5", "1.0", "3", "true", "x")
+    assert task.labels == ("0", "0.5", "1.0", "3", "True", "x")
     lines = write("t.jsonl", "\n".join(json.dumps({**one, "label": plain(one["label"])}) for one in records))
-    assert read_to_learn("classify", lines, lines, NO_OPTIONS)[0].labels == task.labels
+    assert read_to_learn("classify", lines, lines, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
+    array = write("t.json", json.dumps([{**one, "label": plain(one["label"])} for one in records]))
+    assert read_to_learn("classify", array, array, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
     several = [{"text": "a", "labels": ["x", "y"]}, {"text": "b", "labels": np.array(["y"])}]
     _, learnt, _ = read_to_learn("classify", several, several, NO_OPTIONS, problem="multi_label")
     assert [one.label for one in learnt] == [["x", "y"], ["y"]]
@@ -101,6 +103,26 @@ def test_pairs_with_scores_words_with_tags_and_questions_are_read(write):
     assert (question.place, question.answers) == ("[0]", (("Berlin", 3),))
     array = write("flat.json", json.dumps(asked))
     assert read_to_learn("answer", array, array, NO_OPTIONS)[1] == [question]
+
+
+def test_a_data_frame_has_the_labels_that_its_csv_has(tmp_path):
+    labels = {
+        "booleans": [True, False, True],
+        "whole numbers": [0, 1, 0],
+        "whole numbers of which one is missing": [0, 1, None],
+        "booleans of which one is missing": [True, False, None],
+        "numbers": [0.5, 1.0, None],
+    }
+    for name, values in labels.items():
+        frame = pandas.DataFrame({"text": ["a", "b", "c"], "label": values})
+        path = tmp_path / f"{name}.csv"
+        is_upcast = name == "whole numbers of which one is missing"
+        (frame.astype({"label": "Int64"}) if is_upcast else frame).to_csv(path, index=False)
+        found = [
+            [example.label for example in read_to_learn("classify", data, data, NO_OPTIONS, on_error="skip")[1]]
+            for data in (frame, path)
+        ]
+        assert found[0] == found[1], name
 
 
 def test_pairs_that_belong_together_need_no_scores():
