@@ -87,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write also a file with a signature for each of several lengths, such as 32 64 128",
     )
     task_options.add_file_options(parser)
+    task_options.add_on_error(parser)
     add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets the next version")
 
 
@@ -102,10 +103,10 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
-    examples = _examples(arguments, checkpoint) if arguments.eval else None
+    examples, skipped = _examples(arguments, checkpoint) if arguments.eval else (None, {})
     settings = _settings(arguments) | {"examples": examples}
     ExportSettings(**settings).check_lengths(checkpoint.config.max_sequence_length)
-    print_settings("export", _shown(arguments))
+    print_settings("export", _shown(arguments) | skipped)
     load_tensorflow()
     from bert_keras.export.artifacts import export_checkpoint
 
@@ -152,8 +153,9 @@ def _shown(arguments: argparse.Namespace) -> dict[str, object]:
     return shown
 
 
-def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
-    """Returns the examples of the checkpoint's task that TFLite files are scored on."""
+def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
+    """Returns the examples of the checkpoint's task that TFLite files are scored on, and in words those skipped."""
+    from bert_keras.pipelines.task_files.bad_examples import BadExamples
     from bert_keras.tasks.files import read_to_score
     from bert_keras.tasks.stored import task_of_checkpoint, tasks_of_models
 
@@ -162,4 +164,6 @@ def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
     task = task_of_checkpoint(checkpoint)
     task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None))
     task_options.check_ending(arguments.eval, task.name, arguments.format)
-    return read_to_score(task, arguments.eval, task_options.file_options(arguments))
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    examples = read_to_score(task, arguments.eval, task_options.file_options(arguments), bad)
+    return examples, task_options.skipped_shown(bad)

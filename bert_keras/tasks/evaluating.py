@@ -13,11 +13,13 @@ from bert_keras.tasks.files_to_score import read_to_score
 from bert_keras.tasks.inference import RowRunner
 from bert_keras.tasks.options_of_tasks import check_known, check_options_of_task
 from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.python_messages import arguments_in_messages
 from bert_keras.tasks.stored import task_of_checkpoint
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(FileOptions))
 
 
+@arguments_in_messages
 def evaluate(
     checkpoint: str | os.PathLike | Checkpoint,
     data: object,

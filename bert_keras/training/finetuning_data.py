@@ -20,11 +20,13 @@ from bert_keras.tasks.file_options import FileOptions
 from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
 from bert_keras.tasks.held_out import check_share
 from bert_keras.tasks.options_of_tasks import DEV_SHARE, check_known, check_options_of_task
+from bert_keras.tasks.python_messages import arguments_in_messages
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning import finetune as finetune_task
 from bert_keras.training.tuning_settings import FineTuning
 
 
+@arguments_in_messages
 def finetune(
     checkpoint: str | os.PathLike | Checkpoint,
     out: str | os.PathLike | None = None,

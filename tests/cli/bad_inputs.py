@@ -179,6 +179,14 @@ CASES = {
         r"'tf2onnx', which .*; .*'ai-edge-litert', which",
     ),
     "export: a label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
+    "export: many bad rows": (
+        "export good out --to tflite --eval worse.csv",
+        r"2 of 4 examples are bad: .* leave them out with --on-error skip",
+    ),
+    "export: bad rows that are skipped": (
+        "export good out --to tflite --eval worse.csv --on-error skip --tflite-length 20",
+        r"TFLite files is 20; expected 3 to 19",
+    ),
     "export: no task": ("export mlm out --to tflite --eval dev.csv", r"mlm has no task to be scored in"),
     "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto stands alone and needs"),
     "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),

@@ -90,6 +90,17 @@ def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, t
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
+def test_remedies_in_python_are_arguments_and_not_flags(checkpoint, tuned):
+    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+        bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
+    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+        bk.finetune(checkpoint, train=[("", "cat"), ("", "dog")])
+    with pytest.raises(InputError, match=r"with label_column=, .* problem='regression', or name .* with dev=$"):
+        bk.finetune(checkpoint, train=[("a", "0.1"), ("b", "0.2")])
+    with pytest.raises(InputError, match=r"no column is named as texts are.* text_column="):
+        bk.finetune(checkpoint, train=[{"prose": "a", "label": "x"}])
+
+
 def test_evaluate_counts_bad_examples(tuned):
     with pytest.raises(
         InputError, match=r"^2 of 3 examples are bad: data\[1\]: .*; data\[2\]: the label 'bird' is none"
