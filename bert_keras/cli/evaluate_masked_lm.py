@@ -88,6 +88,8 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
     bad = BadExamples(skip=arguments.on_error == "skip")
     texts = list(itertools.islice(_texts(arguments, bad), arguments.limit))
     bad.check()
+    if bad.num_bad:
+        bad.check_any_left(len(texts), arguments.file)
     if not texts:
         raise InputError(f"{arguments.file} holds no text; expected one or more: name another file")
     masks = "each token in turn, one at a time (Salazar et al. 2020)"
@@ -102,8 +104,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
 
 def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its lines that are not blank, or the column of texts of a table."""
-    from bert_keras.pipelines.task_files.lines import ending_of
-    from bert_keras.pipelines.text_sources import find_sources, read_lines
+    from bert_keras.pipelines.task_files.lines import ending_of, open_lines
 
     form, ending = arguments.format, ending_of(arguments.file)
     if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):
@@ -111,7 +112,9 @@ def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
             f"{arguments.file} holds words and no texts; expected .txt, .csv, .tsv, .jsonl or .json: see --format"
         )
     if form == "txt" or (form is None and ending in _TEXT_ENDINGS):
-        yield from filter(None, read_lines(find_sources(arguments.file)))
+        with open_lines(arguments.file) as (_, lines):
+            found = (line for line in lines if line.error is not None or line.text.strip())
+            yield from (line.text.strip() for line in bad.good(found))
     else:
         yield from _texts_of_table(arguments, bad)
 
@@ -137,7 +140,7 @@ def _loaded(checkpoint: Checkpoint) -> tuple:
 def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
     """Raise `InputError` that names every option that was given and is not looked at."""
     mine = ("limit", *(_OF_RECORDS if is_records else _OF_TABLES))
-    others = [name for name in (*task_options.FILE_OPTIONS, *_OF_RECORDS, "plot") if name not in mine]
+    others = [name for name in (*task_options.FILE_OPTIONS, *_OF_RECORDS, "prompt", "plot") if name not in mine]
     given = [name for name in others if getattr(arguments, name, None) is not None]
     given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:

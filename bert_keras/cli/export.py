@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bert_keras.cli import task_options
@@ -22,6 +23,12 @@ from bert_keras.extras import check_can_export
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.export.settings import ExportSettings
+
+_OF_ARTIFACTS = {
+    "saved_model": ("min_serving", "model_name", "pairs"),
+    "tflite": ("quantize", "eval", "tolerance", "tflite_length", "tflite_lengths"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--min-serving",
-        default="2.13",
         metavar="VERSION",
-        help="the oldest TensorFlow Serving that is to load the SavedModel (default %(default)s)",
+        help="the oldest TensorFlow Serving that is to load the SavedModel (default 2.13)",
     )
     parser.add_argument(
         "--model-name", metavar="NAME", help="the name under which it is served (default: the checkpoint folder's)"
@@ -60,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantize",
         nargs="+",
         choices=["float32", "float16", "dynamic_int8", "auto"],
-        default=["float32", "float16", "dynamic_int8"],
         help="how weights are kept, a file each; auto: the smallest file whose score on --eval is still the model's "
         "(default: all three)",
     )
@@ -68,9 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tolerance",
         type=number_from_zero,
-        default=0.5,
         metavar="POINTS",
-        help="what auto may lose (default %(default)s)",
+        help="what auto may lose (default 0.5)",
     )
     group.add_argument(
         "--tflite-length",
@@ -82,7 +86,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tflite-lengths",
         type=positive_integer,
         nargs="+",
-        default=[],
         metavar="PIECES",
         help="write also a file with a signature for each of several lengths, such as 32 64 128",
     )
@@ -100,13 +103,15 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_export_target(
             arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_inputs(arguments)
         ),
+        lambda: _check_options_of_artifacts(arguments),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
     examples, skipped = _examples(arguments, checkpoint) if arguments.eval else (None, {})
     settings = _settings(arguments) | {"examples": examples}
-    ExportSettings(**settings).check_lengths(checkpoint.config.max_sequence_length)
-    print_settings("export", _shown(arguments) | skipped)
+    checked = ExportSettings(**settings)
+    checked.check_lengths(checkpoint.config.max_sequence_length)
+    print_settings("export", _shown(arguments, checked) | skipped)
     load_tensorflow()
     from bert_keras.export.artifacts import export_checkpoint
 
@@ -126,30 +131,45 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, object]:
-    """Returns the fields of `ExportSettings`, but for the examples."""
-    return {
-        "min_serving": arguments.min_serving,
-        "model_name": arguments.model_name,
-        "pairs": arguments.pairs,
-        "quantizations": tuple(arguments.quantize),
-        "tflite_length": arguments.tflite_length,
-        "tflite_lengths": tuple(arguments.tflite_lengths),
-        "tolerance": arguments.tolerance,
-        "thorough": arguments.thorough,
-    }
+    """Returns the fields of `ExportSettings` that were given, but for the examples."""
+    given = task_options.said(arguments, *_OF_ARTIFACTS["saved_model"], "tflite_length", "tolerance", "thorough")
+    if arguments.quantize is not None:
+        given["quantizations"] = tuple(arguments.quantize)
+    if arguments.tflite_lengths is not None:
+        given["tflite_lengths"] = tuple(arguments.tflite_lengths)
+    return given
+
+
+def _check_options_of_artifacts(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` that names the options of artifacts that were not asked for, and of a missing --eval."""
+    problems = []
+    for kind, names in _OF_ARTIFACTS.items():
+        if kind not in arguments.to and (given := task_options.said(arguments, *names)):
+            found = f"{_named(given)} is for --to {kind}, and --to is {' '.join(arguments.to)}"
+            problems.append(f"{found}: leave it out, or add {kind}")
+    given = [*task_options.said(arguments, *task_options.FILE_OPTIONS)]
+    given += ["on_error"] if arguments.on_error == "skip" else []
+    if given and arguments.eval is None:
+        problems.append(f"{_named(given)} is for the file of --eval: leave it out, or name a file")
+    if problems:
+        raise InputError("; ".join(problems))
+
+
+def _named(options: Iterable[str]) -> str:
+    return ", ".join(map(task_options.spelled, options))
 
 
 def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
     return [arguments.checkpoint, *([arguments.eval] if arguments.eval else [])]
 
 
-def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+def _shown(arguments: argparse.Namespace, settings: ExportSettings) -> dict[str, object]:
     shown = {"checkpoint": arguments.checkpoint, "out": arguments.out, "to": ", ".join(arguments.to)}
     if "saved_model" in arguments.to:
-        shown["min_serving"] = arguments.min_serving
+        shown["min_serving"] = settings.min_serving
     if "tflite" in arguments.to:
-        shown["quantize"] = ", ".join(arguments.quantize)
-        shown |= {"eval": f"{arguments.eval}, {arguments.tolerance} points may be lost"} if arguments.eval else {}
+        shown["quantize"] = ", ".join(settings.quantizations)
+        shown |= {"eval": f"{arguments.eval}, {settings.tolerance} points may be lost"} if arguments.eval else {}
     return shown
 
 

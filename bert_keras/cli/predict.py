@@ -29,9 +29,11 @@ from bert_keras.cli.terminal import print_line, printable_json
 from bert_keras.errors import InputError
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_file, publish_file
+from bert_keras.tasks import options_of_tasks
 
 _DECIMALS = 6
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
+_FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")
 _LAST = ("score", "null_score", "best")  # what few readers want stands behind the rest
 
 
@@ -77,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
-    task.check_top(arguments.top, "--top")
+    check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _opened(arguments, task)
     print_settings("predict", _shown(arguments, task, columns))
     load_tensorflow()
@@ -122,6 +124,17 @@ def _is_text(given: str) -> bool:
 def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None:
     inputs = [arguments.checkpoint, *([path] if path else [])]
     check_writable_file(arguments.out, overwrite=arguments.overwrite, inputs=inputs)
+
+
+def _check_file_options(arguments: argparse.Namespace, task) -> None:
+    """Raises `InputError` if an option of files was given with a text, or one of tagged words to another task."""
+    given = task_options.said(arguments, *_FILE_OPTIONS)
+    if arguments.texts and given:
+        named = ", ".join(map(task_options.spelled, given))
+        raise InputError(f"{named} is for files, and a text was given: leave it out")
+    options_of_tasks.check_options_of_task(
+        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=task_options.spelled
+    )
 
 
 def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:

@@ -187,6 +187,35 @@ CASES = {
         "export good out --to tflite --eval worse.csv --on-error skip --tflite-length 20",
         r"TFLite files is 20; expected 3 to 19",
     ),
+    "export: options of another artifact": (
+        "export good out --eval dev.csv --tolerance 1 --quantize float32 --tflite-length 9 --tflite-lengths 8",
+        r"--quantize, --eval, --tolerance, --tflite-length, --tflite-lengths is for --to tflite, and --to is saved",
+    ),
+    "export: options of the SavedModel": (
+        "export good out --to onnx --min-serving 2.13 --model-name a --no-pairs",
+        r"--min-serving, --model-name, --pairs is for --to saved_model, and --to is onnx: leave it out",
+    ),
+    "export: options of a file that is not named": (
+        "export good out --to tflite --text-column text --on-error skip",
+        r"--text-column, --on-error is for the file of --eval: leave it out, or name a file",
+    ),
+    "evaluate: a masked LM with a prompt": (
+        "evaluate mlm latin.txt --prompt query",
+        r"--prompt is not for a masked-LM model on a file of texts: leave it out",
+    ),
+    "evaluate: a masked LM and a bad line": ("evaluate mlm latin.txt", r"latin\.txt, line 1: byte 0xe9"),
+    "evaluate: a masked LM and only bad lines": (
+        "evaluate mlm latin.txt --on-error skip",
+        r"latin\.txt has no good example, 1 of 1 examples is bad: latin\.txt, line 1: byte 0xe9",
+    ),
+    "predict: options of files with a text": (
+        ["predict", "good", "the cat", "--format", "csv", "--text-column", "text"],
+        r"--format, --text-column is for files, and a text was given: leave it out",
+    ),
+    "predict: an option of another task": (
+        "predict good train.csv --word-column text",
+        r"--word-column is for tag, and the task is classify: leave it out",
+    ),
     "export: no task": ("export mlm out --to tflite --eval dev.csv", r"mlm has no task to be scored in"),
     "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto stands alone and needs"),
     "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
@@ -270,7 +299,7 @@ def main(folder: str) -> None:
     for name, (command, _) in CASES.items():
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = run(command.split())
+            status = run(command.split() if isinstance(command, str) else command)
         loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
         seen[name] = {"status": status, "out": out.getvalue(), "err": err.getvalue(), "loaded": loaded}
     print(json.dumps(seen))
