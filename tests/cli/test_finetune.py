@@ -253,9 +253,9 @@ FAULTS = {
         "checkpoint out --train train.csv --dev-share 1.5",
         r"the share that is held out is 1\.5; expected a number between 0 and 1",
     ),
-    "too few to hold some out": (
+    "a class for each text": (
         "checkpoint out --train few.csv",
-        r"few\.csv has 2 examples of 2 texts, too few to hold some out; .*: name held-out examples with --dev",
+        r"few\.csv: each of the 2 texts has a class of its own \(cat, dog\); .*, or name held-out examples with --dev",
     ),
     "many bad examples": (
         "checkpoint out --train worse.csv --dev dev.csv",
