@@ -315,7 +315,8 @@ def write_settings(folder: str | os.PathLike, tokenizer) -> None:
     write_vocabulary(folder / VOCABULARY, tokenizer.vocabulary)
     write_json(folder / _CONFIG, _config(tokenizer))
     if tokenizer.rules.text_rules == "bert":  # Rust's library has no part that does what MediaPipe does
-        _fast_tokenizer(tokenizer).save(str(folder / TOKENIZER_JSON))
+        text = _fast_tokenizer(tokenizer).to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
+        (folder / TOKENIZER_JSON).write_text(text, encoding="utf-8")
 
 
 def _number(text: str) -> int | str:

@@ -278,3 +278,9 @@ def test_files_of_another_tokenizer_are_named(name, kind, tmp_path):
 def test_added_tokens_that_cannot_be_kept_are_refused(tokens, settings, message):
     with pytest.raises(InputError, match=message):
         BertTokenizer([*SPECIAL_TOKENS, *tokens], added_tokens=tokens, **settings)
+
+
+def test_a_full_disk_is_an_os_error(small_disk):
+    words = [f"word{number}" for number in range(9000)]  # 81 kB in vocab.txt, 250 kB in tokenizer.json
+    with pytest.raises(OSError, match="No space left on device"):
+        BertTokenizer([*SPECIAL_TOKENS, *words]).save(small_disk / "model")
