@@ -1,7 +1,7 @@
 """Folders as transformers 5 saves them, `tokenizer.json` and no `vocab.txt`, under every command that reads one."""
 
 import csv
-import shutil
+import shlex
 
 import numpy as np
 import pytest
@@ -112,7 +112,7 @@ def test_transformers_opens_what_convert_wrote_with_the_same_ids(classifier, tmp
     assert again(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]
 
 
-def test_pretrain_starts_from_the_folder(masked_lm, tmp_path, capsys):
+def test_pretrain_starts_from_the_folder(masked_lm, tmp_path, capsys, monkeypatch):
     folder, *_ = masked_lm
     records, out = tmp_path / "records", tmp_path / "out"
     lines = [f"the cat sat on word{i} . a Covid dog ran" for i in range(40)]
@@ -126,18 +126,10 @@ def test_pretrain_starts_from_the_folder(masked_lm, tmp_path, capsys):
     assert main(["pretrain", str(tmp_path / "other"), str(tmp_path / "no"), "--start-from", str(folder), *steps]) == 2
     told = capsys.readouterr().err
     assert "added_tokens is ['Covid', 'newword'] and []" in told
-    command = told.strip().rpartition("  bert-keras ")[2].split()  # the remedy, on a text of one's own
-    assert command == ["make-records", str(folder), str(tmp_path / "other")]
-    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
-    options = [
-        "--text",
-        str(tmp_path / "text.txt"),
-        "--max-sequence-length",
-        "17",
-        "--objective",
-        "none",
-        "--overwrite",
-    ]
-    shutil.rmtree(tmp_path / "other")
-    assert main([*command, *options]) == 0
-    assert main(["pretrain", str(tmp_path / "other"), str(tmp_path / "yes"), "--start-from", str(folder), *steps]) == 0
+    command = shlex.split(told.strip().rpartition("  bert-keras ")[2])  # the remedy, on a text of one's own
+    again = tmp_path / "other_again"
+    assert command[:4] == ["make-records", str(folder), str(again), "--text"]
+    (tmp_path / "TEXT").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 0
+    assert main(["pretrain", str(again), str(tmp_path / "yes"), "--start-from", str(folder), *steps]) == 0
