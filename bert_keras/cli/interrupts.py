@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT, as shells have it
+WHAT_IS_LEFT = "interrupted; what was not finished was not written"
 _SOON = 0.01  # seconds
 
 
@@ -66,7 +67,7 @@ def interrupts_end_the_process() -> Iterator[None]:
         with contextlib.suppress(OSError, RuntimeError):  # nobody reads it any more; it is being flushed just now
             sys.stdout.flush()
         with contextlib.suppress(OSError):
-            os.write(standard_error, b"bert-keras: interrupted; what was not finished was not written\n")
+            os.write(standard_error, f"bert-keras: {WHAT_IS_LEFT}\n".encode())
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, end)

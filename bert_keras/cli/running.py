@@ -5,7 +5,7 @@ import select
 import sys
 from collections.abc import Sequence
 
-from bert_keras.cli.interrupts import INTERRUPTED, was_interrupted
+from bert_keras.cli.interrupts import INTERRUPTED, WHAT_IS_LEFT, was_interrupted
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise
-        return _say(arguments.verb, "interrupted; what was not finished was not written", INTERRUPTED)
+        return _say(arguments.verb, WHAT_IS_LEFT, INTERRUPTED)
     return _DONE
 
 

@@ -17,12 +17,12 @@ def add_vocabulary_options(parser: argparse.ArgumentParser) -> None:
         "--strip-accents",
         action=argparse.BooleanOptionalAction,
         help="strip accents and non-spacing vowel signs, or keep them (default: strip, or keep with --cased; settings "
-        "beside a vocabulary count first)",
+        "next to a vocabulary count first)",
     )
     parser.add_argument(
         "--chinese-split",
         action=argparse.BooleanOptionalAction,
-        help="split each Chinese character off as a word of its own (default: yes; the settings beside a vocabulary "
+        help="split each Chinese character off as a word of its own (default: yes; settings next to a vocabulary "
         "count first)",
     )
     parser.add_argument(

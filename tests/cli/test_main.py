@@ -13,6 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import VERBS, main
 from bert_keras.cli.quiet import _without_garbage_collection
+from bert_keras.export.settings import ExportSettings
 from bert_keras.publishing import publish_folder
 from bert_keras.staging import LISTING
 from tests.marks import slow
@@ -281,3 +282,12 @@ def test_a_reader_that_has_enough_is_no_error(verb, tuned, tmp_path):
         said = process.stderr.read()
     assert process.returncode == 0, said
     assert "roken" not in said
+
+
+def test_help_of_export_tells_the_defaults_of_its_settings(capsys):
+    with pytest.raises(SystemExit):
+        main(["export", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    settings = ExportSettings()
+    assert f"load the SavedModel (default {settings.min_serving})" in told
+    assert f"what auto may lose (default {settings.tolerance})" in told
