@@ -24,8 +24,8 @@ import keras
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder, TrainingState
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from bert_keras.training.fitting import Keeping
-from bert_keras.training.of_records import settings_of_manifests
 from bert_keras.training.resuming import arrays_of
 
 STRETCH = 50

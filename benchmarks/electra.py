@@ -19,11 +19,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.tasks.files import FileOptions, read_to_learn
+from bert_keras.tasks.examples.files import FileOptions, read_to_learn
 from bert_keras.training import FineTuning, Pretraining, finetune, pretrain
-from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from bert_keras.training.pretraining import build_model
 
 REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # as each was published

@@ -133,7 +133,7 @@ def run_child(arguments: argparse.Namespace, *training) -> dict:
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
     """Returns the task and the examples of a row, the same on both sides and for all seeds."""
-    from bert_keras.tasks.files import FileOptions, read_to_learn
+    from bert_keras.tasks.examples.files import FileOptions, read_to_learn
 
     files = (arguments.data / row.train, arguments.data / row.dev)
     task, train, dev = read_to_learn(row.task, *files, FileOptions())

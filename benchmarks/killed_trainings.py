@@ -24,15 +24,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 
-from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest, write_records
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from bert_keras.training.fitting import Keeping
-from bert_keras.training.of_records import settings_of_manifests
-from bert_keras.training.optimizers import adamw
+from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.pretraining import build_model, pretrain
-from bert_keras.training.recipes import Pretraining
 from bert_keras.training.resuming import arrays_of
 from tests.training.processes import kill_at_random
 

@@ -17,16 +17,16 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import bert_keras as bk
-from bert_keras.export import cases
-from bert_keras.export.cases import THOROUGH
-from bert_keras.export.onnx_artifact import start_onnx_check
-from bert_keras.export.reference import Reference
-from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.tflite_artifact import start_tflite_file_check, tflite_length
-from bert_keras.export.to_onnx import write_onnx
-from bert_keras.export.to_tflite import write_tflite
-from bert_keras.export.verdict import start_saved_model_check
-from bert_keras.tasks.stored import task_of, tasks_of_models
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check
+from bert_keras.export.onnx.to_onnx import write_onnx
+from bert_keras.export.parity import probe_inputs
+from bert_keras.export.parity.parity_check import start_saved_model_check
+from bert_keras.export.parity.probe_inputs import THOROUGH
+from bert_keras.export.parity.reference import Reference
+from bert_keras.export.saved_model.text_model import write_saved_model
+from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check, tflite_length
+from bert_keras.export.tflite.to_tflite import write_tflite
+from bert_keras.tasks.stored_task import task_of, tasks_of_models
 
 LABELS = [f"class {number}" for number in range(7)]
 TASKS = {
@@ -63,8 +63,8 @@ def main():
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--to", nargs="+", choices=FORMATS, default=list(FORMATS))
     arguments = parser.parse_args()
-    cases.id_rows = functools.partial(cases.id_rows, number=arguments.rows)
-    cases.texts = functools.partial(cases.texts, number=arguments.texts)
+    probe_inputs.id_rows = functools.partial(probe_inputs.id_rows, number=arguments.rows)
+    probe_inputs.texts = functools.partial(probe_inputs.texts, number=arguments.texts)
     is_folder = pathlib.Path(arguments.checkpoint).is_dir()
     tokenizer = bk.BertTokenizer.from_checkpoint(arguments.checkpoint if is_folder else arguments.vocabulary_of)
     if is_folder:

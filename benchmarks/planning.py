@@ -4,7 +4,7 @@
 
 Each side of each shape runs in a process of its own, and they take turns: one plans, the other trains some steps of
 `fit` with AdamW, as `pretrain` (with XLA) or `finetune` (without) do. Prints a table of medians over the rounds. The
-shapes are others than those that the constants of `bert_keras.accounting` were fitted to.
+shapes are others than those that the constants of `bert_keras.analysis.cost_model` were fitted to.
 """
 
 import argparse
@@ -69,13 +69,13 @@ def measured(preset: str, head: str, rows: int, length: int, policy: str, checkp
     import keras
     import tensorflow as tf
 
-    from bert_keras.accounting.subjects import HEADS
-    from bert_keras.accounting.workloads import Workload
+    from bert_keras.analysis.cost_model.subjects import HEADS
+    from bert_keras.analysis.cost_model.workloads import Workload
     from bert_keras.checkpoints import BertEncoder
-    from bert_keras.cli.report import peak_memory_bytes
+    from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.config import BertConfig
-    from bert_keras.training.memory import keep_freed_memory
-    from bert_keras.training.optimizers import BertAdamW
+    from bert_keras.training.freed_memory import keep_freed_memory
+    from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
 
     keep_freed_memory()
     keras.config.set_dtype_policy(policy)

@@ -112,8 +112,8 @@ def our_step(size: str, side: str):
     """Returns a step of `BertPretrainer`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
-    from bert_keras.training.memory import keep_freed_memory
-    from bert_keras.training.optimizers import adamw
+    from bert_keras.training.freed_memory import keep_freed_memory
+    from bert_keras.training.optimizers.adamw_and_lamb import adamw
 
     keep_freed_memory()
     model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset(size)))

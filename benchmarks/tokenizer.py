@@ -19,8 +19,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tokenizers import BertWordPieceTokenizer
 
-from bert_keras.pipelines.bulk import in_chunks
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.bulk import in_chunks
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
 def main() -> None:

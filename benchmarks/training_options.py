@@ -70,10 +70,10 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     import keras
     import tensorflow as tf
 
-    from bert_keras.cli.report import peak_memory_bytes
+    from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, pretrain
-    from bert_keras.training.of_records import settings_of_manifests
+    from bert_keras.training.config.record_defaults import settings_of_manifests
 
     overrides = dict(OPTIONS[arguments.train])
     if overrides.pop("deterministic", False):

@@ -12,8 +12,8 @@ __version__ = "0.2.0.dev0"
 _PUBLIC_NAMES = {
     "BertConfig": "bert_keras.config",
     "InputError": "bert_keras.errors",
-    "BertTokenizer": "bert_keras.pipelines.tokenizer",
-    "pack": "bert_keras.pipelines.packing",
+    "BertTokenizer": "bert_keras.pipelines.text.tokenizer",
+    "pack": "bert_keras.pipelines.batches.packing",
     "BertEncoder": "bert_keras.checkpoints",
     "BertPretrainer": "bert_keras.checkpoints",
     "BertMaskedLM": "bert_keras.checkpoints",
@@ -26,12 +26,12 @@ _PUBLIC_NAMES = {
     "load_tokenizer": "bert_keras.checkpoints",
     "save": "bert_keras.checkpoints",
     "convert": "bert_keras.checkpoints",
-    "fill_mask": "bert_keras.checkpoints.mask_filling",
+    "fill_mask": "bert_keras.tasks.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
     "evaluate": "bert_keras.tasks.evaluating",
     "finetune": "bert_keras.training.finetuning_data",
-    "plan": "bert_keras.accounting.planning",
-    "inspect": "bert_keras.inspection.inspecting",
+    "plan": "bert_keras.analysis.cost_model.planning",
+    "inspect": "bert_keras.analysis.inspection.inspecting",
 }
 _PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
 

@@ -13,19 +13,21 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, VerdictError
-from bert_keras.export import onnx_artifact, saved_model_artifact, tflite_artifact
 from bert_keras.export.exporting import Checks, Export, Stages, Verdicts
-from bert_keras.export.left_out import list_left_out
-from bert_keras.export.onnx_artifact import export_onnx
-from bert_keras.export.reference import Reference
-from bert_keras.export.saved_model_artifact import export_saved_model
+from bert_keras.export.not_carried_over import list_left_out
+from bert_keras.export.onnx import onnx_artifact
+from bert_keras.export.onnx.onnx_artifact import export_onnx
+from bert_keras.export.parity.reference import Reference
+from bert_keras.export.saved_model import saved_model_artifact
+from bert_keras.export.saved_model.saved_model_artifact import export_saved_model
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import PARITY, check_export_target, read_verdicts
-from bert_keras.export.tflite_artifact import check_tflite_settings, export_tflite
+from bert_keras.export.tflite import tflite_artifact
+from bert_keras.export.tflite.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
 from bert_keras.staging import only_one_run
-from bert_keras.tasks.stored import task_of, tasks_of_models
+from bert_keras.tasks.stored_task import task_of, tasks_of_models
 from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)

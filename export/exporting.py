@@ -5,9 +5,9 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from bert_keras.export.reference import Reference
+from bert_keras.export.parity.parity_check import Check
+from bert_keras.export.parity.reference import Reference
 from bert_keras.export.settings import ExportSettings
-from bert_keras.export.verdict import Check
 
 Verdicts = dict[str, dict]  # by the path of the artifact within the folder
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
-from bert_keras.export.serving_releases import OLDEST_SERVING, known_release
+from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
+from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, known_release
 from bert_keras.tasks.base import Task
 
 _MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # what stands in an address as it is

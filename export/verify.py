@@ -5,14 +5,14 @@ import os
 import pathlib
 
 from bert_keras.export.artifacts import read_reference
-from bert_keras.export.cases import DEFAULT, THOROUGH, ProbeSet
-from bert_keras.export.onnx_artifact import start_onnx_check
-from bert_keras.export.op_audit import read_meta_graph
-from bert_keras.export.reference import Reference
-from bert_keras.export.saved_model import DEFAULT as SERVING_DEFAULT
+from bert_keras.export.onnx.onnx_artifact import start_onnx_check
+from bert_keras.export.parity.parity_check import Check, start_saved_model_check
+from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
+from bert_keras.export.parity.reference import Reference
+from bert_keras.export.saved_model.op_audit import read_meta_graph
+from bert_keras.export.saved_model.text_model import DEFAULT as SERVING_DEFAULT
 from bert_keras.export.targets import find_artifacts
-from bert_keras.export.tflite_artifact import start_tflite_file_check
-from bert_keras.export.verdict import Check, start_saved_model_check
+from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.tasks.text_classification import TextClassification
 

@@ -99,7 +99,7 @@ def freed_memory():
 
 
 def _give_freed_memory_back() -> None:
-    """Undo what the commands that train set in the whole process, see `bert_keras.training.memory`; glibc only."""
+    """Undo what the training commands set in the whole process (`training/freed_memory.py`); glibc only."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt") and hasattr(library, "malloc_trim"):
         library.mallopt(-4, 65536)  # M_MMAP_MAX, as it was

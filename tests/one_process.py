@@ -9,7 +9,7 @@ import collections
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-WITH_TORCH = ("tests/checkpoints/", "tests/tasks/", "tests/pipelines/test_tokenizer_folder.py")
+WITH_TORCH = ("tests/checkpoints/", "tests/tasks/", "tests/pipelines/text/test_tokenizer_folder.py")
 FIRST = "tests/training/"
 
 

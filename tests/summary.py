@@ -12,7 +12,7 @@ import resource
 
 import pytest
 
-from bert_keras.cli.report import peak_memory_bytes
+from bert_keras.cli.console.report import peak_memory_bytes
 
 NUM_SLOWEST = 30
 NUM_LARGEST = 10

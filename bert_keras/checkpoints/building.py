@@ -10,8 +10,8 @@ from bert_keras.checkpoints.checkpoint import (
     check_num_classes,
     check_weights,
 )
-from bert_keras.checkpoints.finite import check_finite_weight
-from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.finite_values import check_finite_weight
+from bert_keras.checkpoints.huggingface.weight_names import weight_names
 from bert_keras.errors import InputError
 from bert_keras.modeling.layers import without_initial_values
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import weight_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.tokenizer_folder import no_vocabulary
+from bert_keras.pipelines.text.tokenizer_folder import no_vocabulary
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
 _DTYPES = ("float16", "bfloat16", "float32", "float64")

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from bert_keras.checkpoints.building import variables_of
 from bert_keras.checkpoints.checkpoint import Checkpoint, describe_unused_tensors
-from bert_keras.checkpoints.keras_hub_preset import write_preset
+from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset
 from bert_keras.checkpoints.loading import is_keras_file, load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
-from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.pipelines.tokenizer_folder import TokenizerFolder
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder
 
 FORMATS = ("huggingface", "keras_hub")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
-from bert_keras.checkpoints.huggingface_config import read_config
-from bert_keras.checkpoints.names import WeightName, weight_names
+from bert_keras.checkpoints.huggingface.config_reader import read_config
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import shown_names
 from bert_keras.config import BertConfig

@@ -5,11 +5,11 @@ import pathlib
 
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.keras_file import load_keras_file
+from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import read_checkpoints_with
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
 def load(path: str | os.PathLike | Checkpoint):

@@ -9,8 +9,8 @@ import pathlib
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_complete
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights, read_google
-from bert_keras.checkpoints.huggingface_folder import read_folder
-from bert_keras.checkpoints.preset_checks import check_preset, is_preset
+from bert_keras.checkpoints.huggingface.huggingface_folder import read_folder
+from bert_keras.checkpoints.keras_files.preset_checks import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer, read_preset_settings
 from bert_keras.errors import InputError
 from bert_keras.module_list import transformer_folder
@@ -32,7 +32,7 @@ def read_checkpoint(folder: str | os.PathLike | Checkpoint, *, any_head: bool = 
     if (folder / GOOGLE_CONFIG).exists():
         return read_google(folder)
     if is_preset(folder):
-        from bert_keras.checkpoints.keras_hub_preset import read_preset  # it loads TensorFlow
+        from bert_keras.checkpoints.keras_files.keras_hub_preset import read_preset  # it loads TensorFlow
 
         return read_preset(folder)
     return read_folder(folder, any_head=any_head)

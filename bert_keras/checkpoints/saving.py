@@ -9,16 +9,16 @@ import numpy as np
 from bert_keras.array_files import write_arrays
 from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
 from bert_keras.checkpoints.checkpoint import POOLERLESS
-from bert_keras.checkpoints.embedder_modules import write_modules
-from bert_keras.checkpoints.huggingface_folder import GENERATOR, POSITIONS, name_prefix
-from bert_keras.checkpoints.model_card import model_card
-from bert_keras.checkpoints.names import weight_names
-from bert_keras.checkpoints.weights_file import WEIGHTS
-from bert_keras.checkpoints.write_config import write_config
+from bert_keras.checkpoints.huggingface.config_writer import write_config
+from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, name_prefix
+from bert_keras.checkpoints.huggingface.model_card import model_card
+from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
+from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
 from bert_keras.errors import InputError
 from bert_keras.files import write_checksums, write_json
 from bert_keras.modeling.layers import sinusoidal_positions
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 
 _CHECKED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")

@@ -4,12 +4,12 @@ import logging
 import pathlib
 from collections.abc import Callable, Sequence
 
-from bert_keras.checkpoints.preset_settings import read_settings as read_own_settings
+from bert_keras.checkpoints.keras_files.preset_settings import read_settings as read_own_settings
 from bert_keras.checks import read_field, shown_names
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
-from bert_keras.pipelines.tokenizer_folder import TOKENIZER_JSON, VOCABULARY, TokenizerFolder
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS, read_vocabulary
+from bert_keras.pipelines.text.tokenizer_folder import TOKENIZER_JSON, VOCABULARY, TokenizerFolder
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
 logger = logging.getLogger(__name__)
 _MAX_PADDING = 1024  # ids without a token; tables are padded to a multiple of 8 to 1,024

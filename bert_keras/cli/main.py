@@ -32,14 +32,14 @@ def main(argv=None) -> int:
         argv: the words of the command line; None: those of this process.
     """
     try:
-        from bert_keras.cli.interrupts import lost_interrupts_come_again
+        from bert_keras.cli.console.interrupts import lost_interrupts_come_again
 
         with lost_interrupts_come_again():
             from bert_keras.cli.running import run_command
 
             return run_command(VERBS, argv)
     except (KeyboardInterrupt, Exception) as error:
-        from bert_keras.cli.interrupts import INTERRUPTED, was_interrupted
+        from bert_keras.cli.console.interrupts import INTERRUPTED, was_interrupted
 
         if not was_interrupted(error):
             raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bert_keras import __version__
-from bert_keras.cli.terminal import MOST_CHARACTERS, print_line
+from bert_keras.cli.console.terminal import MOST_CHARACTERS, print_line
 
 BAD_INPUT = 2  # the exit status
 
@@ -44,7 +44,7 @@ def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
     for verb in verbs:
-        module = importlib.import_module(f"bert_keras.cli.{verb.replace('-', '_')}")
+        module = importlib.import_module(f"bert_keras.cli.commands.{verb.replace('-', '_')}")
         summary = module.__doc__.split("\n")[0]
         verb_parser = subparsers.add_parser(
             verb,

@@ -5,9 +5,15 @@ import select
 import sys
 from collections.abc import Sequence
 
-from bert_keras.cli.interrupts import INTERRUPTED, WHAT_IS_LEFT, was_interrupted
+from bert_keras.cli.console.interrupts import INTERRUPTED, WHAT_IS_LEFT, was_interrupted
+from bert_keras.cli.console.terminal import (
+    MOST_CHARACTERS,
+    escaped_warnings,
+    open_closed_streams,
+    print_line,
+    send_nowhere,
+)
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
-from bert_keras.cli.terminal import MOST_CHARACTERS, escaped_warnings, open_closed_streams, print_line, send_nowhere
 from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.pairs import check_pairs
+from bert_keras.metrics.prediction_counts import check_pairs
 
 
 def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ import collections
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.pairs import check_pairs
+from bert_keras.metrics.prediction_counts import check_pairs
 from bert_keras.metrics.tag_schemes import entities_of
 
 

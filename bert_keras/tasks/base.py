@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_keras.checks import check_whole, shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.encoded_rows import EncodedRows
+from bert_keras.pipelines.batches.encoding import EncodedRows
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +40,7 @@ class LabelledRows:
 
     def batches(self, batch_size: int, **settings) -> tf.data.Dataset:
         """Returns batches of so many examples; `settings` are those of `row_batches`."""
-        from bert_keras.pipelines.row_batches import row_batches
+        from bert_keras.pipelines.batches.task_batches import row_batches
 
         return row_batches(
             self.rows,

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.pipelines.task_files.bad_examples import BadExamples
+from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.tasks.base import check_choice
-from bert_keras.tasks.file_options import FileOptions
-from bert_keras.tasks.files_to_score import read_to_score
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.files_to_score import read_to_score
+from bert_keras.tasks.examples.option_checks import check_known, check_options_of_task
+from bert_keras.tasks.examples.python_messages import arguments_in_messages
 from bert_keras.tasks.inference import RowRunner
-from bert_keras.tasks.options_of_tasks import check_known, check_options_of_task
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.python_messages import arguments_in_messages
-from bert_keras.tasks.stored import task_of_checkpoint
+from bert_keras.tasks.stored_task import task_of_checkpoint
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(FileOptions))
 

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.checkpoints.finite import check_finite_outputs
-from bert_keras.pipelines.as_written import as_written
-from bert_keras.pipelines.encoded_rows import EncodedRows
-from bert_keras.pipelines.row_batches import RowTable
+from bert_keras.checkpoints.finite_values import check_finite_outputs
+from bert_keras.pipelines.batches.encoding import EncodedRows
+from bert_keras.pipelines.batches.task_batches import RowTable
+from bert_keras.pipelines.text.as_written import as_written
 
 _PIECES_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 pieces are a fair load too
 

@@ -14,11 +14,11 @@ from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checks import shown
 from bert_keras.errors import InputError
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.inference import RowRunner
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.stored import task_of, task_of_model
+from bert_keras.tasks.stored_task import task_of, task_of_model
 
 EXAMPLES_A_CHUNK = 1024  # answered at once, so that texts of like length meet
 

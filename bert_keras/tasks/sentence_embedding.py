@@ -8,8 +8,8 @@ import numpy as np
 
 from bert_keras.embedding_settings import checked_pooling, checked_prompts, prompt_named
 from bert_keras.errors import InputError
-from bert_keras.metrics.numbers import regression_scores
-from bert_keras.pipelines.encoded_rows import EncodedRows, encode
+from bert_keras.metrics.regression import regression_scores
+from bert_keras.pipelines.batches.encoding import EncodedRows, encode
 from bert_keras.tasks.base import LabelledRows, Task, check_choice
 from bert_keras.tasks.text_classification import TextExample
 

@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics import classes, numbers
-from bert_keras.pipelines.encoded_rows import EncodedRows, encode
+from bert_keras.metrics import classes, regression
+from bert_keras.pipelines.batches.encoding import EncodedRows, encode
 from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
 
 CLASS_WEIGHTS = ("equal", "balanced")
@@ -124,7 +124,7 @@ class TextClassification(Task):
     def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         targets = self._targets(examples)
         if self.problem == "regression":
-            return numbers.regression_scores(targets, np.array([answer["value"] for answer in answers]))
+            return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
         probabilities = np.stack([answer["probabilities"] for answer in answers])
         if self.problem == "multi_label":
             return classes.tag_set_scores(targets.astype(int), (probabilities >= 0.5).astype(int))

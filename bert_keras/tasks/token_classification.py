@@ -11,8 +11,8 @@ from bert_keras.errors import InputError
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
 from bert_keras.metrics.tag_schemes import entities_of, to_iob2
-from bert_keras.pipelines.encoded_rows import IGNORED_LABEL, EncodedRows, encode, most_context
-from bert_keras.pipelines.task_files.tagged_sentences import OUTSIDE, TaggedSentence, split_words
+from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedRows, encode, most_context
+from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
 
 SCHEMES = ("IOB2", "none")

@@ -7,18 +7,18 @@ import importlib
 
 _PUBLIC_NAMES = {
     "BackupFolder": "backups",
-    "FineTuning": "tuning_settings",
+    "FineTuning": "config.finetuning_settings",
     "Keeping": "fitting",
-    "Lamb": "optimizers",
-    "Pretraining": "recipes",
-    "TimedLearningRate": "schedules",
-    "WarmupDecay": "schedules",
-    "adamw": "optimizers",
+    "Lamb": "optimizers.adamw_and_lamb",
+    "Pretraining": "config.recipes",
+    "TimedLearningRate": "optimizers.schedules",
+    "WarmupDecay": "optimizers.schedules",
+    "adamw": "optimizers.adamw_and_lamb",
     "finetune": "finetuning",
-    "lamb": "optimizers",
-    "make_optimizer": "optimizers",
+    "lamb": "optimizers.adamw_and_lamb",
+    "make_optimizer": "optimizers.adamw_and_lamb",
     "pretrain": "pretraining",
-    "rate_shape": "schedules",
+    "rate_shape": "optimizers.schedules",
 }
 
 __all__ = list(_PUBLIC_NAMES)

@@ -13,18 +13,18 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.files_to_learn import LearningData
+from bert_keras.tasks.examples.files_to_learn import LearningData
 from bert_keras.tasks.inference import RowRunner
-from bert_keras.training.depths import freeze, rate_factors
+from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
-from bert_keras.training.optimizers import adamw
+from bert_keras.training.optimizers.adamw_and_lamb import adamw
+from bert_keras.training.optimizers.layer_decay import freeze, rate_factors
 from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.resuming import digest_weights
 from bert_keras.training.strategies import agreement, spread
-from bert_keras.training.tuning_settings import FineTuning
 
 # As transformers' Trainer. Pretraining's 1e-6 stands beside a root that is small in the first hundreds of steps, and
 # holds back weights with small gradients; a fine-tuning has few steps more.

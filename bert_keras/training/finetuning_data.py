@@ -9,21 +9,21 @@ import tensorflow as tf
 
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.model_card import model_card
+from bert_keras.checkpoints.huggingface.model_card import model_card
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import MissingExtraError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import json_text
 from bert_keras.publishing import check_writable_folder, write_or_keep
-from bert_keras.tasks.confusion import confusion_picture, has_confusion
-from bert_keras.tasks.file_options import FileOptions
-from bert_keras.tasks.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
-from bert_keras.tasks.held_out import check_share
-from bert_keras.tasks.options_of_tasks import DEV_SHARE, check_known, check_options_of_task
-from bert_keras.tasks.python_messages import arguments_in_messages
+from bert_keras.tasks.confusion_report import confusion_picture, has_confusion
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
+from bert_keras.tasks.examples.held_out import check_share
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_known, check_options_of_task
+from bert_keras.tasks.examples.python_messages import arguments_in_messages
+from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning import finetune as finetune_task
-from bert_keras.training.tuning_settings import FineTuning
 
 
 @arguments_in_messages

@@ -9,8 +9,8 @@ import tensorflow as tf
 from bert_keras.training.backups import BackupFolder, TrainingState
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
 from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import Backups, Place, arrays_of, restore_arrays, stop_when_told
-from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.strategies import agreement, is_chief
 
 _WITHOUT_END = 10**9  # steps, where the clock says when to stop

@@ -12,18 +12,18 @@ from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
-from bert_keras.pipelines.batch_share import BatchShare
-from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.batch_share import BatchShare
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.tasks.masked_lm import FIXED_MASKS, without_sentences
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, without_sentences
+from bert_keras.training.config.phases import PhasePlan
+from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
-from bert_keras.training.optimizers import make_optimizer
-from bert_keras.training.phases import PhasePlan
+from bert_keras.training.optimizers.adamw_and_lamb import make_optimizer
+from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.precision import default_dtype_policy
-from bert_keras.training.recipes import Pretraining
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.schedules import TimedLearningRate
 from bert_keras.training.starting import check_start_tokenizer, start_of
 from bert_keras.training.strategies import spread
 

@@ -13,7 +13,7 @@ import numpy as np
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
 from bert_keras.training.callbacks import StepCounter, TrainingLog
-from bert_keras.training.schedules import TimedLearningRate
+from bert_keras.training.optimizers.schedules import TimedLearningRate
 
 # settings that change only how fast a training goes, or what is told about it
 _MAY_CHANGE = (

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.reading import read_tokenizer_of
-from bert_keras.checkpoints.same_tokenizer import check_same_tokenizer
+from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.training.recipes import Pretraining
-from bert_keras.training.tables import GENERATOR_SIZE, MODEL_FIELDS
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.tables import GENERATOR_SIZE, MODEL_FIELDS
 
 # of each objective: what we call a part of its model, and how the names of its weights begin
 _ENCODER = ("encoder", "encoder.embeddings.")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batch_share import BatchShare
-from bert_keras.training.tables import STRATEGIES
-from bert_keras.training.tf_config import check_tf_config
+from bert_keras.pipelines.batches.batch_share import BatchShare
+from bert_keras.training.config.tables import STRATEGIES
+from bert_keras.training.config.tf_config import check_tf_config
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:

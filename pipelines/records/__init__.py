@@ -6,16 +6,16 @@ Nothing is imported before it is asked for: the processes that `write_records` s
 import importlib
 
 _HOMES = {
-    "DocumentText": "text",
-    "FileText": "text",
+    "DocumentText": "documents",
+    "FileText": "documents",
     "RecordSettings": "settings",
-    "Row": "rows",
+    "Row": "record",
     "TokenizerFacts": "tokenizer_facts",
-    "parse_rows": "rows",
+    "parse_rows": "record",
     "read_manifest": "manifest",
-    "serialize_row": "rows",
+    "serialize_row": "record",
     "shard_paths": "manifest",
-    "write_records": "folder",
+    "write_records": "records_folder",
 }
 
 __all__ = sorted(_HOMES)

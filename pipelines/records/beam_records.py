@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_keras.errors import InputError
 from bert_keras.extras import check_installed
 from bert_keras.files import read_json
-from bert_keras.pipelines.records import folder as local
-from bert_keras.pipelines.records import partial as partial_folder
+from bert_keras.pipelines.records import records_folder as local
+from bert_keras.pipelines.records import unfinished_folder as partial_folder
 from bert_keras.pipelines.records.blocks import Block
+from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.text import DocumentText, FileText
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
 from bert_keras.publishing import check_writable_folder
 from bert_keras.staging import only_one_run

@@ -8,8 +8,8 @@ import numpy as np
 from tokenizers import normalizers
 
 from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
-from bert_keras.pipelines.text_rules import TextRules
-from bert_keras.pipelines.token_splitter import TokenSplitter
+from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
 _PART_BYTES = 1 << 20  # counted at a time: 2.4 ns a byte, next to 180 ns for all that is done to it; 25 MB of memory
 

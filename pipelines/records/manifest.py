@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from bert_keras.checks import path_inside, read_field, shown, shown_names
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
-from bert_keras.pipelines.data_quality import share_of, unreachable_share
+from bert_keras.pipelines.corpus.data_quality import share_of, unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
 from bert_keras.pipelines.records.known_characters import text_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings

@@ -8,9 +8,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 
-from bert_keras.pipelines.text_rules import TextRules
-from bert_keras.pipelines.tokenizer_folder import write_settings
-from bert_keras.pipelines.vocabulary import (
+from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.tokenizer_folder import write_settings
+from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,
     check_vocabulary,

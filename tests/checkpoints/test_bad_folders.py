@@ -226,7 +226,7 @@ def test_a_failing_save_leaves_the_old_folder(make_model, our_folder, monkeypatc
 
 @pytest.mark.parametrize("name", ["vocab.txt", "generator/model.safetensors"])
 def test_every_file_that_decides_the_answer_is_hashed(name, make_model, tmp_path, refused):
-    from bert_keras.pipelines.tokenizer import BertTokenizer
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
     bk.save(make_model("electra_with_generator"), BertTokenizer(WORDS), tmp_path / "ours")
     path = tmp_path / "ours" / name

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import files
 from bert_keras.checkpoints import building
-from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import weight_names
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.conftest import MODELS
 from tests.marks import slow_except

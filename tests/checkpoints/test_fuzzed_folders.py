@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from bert_keras.checkpoints import preset_settings
+from bert_keras.analysis.inspection.training_history import read_training_records
 from bert_keras.checkpoints.google_checkpoint import read_beside_weights
-from bert_keras.checkpoints.preset_checks import check_preset
+from bert_keras.checkpoints.keras_files import preset_settings
+from bert_keras.checkpoints.keras_files.preset_checks import check_preset
 from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
-from bert_keras.inspection.training_records import read_training_records
-from bert_keras.tasks.stored import task_of_checkpoint, tasks_of_models
+from bert_keras.tasks.stored_task import task_of_checkpoint, tasks_of_models
 from tests.checkpoints import tiny_folders
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 from tests.marks import slow

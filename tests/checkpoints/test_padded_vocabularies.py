@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.export.answers.fillings import filling_masks
-from bert_keras.pipelines.masking import MaskingPieces
+from bert_keras.export.saved_model.answers.fillings import filling_masks
+from bert_keras.pipelines.batches.masking import MaskingPieces
 
 NUM_ROWS = 97  # of `make_model`
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", *(f"w{i}" for i in range(83))]
@@ -70,8 +70,8 @@ def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
 
 
 def test_inspect_guesses_tokens_only(model, tokenizer):
-    from bert_keras.inspection.guesses import masked_guesses
-    from bert_keras.inspection.rows import row_of
+    from bert_keras.analysis.inspection.input_sequence import row_of
+    from bert_keras.analysis.inspection.masked_predictions import masked_guesses
 
     row = row_of(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
     (guess,) = masked_guesses(model, tokenizer, row, top_k=3)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.cases import as_strings
+from bert_keras.export.parity.probe_inputs import as_strings
 from bert_keras.export.runtimes.fresh_process import ask
 from tests.shared_data import shared
 
@@ -59,7 +59,7 @@ def theirs(folder):
 @pytest.fixture(scope="module")
 def embed(folder, max_sequence_length):
     """A function that turns raw strings into vectors with our tokenizer, packing and model."""
-    from bert_keras.pipelines import packing
+    from bert_keras.pipelines.batches import packing
 
     model = bk.load(folder)
     tokenizer = bk.BertTokenizer.from_checkpoint(folder)

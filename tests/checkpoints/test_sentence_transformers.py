@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checkpoints.embedder_modules import read_modules
+from bert_keras.checkpoints.huggingface.sentence_transformers import read_modules
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.cli.main import main
 from bert_keras.tasks.text_classification import TextExample
@@ -304,7 +304,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["default_without_its_prompt", "mxbai"])
 def test_the_saved_model_puts_the_default_prompt_before_raw_strings(style, tmp_path):
-    from bert_keras.export.cases import as_strings
+    from bert_keras.export.parity.probe_inputs import as_strings
     from bert_keras.export.runtimes.fresh_process import ask
 
     write_style(style, tmp_path / "theirs")

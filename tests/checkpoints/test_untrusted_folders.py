@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import bert_keras as bk
 from bert_keras.checkpoints.reading import read_without_tensorflow
-from bert_keras.tasks.stored import task_of_checkpoint
+from bert_keras.tasks.stored_task import task_of_checkpoint
 from tests.checkpoints.tiny_folders import (
     LABELS,
     edit_json,

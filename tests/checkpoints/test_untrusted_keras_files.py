@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checkpoints import keras_file
-from bert_keras.checkpoints.keras_hub_preset import write_preset as write_hub_preset
-from bert_keras.checkpoints.keras_weights import check_h5
+from bert_keras.checkpoints.keras_files import keras_file
+from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset as write_hub_preset
+from bert_keras.checkpoints.keras_files.keras_weights import check_h5
 from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
 from tests.checkpoints.tiny_folders import WORDS, edit_json, write_preset
 from tests.fuzzing import fuzz, mutate_json

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 from safetensors.numpy import save_file
 
-from bert_keras.checkpoints.names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import weight_names
 from bert_keras.config import BertConfig
 
 SIZES = {"vocab_size": 13, "hidden_size": 6, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 10}

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from bert_keras.cli.interrupts import interrupts_end_the_process, lost_interrupts_come_again
+from bert_keras.cli.console.interrupts import interrupts_end_the_process, lost_interrupts_come_again
 from bert_keras.cli.main import main
 from tests.marks import slow
 
@@ -100,7 +100,7 @@ def test_other_errors_of_such_callbacks_are_reported_as_before(monkeypatch):
 
 def in_a_process(*lines: str):
     """Run lines within `interrupts_end_the_process` in a process of its own."""
-    program = ["import os, signal, sys", "from bert_keras.cli.interrupts import interrupts_end_the_process"]
+    program = ["import os, signal, sys", "from bert_keras.cli.console.interrupts import interrupts_end_the_process"]
     block = ["with interrupts_end_the_process():", *(f"    {line}" for line in lines), "print('went on')"]
     return subprocess.run([sys.executable, "-c", "\n".join(program + block)], capture_output=True, text=True)
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 import bert_keras as bk
+from bert_keras.cli.console.quiet import _without_garbage_collection
 from bert_keras.cli.main import VERBS, main
-from bert_keras.cli.quiet import _without_garbage_collection
 from bert_keras.export.settings import ExportSettings
 from bert_keras.publishing import publish_folder
 from bert_keras.staging import LISTING
@@ -250,7 +250,7 @@ def test_the_garbage_collector_rests_while_tensorflow_is_imported_and_is_on_afte
 @pytest.mark.slow
 def test_what_tensorflow_makes_when_it_is_imported_is_left_alone_by_the_garbage_collector():
     code = (
-        "import gc\nfrom bert_keras.cli.quiet import load_tensorflow\nruns = []\n"
+        "import gc\nfrom bert_keras.cli.console.quiet import load_tensorflow\nruns = []\n"
         "gc.callbacks.append(lambda *_: runs.append(1))\nload_tensorflow()\n"
         "assert not runs, len(runs)\nassert gc.isenabled()\nassert gc.get_freeze_count() > 100_000\n"
     )

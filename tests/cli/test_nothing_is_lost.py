@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.cli import training_options
 from bert_keras.cli.main import main
+from bert_keras.cli.options import training_options
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records import write_records
 from bert_keras.staging import LISTING

@@ -7,9 +7,10 @@ import pytest
 
 import bert_keras as bk
 from bert_keras import files
-from bert_keras.checkpoints import huggingface_folder, reading, weights_file
+from bert_keras.checkpoints import reading
+from bert_keras.checkpoints.huggingface import huggingface_folder, weights_file
 from bert_keras.cli.main import main
-from bert_keras.pipelines import tokenizer_folder
+from bert_keras.pipelines.text import tokenizer_folder
 
 from .conftest import tiny_encoder
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.distribution import DividedStep
-from bert_keras.training.optimizers import BertAdamW, Lamb
+from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW, Lamb
 from tests.distribution import train_heads
 
 BATCH_SIZE, NUM_STEPS = 6, 4

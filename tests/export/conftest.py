@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export import verdict
-from bert_keras.export.reference import Reference
+from bert_keras.export.onnx.to_onnx import write_onnx
+from bert_keras.export.parity import parity_check
+from bert_keras.export.parity.reference import Reference
 from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
 from bert_keras.export.runtimes.fresh_process import Answers
-from bert_keras.export.saved_model import write_saved_model
-from bert_keras.export.to_onnx import write_onnx
-from bert_keras.export.to_tflite import write_tflite
-from bert_keras.tasks.stored import task_of, tasks_of_models
+from bert_keras.export.saved_model.text_model import write_saved_model
+from bert_keras.export.tflite.to_tflite import write_tflite
+from bert_keras.tasks.stored_task import task_of, tasks_of_models
 from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
@@ -176,5 +176,5 @@ class InThisProcess:
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Artifacts are run by their runtimes in this process."""
-    monkeypatch.setattr(verdict, "FreshProcess", InThisProcess)
+    monkeypatch.setattr(parity_check, "FreshProcess", InThisProcess)
     return

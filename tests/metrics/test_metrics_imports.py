@@ -22,7 +22,7 @@ def test_importing_the_scores_loads_no_slow_library():
 def test_a_picture_is_drawn_without_pyplot(tmp_path):
     path = str(tmp_path / "picture.png")
     loaded = loaded_by(
-        "from bert_keras.metrics.confusion_picture import draw_confusion_matrix\n"
+        "from bert_keras.metrics.confusion_figure import draw_confusion_matrix\n"
         f"draw_confusion_matrix([[1, 0], [0, 1]], ['a', 'b'], {path!r})"
     )
     assert "matplotlib.figure" in loaded

@@ -233,7 +233,7 @@ def test_every_weight_gets_a_gradient(kind, task, make_model):
     assert not [path for path in still if not path.endswith("key/bias") and path not in allowed]
 
 
-@pytest.mark.slow  # float16 is also trained in tests/training/test_optimizers.py
+@pytest.mark.slow  # float16 is also trained in tests/training/optimizers/test_adamw_and_lamb.py
 @pytest.mark.parametrize(("kind", "policy"), [("pretrainer", "mixed_bfloat16"), ("classifier", "mixed_float16")])
 def test_mixed_precision_learns(kind, policy, task, make_model):
     import keras

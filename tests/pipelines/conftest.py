@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.pipelines.vocabulary import SPECIAL_TOKENS
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.shared_data import shared
 
 TINY_PIECES = (*SPECIAL_TOKENS, "un", "##aff", "##able", "play", "##ing", "the", "a", "b", "c", "d", ",", ".", "##s")
@@ -18,7 +18,7 @@ def tiny_tokenizer():
 @pytest.fixture(scope="session")
 def python_text():
     """All documents of the embedded corpus (4 s to read)."""
-    from bert_keras.pipelines.corpus import python_documents
+    from bert_keras.pipelines.corpus.default_corpus import python_documents
 
     return list(python_documents())
 

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import modeling
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.stored import task_of
+from bert_keras.tasks.stored_task import task_of
 
 SIZES = {
     "vocabulary_size": 30522,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.encoded_rows import encode
+from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks import inference
+from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.inference import RowRunner
-from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.text_classification import TextClassification
 
 TOLERANCE = 1e-5  # of logits up to 10; measured: 1.4e-6

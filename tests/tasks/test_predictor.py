@@ -12,12 +12,12 @@ import pytest
 import bert_keras as bk
 from bert_keras import modeling
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.questions import Question
+from bert_keras.pipelines.readers.questions import Question
 from bert_keras.tasks import predictor as predictor_module
+from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.stored import task_of
+from bert_keras.tasks.stored_task import task_of
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.conftest import SIZES

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from bert_keras.tasks.files import FileOptions, read_to_answer
-from bert_keras.tasks.question_answering import QuestionAnswering
+from bert_keras.tasks.answer_extraction import QuestionAnswering
+from bert_keras.tasks.examples.files import FileOptions, read_to_answer
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.marks import slow
 from tests.shared_data import shared

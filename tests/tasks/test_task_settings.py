@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.task_files.questions import Answer, Question
-from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
-from bert_keras.tasks.question_answering import QuestionAnswering
+from bert_keras.pipelines.readers.questions import Answer, Question
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
+from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification

@@ -8,7 +8,7 @@ import pytest
 from seqeval import metrics as seqeval
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.task_files.tagged_sentences import TaggedSentence
+from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.inference import RowRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.token_classification import TokenClassification

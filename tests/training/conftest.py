@@ -6,9 +6,9 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.pipelines.records import write_records
-from bert_keras.pipelines.tokenizer import BertTokenizer
-from bert_keras.training.of_records import settings_of_manifests
-from bert_keras.training.recipes import Pretraining
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from tests.training.processes import start_two_workers
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()

@@ -19,10 +19,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import tensorflow as tf
 
-from bert_keras.pipelines.task_files.questions import Answer, Question
-from bert_keras.pipelines.task_files.tagged_words import TaggedSentence
+from bert_keras.pipelines.readers.questions import Answer, Question
+from bert_keras.pipelines.readers.words.tagged_words import TaggedSentence
+from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.question_answering import QuestionAnswering
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
+from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.pretraining import pretrain
-from bert_keras.training.schedules import TimedLearningRate
 from tests.marks import slow
 
 

@@ -11,7 +11,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.checkpoints.loading import load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.training import FineTuning, finetune

@@ -10,7 +10,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.pipelines.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training import finetune
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.fitting import Keeping

@@ -9,11 +9,11 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.pipelines.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
-from bert_keras.training.of_records import settings_of_manifests
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from bert_keras.training.pretraining import build_model, pretrain
-from bert_keras.training.recipes import Pretraining
 from tests.marks import slow
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batch_share import BatchShare
+from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.training.fitting import NOTHING_KEPT
 from bert_keras.training.strategies import make_strategy
 from tests.training.processes import finish, start, wait_for_step

@@ -7,7 +7,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.training import FineTuning, finetune
 from bert_keras.training.callbacks import window_steps
-from bert_keras.training.schedules import WarmupDecay
+from bert_keras.training.optimizers.schedules import WarmupDecay
 from tests.training.finetune_tiny import TASKS
 
 SETTINGS = FineTuning(

@@ -19,9 +19,9 @@ import tensorflow as tf
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder
+from bert_keras.training.config.recipes import parse_assignments
+from bert_keras.training.config.record_defaults import settings_of_manifests
 from bert_keras.training.fitting import Keeping
-from bert_keras.training.of_records import settings_of_manifests
-from bert_keras.training.recipes import parse_assignments
 from bert_keras.training.resuming import arrays_of
 from bert_keras.training.strategies import is_chief, make_strategy
 

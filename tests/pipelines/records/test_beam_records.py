@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import DocumentText, FileText, write_records
 from bert_keras.pipelines.records.beam_records import beam_writer, write_records_with_beam
-from bert_keras.pipelines.text_sources import find_sources
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="needs apache-beam"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.full_sentences import full_sentence_rows
-from bert_keras.pipelines.records.tokenized import TokenizedText
+from bert_keras.pipelines.records.examples.full_sentences import full_sentence_rows
+from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedText
 
 SEP = -1
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.histogram_packing import packed_rows
+from bert_keras.pipelines.records.examples.histogram_packing import packed_rows
 
 
 def best_number_of_rows(lengths, row_length):

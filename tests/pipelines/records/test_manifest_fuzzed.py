@@ -8,12 +8,12 @@ import pathlib
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.data_quality import records_warnings
+from bert_keras.pipelines.corpus.data_quality import records_warnings
+from bert_keras.pipelines.corpus.text_sources import find_sources
+from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT, FORMAT_VERSION, read_manifest, shard_paths
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.text import FileText
-from bert_keras.pipelines.text_sources import find_sources
-from bert_keras.training.recipes import Pretraining
+from bert_keras.training.config.recipes import Pretraining
 from tests.fuzzing import fuzz, mutate_json
 
 QUICK, LONG, SEED = 200, 10_000, 22

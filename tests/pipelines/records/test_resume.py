@@ -13,9 +13,9 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
-from bert_keras.pipelines.records import folder as folder_module
+from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.partial import num_finished_blocks, partial_path
+from bert_keras.pipelines.records.unfinished_folder import num_finished_blocks, partial_path
 from bert_keras.staging import only_one_run
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}

@@ -1,0 +1,49 @@
+"""Our settings to the `config.json` of Hugging Face."""
+
+from collections.abc import Mapping
+
+from bert_keras import modeling
+from bert_keras.checkpoints.building import encoder_of, family_of
+from bert_keras.checkpoints.huggingface.config_reader import (
+    ACTS_OUT,
+    FIELDS,
+    FORMAT,
+    OUR_SETTINGS,
+    PROBLEMS,
+    architecture_of,
+)
+
+
+def write_config(model, task: Mapping[str, object] | None = None) -> dict:
+    """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
+    config, family, name = encoder_of(model).config, family_of(model), type(model).__name__
+    values = {"architectures": [architecture_of(name, family)], "model_type": family}
+    values |= {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
+    values["hidden_act"] = ACTS_OUT[config.hidden_act]
+    values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
+    if family == "bert":
+        del values["embedding_size"]
+    values |= _write_head(model)
+    settings = {key: value for key in OUR_SETTINGS if (value := getattr(model, key, None)) is not None}
+    values["bert_keras"] = {
+        "format": FORMAT,
+        "model": name,
+        "position_type": config.position_type,
+        "settings": settings,
+        **({} if task is None else {"task": dict(task)}),
+    }
+    return values
+
+
+def _write_head(model) -> dict:
+    if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
+        return {}
+    labels = model.labels or [f"LABEL_{i}" for i in range(model.num_classes)]
+    values = {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+        "classifier_dropout": model.dropout_rate,
+    }
+    if isinstance(model, modeling.BertClassifier):
+        values["problem_type"] = PROBLEMS[model.problem]
+    return values

@@ -1,0 +1,50 @@
+"""KerasHub preset folders: told from others, and looked through before KerasHub builds what they describe."""
+
+import pathlib
+
+from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5
+from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.errors import InputError
+from bert_keras.files import read_json
+
+_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")  # what KerasHub builds of a BERT
+_INDEX = "model.weights.json"  # where the weights are in several files
+
+
+def is_preset(folder: pathlib.Path) -> bool:
+    """Tells a KerasHub preset folder from others by its config."""
+    if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
+        return False
+    registered_name = str(read_json(folder / "config.json").get("registered_name"))
+    return registered_name.startswith(("keras_hub>", "keras_nlp>"))
+
+
+def check_preset(folder: pathlib.Path) -> str | None:
+    """Compares the configs of a preset with its weights, and returns the class of its task; None: it has none.
+
+    Raises:
+        InputError: the preset is of another model, damaged, or its weights are of a smaller one.
+    """
+    config = read_json(folder / "config.json")
+    if (backbone := config.get("class_name")) != "BertBackbone":
+        raise InputError(f"{folder} is a preset of {shown(backbone)}; expected BertBackbone: load another preset")
+    read_field(config, "config", dict, source=folder / "config.json")
+    configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
+    weights = _weight_files(folder)
+    num_bytes = sum(path.stat().st_size for path in weights)
+    for name, values in configs.items():
+        check_fits(values, num_bytes, str(folder / name))
+    for path in weights:
+        check_h5(path, str(path))
+    return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
+
+
+def _weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    paths = sorted(folder.glob("*.h5"))
+    if (index := folder / _INDEX).exists():
+        shards = read_field(read_json(index), "weight_map", dict, source=index)
+        names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
+        paths += [path for name in names if (path := path_inside(folder, name, source=index)) not in paths]
+    if not all(path.is_file() for path in paths):
+        raise InputError(f"{folder} lacks files of weights that {_INDEX} lists: copy the folder again, whole")
+    return paths

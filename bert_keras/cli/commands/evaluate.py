@@ -1,0 +1,105 @@
+"""Score a checkpoint on labelled examples, or a masked LM on records or texts.
+
+FILE is of the forms that finetune reads. On its held-out file the scores are those of metrics.json. For a model with a
+masked-LM head, FILE is a records folder (loss, accuracy, perplexity), or a file of texts (pseudo-perplexity).
+"""
+
+import argparse
+import pathlib
+
+from bert_keras.checks import counted
+from bert_keras.cli.commands.evaluate_masked_lm import (
+    add_options,
+    check_no_masked_lm_options,
+    evaluate_masked_lm,
+    is_masked_lm,
+)
+from bert_keras.cli.console.quiet import load_tensorflow
+from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
+from bert_keras.cli.options import task_options
+from bert_keras.cli.options.argument_checks import check_all, check_exists
+from bert_keras.cli.options.model_folder import read_model
+from bert_keras.errors import InputError
+from bert_keras.files import json_text
+from bert_keras.publishing import check_writable_file, publish_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned or pretrained folder")
+    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="labelled examples; or records, or texts")
+    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores there, as JSON")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix there, as PNG")
+    task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
+    task_options.add_prompt(parser, otherwise="the model's own default")
+    task_options.add_file_options(parser)
+    task_options.add_on_error(parser)
+    add_options(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    outs = [path for path in (arguments.out, arguments.plot) if path is not None]
+    from bert_keras.pipelines.readers.bad_examples import BadExamples
+    from bert_keras.tasks.confusion_report import confusion_picture
+    from bert_keras.tasks.examples.files import columns_to_learn, read_to_score
+    from bert_keras.tasks.stored_task import task_of_checkpoint
+
+    inputs = [arguments.checkpoint, arguments.file]
+    checkpoint, *_ = check_all(
+        lambda: read_model(arguments.checkpoint),
+        lambda: check_exists(arguments.file, "a file of labelled examples or of texts, or records"),
+        *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite, inputs=inputs) for path in outs),
+        lambda: _check_apart(outs),
+    )
+    if is_masked_lm(checkpoint):
+        return evaluate_masked_lm(arguments, checkpoint)
+    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
+    task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
+    check_all(
+        lambda: task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None)),
+        lambda: check_no_masked_lm_options(arguments),
+        lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
+        *([lambda: task_options.check_picture(task)] if arguments.plot else []),
+    )
+    files = task_options.file_options(arguments)
+    bad = BadExamples(skip=arguments.on_error == "skip")
+    examples = read_to_score(task, arguments.file, files, bad)
+    columns = task_options.columns_shown(columns_to_learn(task, arguments.file, files))
+    print_settings("evaluate", _shown(arguments, task, len(examples), columns | task_options.skipped_shown(bad)))
+    load_tensorflow()
+    from bert_keras.tasks.evaluating import answer_all
+    from bert_keras.tasks.predictor import Predictor
+
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
+    with ProgressBar("scoring", "rows") as bar:
+        answers = answer_all(predictor, examples, bar.update)
+    scores = task.scores(answers, examples)
+    if arguments.out:
+        _write(arguments.out, json_text(scores, indent=2).encode() + b"\n")
+    if arguments.plot:
+        _write(arguments.plot, confusion_picture(task, answers, examples))
+    sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"
+    sentence += f"; {counted(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
+    result = {"examples": len(examples), "skipped": bad.num_bad, **scores}
+    print_result(sentence, result, as_json=arguments.json)
+
+
+def _check_apart(outs: list[pathlib.Path]) -> None:
+    if len({path.resolve() for path in outs}) < len(outs):
+        raise InputError(f"--out and --plot are both {outs[0]}; expected two files: name another one")
+
+
+def _shown(arguments: argparse.Namespace, task, num_examples: int, columns: dict[str, object]) -> dict[str, object]:
+    return {
+        "checkpoint": arguments.checkpoint,
+        "task": task_options.task_shown(task),
+        "file": f"{arguments.file} ({num_examples:,} examples)",
+        **columns,
+        **task_options.prompt_shown(task),
+        "rows": task_options.rows_shown(task),
+    }
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+    with publish_file(path) as staging:
+        staging.write_bytes(content)

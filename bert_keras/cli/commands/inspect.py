@@ -1,0 +1,115 @@
+"""Look inside a model: attention, heads, scores, vectors, guesses, answers; training curves.
+
+OUT gets index.html, one page that opens from disk and fetches nothing, and the pictures as PNG and SVG. A second text
+makes a pair; it is the context of a question. With --training no text is read: the page shows the curves that the
+training of MODEL wrote down. Layers and heads are counted from 0.
+"""
+
+import argparse
+import collections
+import pathlib
+
+from bert_keras.cli.console.quiet import load_tensorflow
+from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.options.argument_checks import (
+    add_overwrite,
+    check_all,
+    check_exists,
+    check_unicode,
+    positive_integer,
+    whole_number,
+)
+from bert_keras.cli.options.model_folder import read_model
+from bert_keras.errors import InputError
+from bert_keras.figures import check_can_draw
+from bert_keras.publishing import check_writable_folder
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", type=pathlib.Path, metavar="MODEL", help="a BERT or ELECTRA folder with a WordPiece vocabulary"
+    )
+    parser.add_argument(
+        "texts", nargs="*", default=[], metavar="TEXT", help="a text, in quotes, and a second one to make a pair"
+    )
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="OUT", help="the folder to write")
+    parser.add_argument("--training", action="store_true", help="show how MODEL was trained, from its own records")
+    parser.add_argument("--layer", type=whole_number, metavar="N", help="the layer that is drawn (default: all)")
+    parser.add_argument("--head", type=whole_number, metavar="N", help="the head that is drawn (default: all)")
+    parser.add_argument(
+        "--top-k", type=positive_integer, default=5, help="guesses for each masked word (default %(default)s)"
+    )
+    parser.add_argument("--no-pictures", action="store_true", help="write the page alone, which needs no matplotlib")
+    add_overwrite(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    check_all(
+        lambda: _check_model(arguments),
+        lambda: check_writable_folder(
+            arguments.out, "inspect", overwrite=arguments.overwrite, inputs=[arguments.model]
+        ),
+        lambda: _check_texts(arguments),
+        *([] if arguments.no_pictures else [check_can_draw]),
+    )
+    (_training if arguments.training else _text)(arguments)
+
+
+def _check_model(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if the folder cannot be used, or has no such layer or head."""
+    from bert_keras.analysis.inspection.choices import check_choice
+
+    if arguments.training:
+        return check_exists(arguments.model, "a checkpoint folder")
+    config = read_model(arguments.model).config
+    check_choice("layer", arguments.layer, config.num_layers)
+    return check_choice("head", arguments.head, config.num_heads)
+
+
+def _check_texts(arguments: argparse.Namespace) -> None:
+    count = len(arguments.texts)
+    if arguments.training:
+        if count or arguments.layer is not None or arguments.head is not None:
+            raise InputError("--training reads no text and draws no head; expected MODEL and --out: leave out the rest")
+    elif not 1 <= count <= 2:
+        raise InputError(f"there are {count} texts; expected one, or two for a pair: put each in quotes")
+    check_unicode(arguments.texts)
+
+
+def _text(arguments: argparse.Namespace) -> None:
+    load_tensorflow()
+    from bert_keras.analysis.inspection.inspecting import inspect
+
+    print_settings("inspect", _shown(arguments))
+    seen = inspect(arguments.model, *arguments.texts, layer=arguments.layer, head=arguments.head, top_k=arguments.top_k)
+    files = seen.save(arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
+    kinds = collections.Counter(head.kind for head in seen.heads)
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    sentence = (
+        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(seen.pieces):,} pieces, "
+        f"{len(seen.heads):,} heads ({counted})"
+    )
+    print_result(sentence, {"out": str(arguments.out), "files": files, **seen.to_dict()}, as_json=arguments.json)
+
+
+def _training(arguments: argparse.Namespace) -> None:
+    from bert_keras.analysis.inspection.page.training_page import save_training
+    from bert_keras.analysis.inspection.training_history import read_training_records
+
+    records = read_training_records(arguments.model)
+    print_settings("inspect", _shown(arguments))
+    files = save_training(records, arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
+    sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(records.charts):,} curves"
+    result = {"out": str(arguments.out), "files": files, "scores": records.scores}
+    print_result(sentence, result, as_json=arguments.json)
+
+
+def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+    shown = {"model": arguments.model, "out": arguments.out}
+    for name, text in zip(("text", "second text"), arguments.texts, strict=False):
+        shown[name] = text
+    if not arguments.training:
+        shown["layer"] = "all" if arguments.layer is None else str(arguments.layer)
+        shown["head"] = "all" if arguments.head is None else str(arguments.head)
+    shown["pictures"] = "none" if arguments.no_pictures else "PNG and SVG"
+    return shown

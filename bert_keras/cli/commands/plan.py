@@ -1,0 +1,100 @@
+"""Count a model before you train it: parameters, floating-point operations, memory, time, files, and every step.
+
+MODEL is a preset (tiny, mini, small, medium, base, large), a BERT folder, a recipe for pretraining (bert, roberta,
+electra-small, 24h, cramming) or a TOML file of one. Parameters, operations and tensors are counted from the model as it
+is built and traced; a multiply and an add count as two operations. What a process holds and how long a step takes are
+estimates for this machine, whose speed is measured.
+"""
+
+import argparse
+import pathlib
+
+from bert_keras.cli.console.quiet import load_tensorflow
+from bert_keras.cli.console.report import print_result, print_settings
+from bert_keras.cli.options.argument_checks import add_overwrite, check_all, positive_integer, positive_number
+from bert_keras.cli.options.model_folder import read_any_model
+from bert_keras.figures import check_can_draw
+from bert_keras.publishing import check_writable_folder
+
+HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
+_GIGABYTE = 1e9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a preset, any BERT folder, a recipe, or its TOML file")
+    parser.add_argument("--head", choices=HEADS, help="what goes on top (default: what a folder has; the pooler)")
+    parser.add_argument("--num-classes", type=positive_integer, default=2, help="of a new head (default %(default)s)")
+    parser.add_argument("--length", type=positive_integer, help="pieces in a row (default 128, or the recipe's)")
+    parser.add_argument("--batch-size", type=positive_integer, help="rows in a batch (default 1, or the recipe's)")
+    parser.add_argument(
+        "--num-slots", type=positive_integer, help="masked slots in a row (default: 15 %% of the pieces)"
+    )
+    parser.add_argument(
+        "--memory", type=positive_number, metavar="GB", help="what the training may take (default: this machine's)"
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the memory and the time of training")
+    parser.add_argument("--steps", action="store_true", help="print the forward pass too, step by step, with shapes")
+    parser.add_argument("--pictures", type=pathlib.Path, metavar="OUT", help="draw, as PNG and SVG, into this folder")
+    add_overwrite(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    pictures = [
+        lambda: check_writable_folder(
+            arguments.pictures, "plan", overwrite=arguments.overwrite, inputs=[arguments.model]
+        ),
+        check_can_draw,
+    ]
+    check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
+    print_settings("plan", _shown(arguments))
+    load_tensorflow()
+    from bert_keras.analysis.cost_model.planning import plan
+    from bert_keras.cli.console import plan_tables
+    from bert_keras.training.freed_memory import keep_freed_memory
+
+    keep_freed_memory()  # as in training, whose steps are timed here
+    planned = plan(
+        arguments.model,
+        head=arguments.head,
+        num_classes=arguments.num_classes,
+        length=arguments.length,
+        batch_size=arguments.batch_size,
+        num_slots=arguments.num_slots,
+        memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
+        quick=arguments.quick,
+    )
+    if arguments.pictures:
+        from bert_keras.analysis.cost_model.plan_figures import save_pictures
+
+        save_pictures(planned, arguments.pictures, overwrite=arguments.overwrite)
+    tables = plan_tables.tables_of(planned)
+    if arguments.steps:
+        tables.append(plan_tables.steps(planned))
+    print_result("\n\n".join(tables).split("\n"), planned.to_dict(), as_json=arguments.json)
+
+
+def _check_model(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` if there is no such preset, recipe or folder, or it reads no rows of that length."""
+    from bert_keras.analysis.cost_model.subject_names import check_plan_length, check_preset, recipe_of
+    from bert_keras.config import BertConfig
+
+    if recipe_of(arguments.model) is not None:
+        return
+    path = pathlib.Path(arguments.model)
+    if path.exists():
+        model = read_any_model(path)
+        config = None if isinstance(model, pathlib.Path) else model.config
+    else:
+        check_preset(arguments.model)
+        config = BertConfig.from_preset(arguments.model)
+    if config is not None and arguments.length is not None:
+        check_plan_length(arguments.length, config.max_sequence_length)
+
+
+def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+    return {
+        "model": arguments.model,
+        "head": arguments.head or "its own",
+        "length": arguments.length or "128, or the recipe's",
+        "batch_size": arguments.batch_size or "1, or the recipe's",
+    }

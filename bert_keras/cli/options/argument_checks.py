@@ -1,0 +1,149 @@
+"""Arguments that several verbs share, and their checks: all problems are collected, then told at once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from bert_keras.checks import shown
+from bert_keras.errors import InputError
+from bert_keras.publishing import check_holds_no_input
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.corpus.text_sources import TextSource
+
+_LARGEST = 10**12  # of whole numbers on the command line, so that products of two stay in 64 bits
+_LARGEST_NUMBER = 1e30  # of others
+
+
+def check_all(*checks: Callable[[], object]) -> list:
+    """Runs every check and returns what they return, or raises one `InputError` that tells every problem once."""
+    problems, results = [], []
+    for check in checks:
+        try:
+            results.append(check())
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    return results
+
+
+def check_exists(path: pathlib.Path, what: str) -> None:
+    """Raises `InputError` if there is nothing at `path`."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist; expected {what}: check the path")
+
+
+def check_unicode(texts: Iterable[str]) -> None:
+    """Raise `InputError` if a text from the command line is not in the encoding of the terminal."""
+    for text in texts:
+        if any("\ud800" <= character <= "\udfff" for character in text):  # how Python hands on what it cannot decode
+            raise InputError(f"the text {shown(text)} is not UTF-8; expected UTF-8: put it into a file that is")
+
+
+def positive_integer(text: str) -> int:
+    """An argparse type: a whole number from 1."""
+    return _number(int, text, lambda value: value >= 1, "a whole number from 1", _LARGEST)
+
+
+def whole_number(text: str) -> int:
+    """An argparse type: a whole number from 0."""
+    return _number(int, text, lambda value: value >= 0, "a whole number from 0", _LARGEST)
+
+
+def positive_number(text: str) -> float:
+    """An argparse type: a number above 0."""
+    return _number(float, text, lambda value: value > 0, "a number above 0", _LARGEST_NUMBER)
+
+
+def number_from_zero(text: str) -> float:
+    """An argparse type: a number from 0."""
+    return _number(float, text, lambda value: value >= 0, "a number from 0", _LARGEST_NUMBER)
+
+
+def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str, largest: float):
+    """Returns the number that `text` spells, or raises what argparse tells as it is."""
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is not None and value > largest:
+        expected = f"{expected} to {largest:,}"
+    elif value is not None and fits(value):
+        return value
+    raise argparse.ArgumentTypeError(f"{shown(text)} is not {expected}")
+
+
+def add_text(parser: argparse.ArgumentParser) -> None:
+    """Adds `--text` and `--field`: what to read."""
+    parser.add_argument(
+        "--text",
+        nargs="+",
+        metavar="TEXT",
+        help="UTF-8 text, one sentence a line, a blank line between documents: files, folders (searched for .txt .text "
+        ".md .jsonl), quoted patterns such as 'books/**/*.txt', - for standard input; gzip is unpacked; default: prose "
+        "that ships with Python",
+    )
+    parser.add_argument(
+        "--field", default="text", help="the field of a .jsonl record that holds its text (default %(default)s)"
+    )
+
+
+def add_overwrite(
+    parser: argparse.ArgumentParser, text: str = "replace OUT if an earlier run of this command wrote it"
+) -> None:
+    """Adds `--overwrite`: whether OUT may be replaced."""
+    parser.add_argument("--overwrite", action="store_true", help=text)
+
+
+def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] | None:
+    """Returns the sources that `--text` names, None if it is not given; none may lie where `out` is written."""
+    if text is None:
+        return None
+    from bert_keras.pipelines.corpus.text_sources import find_sources
+
+    sources = find_sources(text)
+    check_holds_no_input(out, [source.path for source in sources if source.path is not None])
+    return sources
+
+
+def lines(
+    sources: list[TextSource] | None, field: str, progress: Callable[[int, int | None], None] | None = None
+) -> Iterator[str]:
+    """Yields the lines of the sources; `progress` is told the bytes read and of how many (None: nobody knows)."""
+    from bert_keras.pipelines.corpus.text_sources import read_lines
+
+    return _prose_lines(progress) if sources is None else read_lines(sources, field=field, progress=progress)
+
+
+def _prose_lines(progress: Callable[[int, int | None], None] | None) -> Iterator[str]:
+    from bert_keras.pipelines.corpus.default_corpus import python_documents
+
+    num_bytes = 0
+    for document in python_documents():
+        yield from [*document, ""]
+        num_bytes += sum(map(len, document))
+        if progress is not None:
+            progress(num_bytes, None)
+
+
+def num_cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def text_name(text: list[str] | None, sources: list[TextSource] | None) -> str:
+    """Says which text is read."""
+    from bert_keras.pipelines.corpus.text_sources import PROSE, total_bytes
+
+    if text is None:
+        return PROSE
+
+    num_bytes = total_bytes(sources)
+    size = "size unknown" if num_bytes is None else f"{num_bytes / 1e6:,.1f} MB"
+    names = " ".join("standard input" if name == "-" else name for name in text)
+    return f"{names} ({len(sources):,} {'file' if len(sources) == 1 else 'files'}, {size})"

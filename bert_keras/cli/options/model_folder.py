@@ -1,0 +1,46 @@
+"""Model folders on the command line: read and checked before TensorFlow is loaded, which takes seconds."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+from bert_keras.cli.console.quiet import load_tensorflow
+from bert_keras.cli.options.argument_checks import check_exists
+from bert_keras.errors import InputError
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+
+
+def read_model(path: pathlib.Path, *, vocabulary: bool = True) -> Checkpoint:
+    """Reads all of a checkpoint folder but its weights, and checks that they are there.
+
+    Only Google's and KerasHub's formats need TensorFlow for that.
+
+    Args:
+        path: any folder that `load` reads.
+        vocabulary: whether the folder must have one.
+
+    Raises:
+        InputError: the folder cannot be used.
+    """
+    from bert_keras.checkpoints.checkpoint import check_has_vocabulary
+    from bert_keras.checkpoints.reading import read_checkpoint, read_without_tensorflow
+
+    check_exists(path, "a checkpoint folder")
+    if path.suffix == ".keras":
+        raise InputError(f"{path} has no vocabulary; expected a checkpoint folder: convert it, and add its vocab.txt")
+    checkpoint = read_without_tensorflow(path)
+    if checkpoint is None:
+        load_tensorflow()
+        checkpoint = read_checkpoint(path)
+    if vocabulary:
+        check_has_vocabulary(checkpoint)
+    return checkpoint
+
+
+def read_any_model(path: pathlib.Path) -> Checkpoint | pathlib.Path:
+    """Reads a checkpoint folder as `read_model` does; returns the path of a `.keras` file as it is."""
+    check_exists(path, "a BERT folder")
+    return path if path.suffix == ".keras" else read_model(path, vocabulary=False)

@@ -1,0 +1,218 @@
+"""Score a masked LM on held-out text: on records with fixed masks, or on texts by pseudo-perplexity."""
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.losses import cross_entropy, is_top
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.text.as_written import as_written
+from bert_keras.pipelines.text.tokenizer import BertTokenizer, text_array
+from bert_keras.tasks.mask_checks import check_records
+from bert_keras.tasks.mask_filling import check_vocabulary_of, masked_lm_of
+
+_TOKENS_A_BATCH = 4096  # as in `inference`; the logits of 409 masks and 30,522 tokens take 50 MB
+_OUTPUTS = ("mlm", "next_sentence")
+_LARGEST_LOSS = 700.0  # whose exponential is a number
+FIXED_MASKS = {"masking": "static", "shuffle": False}  # how held-out records are read: the same batches every time
+
+_SPEC_OF_TEXTS = (
+    {
+        name: tf.TensorSpec([None, None], tf.int32)
+        for name in ("token_ids", "padding_mask", "segment_ids", "mask_positions")
+    },
+    {"mask_ids": tf.TensorSpec([None, None], tf.int32), "mask_weights": tf.TensorSpec([None, None], tf.float32)},
+)
+
+Progress = Callable[[int, int | None], None]
+
+
+def score_records(
+    model,
+    tokenizer: BertTokenizer,
+    folder: str | os.PathLike,
+    *,
+    split: str = "held_out",
+    limit: int | None = None,
+    batch_size: int = 32,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """Score a masked LM on records: 15 % of the tokens are masked, the same ones for every model.
+
+    The masks are a function of the seed and the record, as in the evaluations of `pretrain`, whose losses and
+    accuracies these are; here they are means over all masked tokens, there over the batches.
+
+    Args:
+        model: a model with a masked-LM head, see `fill_mask`.
+        tokenizer: the model's.
+        folder: a records folder of that tokenizer.
+        split: "held_out" or "train".
+        limit: use so many sequences, the first ones; None: all.
+        batch_size: sequences at a time.
+        seed: draws the masks.
+        progress: called with the sequences done, and with their number.
+
+    Returns:
+        `mlm_loss`, `mlm_accuracy`, `perplexity` (the exponential of the loss), `sequences` and `masked_tokens`; with
+        a next-sentence head and labels also `next_sentence_loss` and `next_sentence_accuracy`.
+
+    Raises:
+        InputError: the model has no such head, the records are of another tokenizer, or the split is empty.
+
+    Example:
+        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
+        >>> score_records(model, tokenizer, "records")["perplexity"]
+        38.1
+    """
+    model = masked_lm_of(model)
+    check_vocabulary_of(model, tokenizer)
+    num_sequences = check_records(folder, split, model.encoder.config.max_sequence_length)
+    options = {"split": split, "batch_size": batch_size, "seed": seed, "drop_remainder": False}
+    batches = pretraining_batches(folder, tokenizer, **options, **FIXED_MASKS)
+    if limit is not None and limit < num_sequences:
+        num_sequences = limit
+        batches = batches.unbatch().take(limit).batch(batch_size)
+    sums, num_done = {}, 0
+    measure = _compiled(lambda batch: _sums(model, *batch), batches.element_spec)
+    for batch in batches:
+        for name, value in measure(batch).items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+        num_done += len(batch[0]["token_ids"])
+        if progress is not None:
+            progress(num_done, num_sequences)
+    return _records_scores(sums, num_done)
+
+
+def without_sentences(features: dict, labels: dict) -> tuple[dict, dict]:
+    """Leave out what only a sentence objective reads."""
+    features = {name: value for name, value in features.items() if name != "pack_starts"}
+    return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
+
+
+def score_texts(
+    model, tokenizer: BertTokenizer, texts: Sequence[str], *, progress: Progress | None = None
+) -> dict[str, float]:
+    """Score a masked LM on texts by pseudo-perplexity (Salazar et al. 2020, "Masked Language Model Scoring").
+
+    Each token of a text is replaced by [MASK] in turn, and the model says how likely it is there. The loss is the mean
+    of the negative log-likelihoods over all tokens of all texts; the pseudo-perplexity is its exponential. A text of n
+    tokens takes n passes. Longer texts than the model reads are cut into parts, each scored on its own.
+
+    Args:
+        model: a model with a masked-LM head, see `fill_mask`.
+        tokenizer: the model's.
+        texts: the texts. Those without a token are left out.
+        progress: called with the tokens done, and with their number.
+
+    Returns:
+        `loss`, `pseudo_perplexity`, `accuracy` (the share of tokens that the model finds the likeliest), `texts`,
+        `tokens` and `unknown_rate`, the share of [UNK] among them.
+
+    Raises:
+        InputError: the model has no such head, or no text has a token.
+
+    Example:
+        >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
+        >>> score_texts(model, tokenizer, ["The cat sat on the mat."])["pseudo_perplexity"]
+        9.7
+    """
+    model = masked_lm_of(model)
+    check_vocabulary_of(model, tokenizer)
+    token_ids = [ids for ids in tokenizer.tokenize(text_array(texts)).to_list() if ids]
+    if not token_ids:
+        raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: name other texts")
+    longest = model.encoder.config.max_sequence_length - 2  # [CLS] and [SEP]
+    parts = [ids[start : start + longest] for ids in token_ids for start in range(0, len(ids), longest)]
+    num_tokens, num_done, loss, num_right = sum(map(len, parts)), 0, 0.0, 0.0
+    measure = _compiled(lambda batch: _sums(model, *batch), _SPEC_OF_TEXTS)
+    for batch in _masked_one_by_one(parts, tokenizer):
+        sums = measure(batch)
+        loss, num_right = loss + float(sums["mlm_loss"]), num_right + float(sums["mlm_right"])
+        num_done += len(batch[0]["token_ids"])
+        if progress is not None:
+            progress(num_done, num_tokens)
+    unknown = sum(ids.count(tokenizer.unk_id) for ids in parts)
+    return {
+        "loss": loss / num_tokens,
+        "pseudo_perplexity": _exponential(loss / num_tokens),
+        "accuracy": num_right / num_tokens,
+        "texts": len(token_ids),
+        "tokens": num_tokens,
+        "unknown_rate": unknown / num_tokens,
+    }
+
+
+def _compiled(function: Callable, spec) -> Callable:
+    """Return a function of batches of a spec: as a graph on TensorFlow, and op by op on other backends."""
+    if keras.backend.backend() == "tensorflow":
+        return tf.function(as_written(function), input_signature=[spec])
+    return lambda batch: function(tf.nest.map_structure(np.asarray, batch))
+
+
+def _sums(model, features: dict, labels: dict) -> dict:
+    """Return the sums of losses, of right guesses and of weights over a batch."""
+    if not hasattr(model, "next_sentence"):
+        features, labels = without_sentences(features, labels)
+    outputs = model(features, training=False)
+    truth = {"mlm": (labels["mask_ids"], labels["mask_weights"])}
+    if "next_sentence_labels" in labels:
+        ids = labels["next_sentence_labels"]
+        truth["next_sentence"] = ids, labels.get("next_sentence_weights", ops.ones(ops.shape(ids), "float32"))
+    sums = {}
+    for name, (ids, weights) in truth.items():
+        logits = outputs[f"{name}_logits"]
+        sums[f"{name}_loss"] = ops.sum(cross_entropy(logits, ids) * weights)
+        sums[f"{name}_right"] = ops.sum(is_top(ids, logits) * weights)
+        sums[f"{name}_weight"] = ops.sum(weights)
+    return sums
+
+
+def _records_scores(sums: dict[str, float], num_sequences: int) -> dict[str, float]:
+    scores = {}
+    for name in _OUTPUTS:
+        if weight := sums.get(f"{name}_weight"):
+            scores[f"{name}_loss"] = sums[f"{name}_loss"] / weight
+            scores[f"{name}_accuracy"] = sums[f"{name}_right"] / weight
+    perplexity = _exponential(scores["mlm_loss"])
+    return {**scores, "perplexity": perplexity, "sequences": num_sequences, "masked_tokens": round(sums["mlm_weight"])}
+
+
+def _exponential(loss: float) -> float:
+    if not loss < _LARGEST_LOSS:
+        raise InputError(f"the model has a loss of {loss:g} per token: its weights are damaged, so load another one")
+    return math.exp(loss)
+
+
+def _masked_one_by_one(parts: list[list[int]], tokenizer: BertTokenizer) -> Iterator[tuple[dict, dict]]:
+    """Yield batches in which each token of each part is masked once; the longest parts come first."""
+    places = ((ids, place) for ids in sorted(parts, key=len, reverse=True) for place in range(len(ids)))
+    first = next(places, None)
+    while first is not None:
+        length = len(first[0]) + 2
+        batch = [first, *itertools.islice(places, max(1, _TOKENS_A_BATCH // length) - 1)]
+        yield _batch_of(batch, length, tokenizer)
+        first = next(places, None)
+
+
+def _batch_of(places: list[tuple[list[int], int]], length: int, tokenizer: BertTokenizer) -> tuple[dict, dict]:
+    token_ids = np.full((len(places), length), tokenizer.pad_id, np.int32)
+    padding_mask = np.zeros_like(token_ids)
+    for row, (ids, place) in enumerate(places):
+        token_ids[row, : len(ids) + 2] = [tokenizer.cls_id, *ids, tokenizer.sep_id]
+        token_ids[row, place + 1] = tokenizer.mask_id
+        padding_mask[row, : len(ids) + 2] = 1
+    positions = np.array([[place + 1] for _, place in places], np.int32)
+    features = {"token_ids": token_ids, "padding_mask": padding_mask, "segment_ids": np.zeros_like(token_ids)}
+    labels = {
+        "mask_ids": np.array([[ids[place]] for ids, place in places], np.int32),
+        "mask_weights": np.ones((len(places), 1), np.float32),
+    }
+    return {**features, "mask_positions": positions}, labels

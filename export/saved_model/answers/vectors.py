@@ -1,0 +1,44 @@
+"""Vectors of texts: one a text from an embedder, one a piece from an encoder."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from bert_keras.export.saved_model.answers.served import TextFunction
+from bert_keras.features import FEATURES, border_outputs
+from bert_keras.pipelines.batches.graph_encoding import graph_rows
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding, num_prompt_tokens
+
+
+def embedding(run: Callable, tokenizer: BertTokenizer, task: SentenceEmbedding) -> TextFunction:
+    """Returns the function from `text` to `embedding` (B, D). The task's prompt stands before each text."""
+    prompt = task.prompt_text
+    num_unpooled = 0 if task.include_prompt or not prompt else num_prompt_tokens(tokenizer, prompt)
+
+    def answer(text):
+        text = tf.strings.join([prompt, text]) if prompt else text
+        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
+        return {"embedding": run({**rows.features, **pooled(rows.features["padding_mask"])})["embedding"]}
+
+    def pooled(mask):
+        places = tf.range(tf.shape(mask)[1])
+        return {"pooling_mask": mask * tf.cast(places >= num_unpooled, tf.int32)} if num_unpooled else {}
+
+    return TextFunction(("text",), answer)
+
+
+def encoding(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFunction:
+    """Returns the function from `text` to an encoder's vectors.
+
+    Its answers: `last_hidden_state` (B, S, D), zeros in padding; `pooler_output` (B, D) where there is a pooler;
+    `input_ids` (B, S); `attention_mask` (B, S), 1 = real token, 0 = padding.
+    """
+
+    def answer(text):
+        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
+        outputs = border_outputs(run(rows.features))
+        inputs = {FEATURES[name].border_name: rows.features[name] for name in ("token_ids", "padding_mask")}
+        return {**outputs, **inputs}
+
+    return TextFunction(("text",), answer)

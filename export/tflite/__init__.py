@@ -1,0 +1,4 @@
+"""TFLite files for LiteRT and MediaPipe.
+
+Start with `tflite_artifact.py`.
+"""

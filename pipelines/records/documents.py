@@ -1,0 +1,173 @@
+"""The text that records are made of, as a stream of *passages* with an empty one behind each document.
+
+A passage is a sentence, or a paragraph that still has to be split. Whoever reads, reads once, in order, and
+remembers the size and the SHA-256 of what it read.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.byte_lines import open_bytes, short_lines, whole_lines
+from bert_keras.pipelines.corpus.json_lines import record_text
+from bert_keras.pipelines.corpus.text_lines import decode_line
+from bert_keras.pipelines.corpus.text_sources import TextSource, total_bytes
+
+SENTENCE_MODES = ("lines", "split")
+
+_PARAGRAPH_BYTES = 1 << 16  # a longer paragraph is cut at a line's end, so that memory is bounded
+
+
+class DocumentText:
+    """Documents that a Python program has at hand.
+
+    Args:
+        documents: lists of sentences; read once.
+        name: what the manifest calls them.
+    """
+
+    def __init__(self, documents: Iterable[Sequence[str]], *, name: str = "documents"):
+        self._documents, self._name, self._digest = documents, name, None
+        self.sentences = "lines"
+        self.num_bytes_read, self.num_bytes = 0, None
+
+    @property
+    def names(self) -> list[str]:
+        """The name of the one source."""
+        return [self._name]
+
+    def facts(self) -> list[dict]:
+        """Returns `name`, `bytes` and `sha256` of the text that was read, each sentence a line."""
+        return [{"name": self._name, **self._digest.facts()}]
+
+    def again(self) -> "DocumentText | None":
+        """Returns the same text, to be read from its beginning; None if it can be read once only."""
+        return None if iter(self._documents) is self._documents else DocumentText(self._documents, name=self._name)
+
+    def passages(self) -> Iterator[str]:
+        """Yields the sentences, white space at their ends taken off, and "" behind each document."""
+        self._digest = _Digest()
+        for document in self._documents:
+            for sentence in document:
+                passage = " ".join(sentence.split("\n")).strip()
+                if passage:
+                    yield self._read(passage)
+            yield self._read("")
+
+    def _read(self, passage: str) -> str:
+        try:
+            self._digest.update(f"{passage}\n".encode())
+        except UnicodeEncodeError:
+            raise InputError(
+                f"the sentence {passage[:40]!r} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
+            ) from None
+        self.num_bytes_read = self._digest.num_bytes
+        return passage
+
+
+class FileText:
+    r"""Files of text, or standard input (see `text_sources.find_sources`).
+
+    Args:
+        sources: what to read, in this order. A document never spans two.
+        field: which field of a JSON record holds the text.
+        sentences: "lines": each line is a sentence, a blank one ends the document, a JSON record is a document.
+            "split": running text; each file or JSON record is a document, blank lines end paragraphs, other line ends
+            mean nothing, and passages are paragraphs.
+    """
+
+    def __init__(self, sources: Sequence[TextSource], *, field: str = "text", sentences: str = "lines"):
+        if sentences not in SENTENCE_MODES:
+            raise InputError(f"sentences is {sentences!r}; expected one of {', '.join(SENTENCE_MODES)}")
+        self._sources, self._field, self.sentences = list(sources), field, sentences
+        self._digests: list[tuple[TextSource, _Digest]] = []
+        self.num_bytes_read, self.num_bytes = 0, total_bytes(self._sources)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources, as they were found."""
+        return [_name(source) for source in self._sources]
+
+    def facts(self) -> list[dict]:
+        """Returns `name`, `bytes` and `sha256` of each source's text, gzip unpacked: `sha256sum` says the same."""
+        return [{"name": _name(source), **digest.facts()} for source, digest in self._digests]
+
+    def again(self) -> "FileText | None":
+        """Returns the same text, to be read from its beginning; None if a source is a pipe or standard input."""
+        if self.num_bytes is None:
+            return None
+        return FileText(self._sources, field=self._field, sentences=self.sentences)
+
+    def passages(self) -> Iterator[str]:
+        """Yields the passages, and "" behind each document.
+
+        Raises:
+            InputError: a source is not UTF-8, holds NUL bytes, is damaged gzip, has a line that is no JSON record with
+                that field, or was named and holds no text; file and line are told.
+        """
+        self._digests = [(source, _Digest()) for source in self._sources]
+        for source, digest in self._digests:
+            has_text = False
+            for passage in self._source_passages(source, digest):
+                has_text = has_text or bool(passage)
+                yield passage
+            if source.named and not has_text:
+                raise InputError(f"{source} holds no text; expected sentences in UTF-8: name another file")
+            yield ""
+
+    def _source_passages(self, source: TextSource, digest: "_Digest") -> Iterator[str]:
+        with open_bytes(source.path, str(source), self._count) as file:
+            if source.is_json_lines:
+                for number, line in whole_lines(file, source):
+                    digest.update(line)
+                    if record := decode_line(line, source, number).strip():
+                        yield from self._record_passages(record_text(record, self._field, f"{source}, line {number}"))
+                        yield ""
+            else:
+                lines = self._stripped_lines(file, source, digest)
+                yield from lines if self.sentences == "lines" else filter(None, _paragraphs(lines))
+
+    def _record_passages(self, text: str) -> Iterator[str]:
+        if self.sentences == "lines":
+            return filter(None, map(str.strip, text.split("\n")))
+        return filter(None, _paragraphs(map(str.strip, text.split("\n"))))
+
+    def _stripped_lines(self, file, source: TextSource, digest: "_Digest") -> Iterator[str]:
+        for number, line in short_lines(file):
+            digest.update(line)
+            yield decode_line(line, source, number).strip()
+
+    def _count(self, num_bytes: int) -> None:
+        self.num_bytes_read += num_bytes
+
+
+class _Digest:
+    """The size and SHA-256 of bytes that come in small parts."""
+
+    def __init__(self):
+        self._hash, self.num_bytes = hashlib.sha256(), 0
+
+    def update(self, part: bytes) -> None:
+        self._hash.update(part)
+        self.num_bytes += len(part)
+
+    def facts(self) -> dict:
+        return {"bytes": self.num_bytes, "sha256": self._hash.hexdigest()}
+
+
+def _name(source: TextSource) -> str:
+    """Return the name of a source for JSON; what is not UTF-8 in it is escaped."""
+    return str(source).encode("utf-8", "backslashreplace").decode()
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yields the paragraphs of stripped lines, each as one line; empty ones where several blank lines are."""
+    paragraph, length = [], 0
+    for line in lines:
+        if line:
+            paragraph.append(line)
+            length += len(line) + 1
+        if not line or length >= _PARAGRAPH_BYTES:
+            yield " ".join(paragraph)
+            paragraph, length = [], 0
+    yield " ".join(paragraph)

@@ -1,0 +1,142 @@
+"""BERT's text rules: the choices a model was trained with, and what they make of each character of Unicode."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION, unicode_table
+
+CHINESE = (  # as Google's code has them
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+_MAX_WORD_CHARACTERS = 1000  # RE2 repeats no more often
+_ASCII_PUNCTUATION = ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E))  # "$" and "^" too
+_MEDIAPIPE_PUNCTUATION = (  # of Unicode 15 to 17, which MediaPipe 1.2.2's RE2 knows, beyond that of 14
+    (0x1B4E, 0x1B4F),
+    (0x1B7F, 0x1B7F),
+    (0x10D6E, 0x10D6E),
+    (0x10ED0, 0x10ED0),
+    (0x113D4, 0x113D5),
+    (0x113D7, 0x113D8),
+    (0x11B00, 0x11B09),
+    (0x11BE1, 0x11BE1),
+    (0x11F43, 0x11F4F),
+    (0x16D6D, 0x16D6F),
+    (0x1E5FF, 0x1E5FF),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRules:
+    """How text becomes words, as a model was trained.
+
+    `text_rules` "bert" is the algorithm of Google's `tokenization.py`. "mediapipe" is what MediaPipe's text tasks do
+    on a phone: they lower-case ASCII alone, strip no accent, drop no control character, take five ASCII characters
+    for white space, end a text at NUL, and count the length of a word in bytes.
+
+    Attributes:
+        lowercase: fold case. MediaPipe always does.
+        strip_accents: decompose (NFD) and drop non-spacing marks. `None`: as `lowercase`, which is BERT's rule.
+        tokenize_chinese_chars: make each Chinese character a word.
+        max_input_chars_per_word: a longer word is [UNK]: 100 in Hugging Face's library, 200 in Google's code.
+        text_rules: "bert" or "mediapipe"; the latter allows no other choice.
+        unicode_version: the version of Unicode that says what a mark, a space and a lower-case letter are.
+
+    Raises:
+        InputError: a value cannot be used, or another Unicode version is asked for than this package carries.
+    """
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    max_input_chars_per_word: int = 100
+    text_rules: str = "bert"
+    unicode_version: str = UNICODE_VERSION
+
+    def __post_init__(self):
+        if self.strip_accents is None:
+            object.__setattr__(self, "strip_accents", self.lowercase and not self.is_mediapipe)
+        for name in ("lowercase", "strip_accents", "tokenize_chinese_chars"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"the tokenizer's {name} is {getattr(self, name)!r}; expected true or false")
+        limit = self.max_input_chars_per_word
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_WORD_CHARACTERS:
+            raise InputError(
+                f"the tokenizer's max_input_chars_per_word is {limit!r}; expected a whole number from 1 to "
+                f"{_MAX_WORD_CHARACTERS}"
+            )
+        if self.unicode_version != UNICODE_VERSION:
+            raise InputError(
+                f"the tokenizer's unicode_version is {self.unicode_version!r}; this release of bert_keras carries "
+                f"Unicode {UNICODE_VERSION}: use the release that wrote the checkpoint, so that the ids stay the same"
+            )
+        if self.text_rules not in ("bert", "mediapipe"):
+            raise InputError(f"the tokenizer's text_rules is {self.text_rules!r}; expected 'bert' or 'mediapipe'")
+        if self.is_mediapipe:
+            self._check_mediapipe()
+
+    @property
+    def is_mediapipe(self) -> bool:
+        """Whether these are MediaPipe's rules."""
+        return self.text_rules == "mediapipe"
+
+    def _check_mediapipe(self) -> None:
+        fixed = {
+            "lowercase": True,
+            "strip_accents": False,
+            "tokenize_chinese_chars": True,
+            "max_input_chars_per_word": 100,
+        }
+        for name, value in fixed.items():
+            if getattr(self, name) != value:
+                raise InputError(
+                    f"the tokenizer's {name} is {getattr(self, name)!r} with text_rules 'mediapipe'; expected "
+                    f"{value!r}, since the phone does it so: leave it out"
+                )
+
+    def spaces(self) -> np.ndarray:
+        """Returns which code points are white space, `(1114112,)` bool."""
+        if self.is_mediapipe:
+            return _with_characters(np.zeros_like(unicode_table().space), "\t\n\f\r ")
+        return _with_characters(unicode_table().space, "\t\n\r")
+
+    def dropped(self) -> np.ndarray:
+        """Returns which code points vanish before anything else is looked at, `(1114112,)` bool."""
+        if self.is_mediapipe:
+            return np.zeros_like(unicode_table().control)
+        return _with_characters(unicode_table().control, "\ufffd") & ~self.spaces()
+
+    def own_words(self) -> np.ndarray:
+        """Returns which code points are words of their own, `(1114112,)` bool: punctuation and Chinese characters."""
+        words = unicode_table().punctuation.copy()
+        chinese = CHINESE if self.tokenize_chinese_chars else ()
+        for first, last in (*_ASCII_PUNCTUATION, *chinese, *(_MEDIAPIPE_PUNCTUATION if self.is_mediapipe else ())):
+            words[first : last + 1] = True
+        return words
+
+    def changes(self) -> dict[int, tuple[int, ...]]:
+        """Returns what lower-casing and decomposing make of each code point that they change, marks included."""
+        if self.is_mediapipe:
+            return {code: (code + 32,) for code in range(ord("A"), ord("Z") + 1)}
+        unicode = unicode_table()
+        changes = dict(unicode.lower) if self.lowercase else {}
+        if self.strip_accents:
+            for code in {*changes, *unicode.decomposable()}:
+                lowered = changes.get(code, (code,))
+                changes[code] = tuple(itertools.chain.from_iterable(map(unicode.decompose, lowered)))
+        return {code: becomes for code, becomes in changes.items() if becomes != (code,)}
+
+
+def _with_characters(members: np.ndarray, characters: str) -> np.ndarray:
+    members = members.copy()
+    members[[*map(ord, characters)]] = True
+    return members

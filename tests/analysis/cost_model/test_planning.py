@@ -1,0 +1,324 @@
+"""Counts of built models against published numbers, transformers' models, and TensorFlow's own profiler."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.analysis.cost_model import planning
+from bert_keras.analysis.cost_model.costs import flops_by_part
+from bert_keras.analysis.cost_model.subjects import HEADS
+from bert_keras.analysis.cost_model.workloads import Workload
+from bert_keras.errors import InputError
+from bert_keras.modeling.layers import without_initial_values
+from tests.marks import slow, slow_except
+
+BASE_BLOCK = {
+    "QKV": 452_984_832,
+    "scores": 25_165_824,
+    "context": 25_165_824,
+    "attention output": 150_994_944,
+    "feed-forward": 1_207_959_552,
+}
+
+
+PRODUCTS = {
+    *("queries", "keys", "values", "scores", "context", "output", "feed-forward in", "feed-forward out", "pooler"),
+    *("transform", "classes", "starts and ends", "next sentence", "words", "widen", "replaced"),
+}
+
+
+def plan(subject, **shape):
+    """Plans without memory and time, which `test_memory.py` and `test_step_time.py` look at."""
+    return planning.plan(subject, quick=True, **shape)
+
+
+@pytest.fixture(scope="module")
+def base_encoder():
+    with without_initial_values():
+        return bk.BertEncoder(bk.BertConfig.from_preset("base"))
+
+
+@pytest.fixture(scope="module")
+def base(base_encoder):
+    return plan(base_encoder)
+
+
+def test_base_has_the_parameters_of_the_paper(base):
+    counted = {component.name: (component.parameters, component.num_layers) for component in base.parameters}
+    assert counted == {
+        "token embeddings": (30522 * 768, 1),
+        "segment embeddings": (2 * 768, 1),
+        "position embeddings": (512 * 768, 1),
+        "embedding norm": (2 * 768, 1),
+        **dict.fromkeys(
+            ("attention Q", "attention K", "attention V", "attention output"), (12 * (768 * 768 + 768), 12)
+        ),
+        "attention norm": (12 * 2 * 768, 12),
+        "feed-forward in": (12 * (768 * 3072 + 3072), 12),
+        "feed-forward out": (12 * (3072 * 768 + 768), 12),
+        "feed-forward norm": (12 * 2 * 768, 12),
+        "pooler": (768 * 768 + 768, 1),
+    }
+    assert base.num_parameters == 109_482_240
+
+
+def test_published_numbers_that_are_not_the_model_s_are_off_by_what_the_docs_say(base):
+    counted = {component.name: component.parameters for component in base.parameters}
+    blocks = sum(number for name, number in counted.items() if name.startswith(("attention", "feed-forward")))
+    assert blocks == 85_054_464  # "85 million"
+    assert base.num_parameters + 12 * 3072 == 109_519_104
+
+
+@pytest.mark.slow  # it takes 3 GB
+def test_large_has_335_million():
+    planned = plan("large", length=8)
+    assert planned.num_parameters == 335_141_888
+    assert planned.num_parameters + 24 * 4096 == 335_240_192  # a published number that is not the model's
+
+
+# of transformers' model with the sizes of "tiny": what `num_parameters` says
+TWINS = {
+    None: ("BertModel", 4_385_920),
+    "classification": ("BertForSequenceClassification", 4_386_178),
+    "masked_lm": ("BertForMaskedLM", 4_416_698),
+    "pretraining": ("BertForPreTraining", 4_433_468),
+}
+
+
+@pytest.mark.parametrize("head", slow_except(TWINS, quick=[None, "pretraining"]))
+def test_as_many_parameters_as_transformers(head):
+    planned = plan(bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=head != "masked_lm"), head=head)
+    assert planned.num_parameters == sum(component.parameters for component in planned.parameters) == TWINS[head][1]
+
+
+@pytest.mark.slow
+def test_transformers_counts_what_is_recorded():
+    import transformers
+
+    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
+    for name, number in TWINS.values():
+        assert getattr(transformers, name)(transformers.BertConfig(**sizes)).num_parameters() == number
+
+
+def test_a_block_of_base_takes_what_the_shapes_say(base):
+    block = {flops.part: flops.forward for flops in base.block_flops}
+    assert {part: block[part] for part in BASE_BLOCK} == BASE_BLOCK
+    assert sum(BASE_BLOCK.values()) == 1_862_270_976
+    whole = {flops.part: flops.forward for flops in base.forward_flops}
+    assert {part: whole[part] for part in BASE_BLOCK} == {part: 12 * flops for part, flops in BASE_BLOCK.items()}
+    assert whole["pooler"] == 2 * 768 * 768
+
+
+@pytest.mark.slow  # tracing base once more takes 0.3 GB
+def test_scores_of_base_at_512_take_151_megabytes(base_encoder):
+    planned = plan(base_encoder, length=512)
+    assert planned.score_bytes == [12_582_912] * 12
+    assert sum(planned.score_bytes) == 150_994_944
+
+
+@pytest.mark.parametrize("preset", slow_except(["tiny", "mini", "base"], quick=["tiny"]))
+def test_tensorflows_profiler_counts_the_same(preset):
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset(preset))
+    forward = Workload(encoder, 3, 128).forward
+    training = Workload(bk.BertPretrainer(encoder), 3, 128, 20).training
+    for operations in (forward, training):
+        ours, theirs = sum(operation.flops for operation in operations), profiled(operations[0].source.graph)
+        assert ours == pytest.approx(theirs, rel=0.02)  # seen: 0.1 to 0.4 %
+
+
+def profiled(graph) -> int:
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    options["output"] = "none"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
+
+
+def test_the_backward_pass_multiplies_twice_as_much():
+    work = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), 2, 32, 5)
+    counted = {flops.part: flops for flops in flops_by_part(work.training)}
+    for part in (*BASE_BLOCK, "pooler", "next sentence", "masked-LM head"):
+        assert counted[part].backward == 2 * counted[part].forward > 0
+
+
+def test_checkpointing_computes_blocks_twice():
+    model = bk.BertClassifier(bk.BertEncoder(bk.BertConfig.from_preset("tiny")), 2)
+    plain = sum(flops.backward for flops in plan(model).training_flops if flops.part in BASE_BLOCK)
+    assert not model.compiled  # as it was
+    model.compile("sgd", gradient_checkpointing=True)
+    again = plan(model)
+    forward = sum(flops.forward for flops in again.training_flops if flops.part in BASE_BLOCK)
+    assert sum(flops.backward for flops in again.training_flops if flops.part in BASE_BLOCK) == plain + forward
+
+
+def test_the_forward_pass_of_base_step_by_step(base):
+    steps = {(step.layer, step.name): step for step in base.steps}
+    assert len(base.steps) == 6 + 12 * 20 + 2
+    assert [step.name for step in base.steps[:5]] == [
+        "token embeddings",
+        "segment embeddings",
+        "sum",
+        "position embeddings",
+        "sum",
+    ]
+    query = steps["block_3/attention/query", "queries"]
+    assert (query.inputs, query.weights, query.output) == (((128, 768),), ((768, 768), (768,)), (128, 768))
+    for letter in "QKV":
+        assert steps["block_3/attention", f"heads of {letter}"].output == (1, 12, 128, 64)
+    assert steps["block_3/attention", "scores"].output == (1, 12, 128, 128)
+    assert steps["block_3/attention", "context"].output == (1, 12, 128, 64)
+    assert steps["block_3/intermediate", "feed-forward in"].output == (128, 3072)
+    assert steps["block_11/feed_forward_norm", "norm"].weights == ((768,), (768,))
+    assert steps["pooler", "pooler"].output == (1, 768)
+
+
+@pytest.mark.parametrize(
+    ("head", "hidden_act"),
+    slow_except(
+        [(head, act) for head in (None, *HEADS) for act in ("gelu", "gelu_tanh", "relu")],
+        quick=[(None, "relu"), ("tagging", "gelu_tanh"), ("pretraining", "gelu")],
+    ),
+)
+def test_every_product_and_norm_is_a_step(head, hidden_act):
+    config = bk.BertConfig.from_preset("tiny", hidden_act=hidden_act, position_type="sinusoidal")
+    model = bk.BertEncoder(config) if head is None else HEADS[head](bk.BertEncoder(config), 3)
+    work = Workload(model, 2, 9)
+    planned = plan(model, batch_size=2, length=9)
+    names = [step.name for step in planned.steps]
+    products = [operation for operation in work.forward if operation.is_product]
+    assert sum(name in PRODUCTS for name in names) == len(products)
+    flops = [step.flops for step in planned.steps if step.name in PRODUCTS]
+    assert all(step >= product.flops for step, product in zip(flops, products, strict=True))
+    assert names.count("norm") == 1 + 2 * 2 + (head in ("masked_lm", "pretraining"))
+    assert names.count("residual") == 4
+    assert ("tanh" in names) == (head in (None, "classification", "pretraining"))
+
+
+def test_electra_s_head_is_among_the_steps():
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False)
+    names = [step.name for step in plan(bk.ElectraPretrainer(encoder), length=9).steps]
+    assert names[-3:] == ["transform", "GELU", "replaced"]
+
+
+@pytest.mark.slow
+def test_electra_s_training_counts_both_encoders():
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
+    alone = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False))
+    both = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)
+    assert plan(alone, length=9).training_flops is None
+    counted = {flops.part: flops for flops in plan(both, length=9).training_flops}
+    one = {
+        flops.part: flops
+        for flops in plan(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), length=9).training_flops
+    }
+    assert counted["masked-LM head"] == one["masked-LM head"]
+    assert counted["scores"].forward > one["scores"].forward
+    assert counted["replaced"].backward == 2 * counted["replaced"].forward
+
+
+@pytest.fixture
+def tiny_recipe(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '[model]\npreset = "tiny"\nobjective = "mlm"\n[records]\nmax_sequence_lengths = [24]\n'
+        "[batches]\nbatch_size = 12\naccumulation_steps = 4\n[budget]\nsteps = 50\n"
+    )
+    return file
+
+
+@pytest.mark.slow
+def test_the_recipe_bert_is_planned_with_its_own_model_and_batch():
+    planned = plan("bert")
+    assert (planned.model, planned.num_parameters) == ("BertPretrainer", 110_106_428)
+    assert (planned.length, planned.batch_size) == (128, 256)
+
+
+def test_a_recipe_is_planned_with_its_own_model_and_batch(tiny_recipe):
+    planned = planning.plan(tiny_recipe, memory_limit=2_000_000_000)
+    assert (planned.model, planned.length, planned.batch_size) == ("BertMaskedLM", 24, 3)
+    (phase,) = planned.phases
+    assert (phase.batch_size, phase.num_steps, phase.tokens) == (12, 50, 50 * 12 * 24)
+    assert phase.seconds == pytest.approx(50 * phase.step_seconds)
+    assert phase.largest_batch > 3
+
+
+def test_a_budget_in_epochs_has_no_steps_without_records(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[budget]\nepochs = 2\n")
+    with pytest.raises(InputError, match=r"run.toml: the budget is in epochs, .* say one of them"):
+        plan(file)
+
+
+def test_a_recipe_masks_as_many_slots_as_it_says(tiny_recipe):
+    whole, said = plan(tiny_recipe), plan(tiny_recipe, num_slots=4)  # 15 % of 24 pieces
+    assert whole.training_flops == said.training_flops
+    assert whole.training_flops != plan(tiny_recipe, num_slots=3).training_flops
+
+
+@pytest.mark.parametrize("quick", [True, *slow(False)])
+def test_a_model_of_short_rows_is_planned_at_its_longest(quick):
+    planned = planning.plan(
+        bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50, max_sequence_length=24))),
+        quick=quick,
+    )
+    assert planned.length == 24
+    assert {one.length for one in planned.memory_by_shape} == (set() if quick else {24})
+
+
+def test_shapes_are_those_of_a_run():
+    encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50))
+    ids = np.ones((3, 7), np.int32)
+    outputs = encoder({"token_ids": ids, "padding_mask": ids}, return_attention_scores=True, return_hidden_states=True)
+    steps = {(step.layer, step.name): step for step in plan(encoder, batch_size=3, length=7).steps}
+    for number, (scores, hidden) in enumerate(
+        zip(outputs["attention_scores"], outputs["hidden_states"][1:], strict=True)
+    ):
+        assert steps[f"block_{number}/attention", "attention"].output == scores.shape
+        assert np.prod(steps[f"block_{number}/feed_forward_norm", "norm"].output) == np.prod(hidden.shape)
+
+
+def test_a_folder_is_planned_with_its_own_head(tmp_path):
+    tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"])
+    config = bk.BertConfig.from_preset("tiny", vocabulary_size=tokenizer.vocabulary_size)
+    bk.save(bk.BertClassifier(bk.BertEncoder(config), 3, labels=list("abc")), tokenizer, tmp_path / "model")
+    planned = plan(tmp_path / "model", length=9)
+    assert (planned.model, planned.parameters[-1].parameters) == ("BertClassifier", 128 * 3 + 3)
+    assert plan(tmp_path / "model", head="masked_lm", length=9).model == "BertMaskedLM"
+
+
+def test_a_model_that_learns_otherwise_has_no_training_count():
+    planned = plan(bk.BertEmbedder(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), length=9)
+    assert planned.training_flops is None
+    assert planned.to_dict()["config"]["hidden_dim"] == 128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"subject": "huge"},
+            "huge is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
+            "pretraining, or one of tiny, mini",
+        ),
+        ({"subject": "tiny", "head": "poet"}, "there is no head 'poet'; expected one of classification, tagging"),
+        (
+            {"subject": "bert", "head": "tagging"},
+            "bert is a recipe, which has its own head, and 'tagging' was asked for",
+        ),
+        ({"subject": "nowhere.toml"}, "nowhere.toml"),
+        ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected 1 or more"),
+        (
+            {"subject": bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False), "head": "pretraining"},
+            "its encoder has no pooler",
+        ),
+        ({"subject": keras.Sequential([])}, "a Sequential was given; expected a model of bert_keras"),
+        ({"subject": "tiny", "length": 513}, "rows of 513 pieces were asked for, the model reads at most 512"),
+    ],
+)
+def test_what_cannot_be_planned_is_told(arguments, message):
+    with pytest.raises(InputError, match=message):
+        plan(**arguments)

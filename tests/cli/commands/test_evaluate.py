@@ -1,0 +1,226 @@
+"""`evaluate` scores as `finetune` scored, writes where it is told, and refuses in one sentence what it cannot score."""
+
+import json
+import re
+import shutil
+import sys
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+from bert_keras.cli.options.task_options import scores_shown
+from bert_keras.pipelines.records import TokenizerFacts, write_records
+from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.tasks import predictor
+
+NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
+
+
+@pytest.mark.parametrize("task", NUM_HELD_OUT)
+def test_the_held_out_file_scores_as_in_training_to_the_last_digit(task, tuned, monkeypatch, capsys):
+    monkeypatch.setattr(predictor, "EXAMPLES_A_CHUNK", 2)  # other batches would give other last digits
+    done = tuned(task)
+    assert main(["evaluate", str(done.out), str(done.dev), "--json"]) == 0
+    printed = capsys.readouterr()
+    metrics = json.loads((done.out / "metrics.json").read_text())
+    assert json.loads(printed.out) == {
+        "examples": NUM_HELD_OUT[task],
+        "skipped": 0,
+        **metrics["epochs"][metrics["epoch"] - 1],
+    }
+
+
+def test_settings_and_scores_are_printed(tuned, capsys):
+    done = tuned("classify")
+    assert main(["evaluate", str(done.out), str(done.dev)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith(
+        f"bert-keras evaluate\n  checkpoint  {done.out}\n  task        classify, single_label\n"
+        f"  file        {done.dev} (9 examples)\n  columns     text 'text', label 'label'\n"
+        "  rows        at most 19 pieces, longer texts cut\n"
+    )
+    scores = json.loads((done.out / "metrics.json").read_text())
+    said = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))
+    assert printed.out == f"{done.dev}: {said} on 9 examples\n"
+
+
+def test_the_three_scores_that_matter_most_are_said_the_main_one_first():
+    tags = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "accuracy": 0.9}
+    assert scores_shown(tags, "f1") == "f1 0.3333, precision 0.5, recall 0.25"
+    classes = {"accuracy": 0.75, "macro_f1": 0.6, "micro_f1": 0.75, "matthews": 0.1, "loss": 0.5}
+    assert scores_shown(classes, "accuracy") == "accuracy 0.75, macro_f1 0.6, matthews 0.1"
+    assert scores_shown({"micro_f1": 0.5, "macro_f1": 0.6}, "micro_f1") == "micro_f1 0.5, macro_f1 0.6"
+
+
+def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, capsys):
+    done = tuned("classify")
+    out, plot = tmp_path / "new/scores.json", tmp_path / "matrix.png"
+    command = ["evaluate", str(done.out), str(done.dev), "--out", str(out), "--plot", str(plot), "--json"]
+    assert main(command) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
+    assert plot.read_bytes() == (done.out / "confusion_matrix.png").read_bytes()
+
+    out.write_text("old")
+    assert main(command) == 2
+    last_line = capsys.readouterr().err.strip().split("\n")[-1]
+    assert re.search(r"scores\.json exists: name another file, or give --overwrite; .*matrix\.png exists", last_line)
+    assert out.read_text() == "old"
+    assert main([*command, "--overwrite"]) == 0
+    assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
+
+
+def test_rows_can_be_others_than_in_training(tuned, capsys):
+    done = tuned("classify")
+    assert main(["evaluate", str(done.out), str(done.dev), "--max-sequence-length", "5", "--window-overlap", "1"]) == 0
+    assert "rows        at most 5 pieces, longer texts in windows that share 1\n" in capsys.readouterr().err
+
+
+FAULTS = {
+    "several problems, all told at once": (
+        "nothing no.csv --out full --plot full",
+        r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder; .*; "
+        r"--out and --plot are both full; expected two files",
+    ),
+    "a checkpoint without a head": (
+        "encoder dev.csv",
+        r"encoder holds a BertEncoder, which answers nothing; expected one of BertClassifier, .*: fine-tune it first",
+    ),
+    "a masked LM and a file of words": (
+        "masked_lm odd.conll",
+        r"odd\.conll holds words and no texts; expected \.txt, ",
+    ),
+    "a masked LM and options of labelled examples": (
+        "masked_lm dev.csv --label-column label --seed 3 --plot p.png",
+        r"--label-column, --seed, --plot is not for a masked-LM model on a file of texts: leave it out",
+    ),
+    "a masked LM and options of texts": (
+        "masked_lm records --text-column text",
+        r"--text-column is not for a masked-LM model on a folder of records: leave it out",
+    ),
+    "a masked LM and records of another tokenizer": (
+        "masked_lm cased_records",
+        r"masked_lm has another tokenizer than the records cased_records \(lowercase is True and False",
+    ),
+    "a masked LM and a folder without records": ("masked_lm full", r"full.manifest\.json"),
+    "options of masked-LM models": (
+        "classify dev.csv --limit 3 --split train",
+        r"--limit, --split is for models with a masked-LM head: leave it out",
+    ),
+    "a folder of nothing known": ("full dev.csv", r"full is no checkpoint that is known here"),
+    "a label that the model does not have": (
+        "classify odd.csv",
+        r"odd\.csv, line 3: the label 'bird' is none of the model's, which are cat, dog: correct the label",
+    ),
+    "a tag that the model does not have": (
+        "tag odd.conll",
+        r"odd\.conll, line 1: the label 'B-HAT' is none of the model's, which are O, B-PET, I-PET",
+    ),
+    "a ragged row": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field where there are 2 columns"),
+    "a column that is missing": (
+        "classify dev.csv --label-column truth",
+        r"dev\.csv, line 1: there is no column 'truth'; the columns are 'text', 'label'",
+    ),
+    "a file of another task": (
+        "classify odd.conll",
+        r"odd\.conll is a file for the task tag, and the task is classify: name another file or task",
+    ),
+    "options of other tasks": (
+        "classify dev.csv --word-column 0 --tag-column 1",
+        r"--word-column is for tag, and the task is classify: leave it out; --tag-column is for tag",
+    ),
+    "a picture of tags": (
+        "tag dev.conll --plot plot.png",
+        r"only a classifier with single labels has a confusion matrix, and this is tag: leave --plot out",
+    ),
+    "scores in the place of the examples": (
+        "classify dev.csv --out dev.csv --overwrite",
+        r"dev\.csv is read by this run and would be replaced by dev\.csv: write to another place",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def records_of_both_casings(tokenizer, tmp_path_factory):
+    """A folder with two folders of records."""
+    folder = tmp_path_factory.mktemp("both")
+    story = [["the cat sat on a mat", "every dog ran off"] for _ in range(9)]
+    for name, lowercase in (("records", True), ("cased_records", False)):
+        facts = TokenizerFacts(tokenizer.vocabulary, TextRules(lowercase=lowercase))
+        write_records(folder / name, story, facts, max_sequence_length=16, held_out_rate=0.4)
+    return folder
+
+
+@pytest.fixture
+def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, monkeypatch):
+    """A folder with checkpoints, good files and bad ones."""
+    (tmp_path / "encoder").symlink_to(checkpoint)
+    for task in ("classify", "tag"):
+        (tmp_path / task).symlink_to(tuned(task).out)
+        shutil.copy(tuned(task).dev, tmp_path / f"dev{tuned(task).dev.suffix}")
+    model = bk.BertMaskedLM(bk.BertEncoder(bk.load(checkpoint).config, pooler=False))
+    bk.save(model, tokenizer, tmp_path / "masked_lm")
+    for path in records_of_both_casings.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "odd.csv").write_text("text,label\nthe cat,cat\na bird,bird\n")
+    (tmp_path / "odd.conll").write_text("the O\nhat B-HAT\n")
+    (tmp_path / "ragged.csv").write_text("text,label\nthe cat\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, capsys):
+    arguments, message = FAULTS[fault]
+    before = sorted(workplace.rglob("*"))
+    assert main(["evaluate", *arguments.split()]) == 2
+    printed = capsys.readouterr()
+    last_line = printed.err.strip().split("\n")[-1]
+    assert last_line.startswith("bert-keras evaluate: ")
+    assert re.search(message, last_line)
+    assert printed.out == ""
+    assert sorted(workplace.rglob("*")) == before
+
+
+def test_a_masked_lm_is_scored_on_records_and_on_texts(workplace, capsys):
+    (workplace / "texts.txt").write_text("The cat sat.\n\nevery dog ran off\n")
+    assert main("evaluate masked_lm records --out scores.json".split()) == 0
+    printed = capsys.readouterr()
+    assert re.search(
+        r"records +records \(held_out, \d+ sequences\)\n +masks +15 % of the tokens, seed 0\n", printed.err
+    )
+    scores = json.loads((workplace / "scores.json").read_text())
+    said = (
+        rf"^records: masked-LM loss {scores['mlm_loss']:.4g}, accuracy \S+, perplexity {scores['perplexity']:.4g} on \d"
+    )
+    assert re.search(said, printed.out)
+    assert main("evaluate masked_lm texts.txt --json".split()) == 0
+    of_lines = json.loads(capsys.readouterr().out)
+    assert (of_lines["texts"], of_lines["tokens"], of_lines["unknown_rate"]) == (2, 8, 0)
+    (workplace / "texts.csv").write_text("id,text\n1,The cat sat.\n2,every dog ran off\n3,a hat\n")
+    assert main("evaluate masked_lm texts.csv --limit 2".split()) == 0
+    printed = capsys.readouterr().out
+    assert f"pseudo-perplexity {of_lines['pseudo_perplexity']:.4g}, loss" in printed
+
+
+def test_a_missing_matplotlib_is_told_before_the_work_begins(workplace, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["evaluate", "classify", "dev.csv", "--plot", "plot.png"]) == 2
+    said = capsys.readouterr().err
+    assert "needs the package 'matplotlib', which is not installed: run  pip install 'bert-keras[plots]'" in said
+    assert "scoring" not in said
+    assert not (workplace / "plot.png").exists()
+
+
+def test_a_prompt_stands_before_the_texts_that_are_scored(tuned, tmp_path, capsys):
+    done = tuned("embed")
+    folder = shutil.copytree(done.out, tmp_path / "with_prompts")
+    prompts = {"prompts": {"query": "every red ", "none": ""}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    scores = []
+    for options in ([], ["--prompt", "query"], ["--prompt", "none"]):
+        assert main(["evaluate", str(folder), str(done.dev), "--json", *options]) == 0
+        scores.append(json.loads(capsys.readouterr().out))
+    assert scores[0] == scores[1] != scores[2]

@@ -1,0 +1,151 @@
+"""`bk.finetune` and `bk.evaluate`: the example of docs/finetuning.md runs, and says what the commands say."""
+
+import json
+import pathlib
+import re
+import shutil
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+from bert_keras.errors import InputError
+
+DOCS = pathlib.Path(__file__).parents[3] / "docs/finetuning.md"
+
+
+def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, tmp_path, monkeypatch, capsys):
+    (tmp_path / "checkpoint").symlink_to(checkpoint)
+    monkeypatch.chdir(tmp_path)
+    [code] = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names = {"__name__": "docs"}
+    exec(compile(code, str(DOCS), "exec"), names)
+    tuned = names["tuned"]
+    assert capsys.readouterr().out.endswith("on 2 held-out examples;\n")
+    assert (len(tuned.data.train), len(tuned.data.dev), tuned.data.columns.label) == (18, 2, "stars")
+
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert {name: metrics[name] for name in tuned.scores} == tuned.scores
+    assert metrics["held_out"]["examples"] == 2
+    assert (
+        "- dev: 2 examples, 0.1 of the texts held out with seed 0, each class in proportion"
+        in (tmp_path / "out/README.md").read_text().splitlines()
+    )
+    assert (tmp_path / "out/confusion_matrix.png").exists()
+    held_out = [{"text": example.text, "label": example.label} for example in tuned.data.dev]
+    scores = bk.evaluate("out", held_out)
+    assert scores == tuned.epochs[tuned.best]
+    (tmp_path / "dev.json").write_text(json.dumps(held_out))
+    assert main(["evaluate", "out", "dev.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"examples": 2, "skipped": 0, **scores}
+
+
+ASKED = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
+FAULTS = {
+    "a setting that is none": ({"num_epoch": 3}, r"num_epoch is no setting of finetune; expected some of num_epochs, "),
+    "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
+    "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
+    "a task that is none": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
+    "an option of another task": (
+        {"task": "tag", "problem": "multi_label", "text_column": "body"},
+        r"^problem is for classify, and the task is tag: leave it out; text_column is for classify or embed, and the",
+    ),
+    "an objective of a classifier": (
+        {"objective": "contrastive"},
+        r"^objective is for embed, and the task is classify",
+    ),
+    "a prompt of a classifier": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "answers of a classifier": (
+        {"max_answer_length": 3},
+        r"^max_answer_length is for answer, and the task is classify",
+    ),
+    "a separator of one label": (
+        {"separator": ";"},
+        r"^separator is for the problem multi_label, and the problem is single_label: leave it out",
+    ),
+    "a length as text": (
+        {"max_sequence_length": "16"},
+        r"^max_sequence_length is '16'; expected a whole number from 1$",
+    ),
+    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+    "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected a whole number from 0$"),
+    "an answer as text": (
+        {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
+        r"^max_answer_length is '3'; expected a whole number from 1$",
+    ),
+    "a share as text": ({"dev_share": "0.1"}, r"^the share that is held out is '0\.1'; expected a number between 0"),
+    "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, tmp_path, monkeypatch):
+    changes, message = FAULTS[fault]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").write_text("mine")
+    settings = {"out": "out", "train": [("a cat", "x"), ("a dog", "y")]} | changes
+    with pytest.raises(InputError, match=message):
+        bk.finetune(checkpoint, settings.pop("out"), **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+
+
+def test_remedies_in_python_are_arguments_and_not_flags(checkpoint, tuned):
+    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+        bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
+    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+        bk.finetune(checkpoint, train=[("", "cat"), ("", "dog")])
+    with pytest.raises(InputError, match=r"with label_column=, .* problem='regression', or name .* with dev=$"):
+        bk.finetune(checkpoint, train=[("a", "0.1"), ("b", "0.2")])
+    with pytest.raises(InputError, match=r"no column is named as texts are.* text_column="):
+        bk.finetune(checkpoint, train=[{"prose": "a", "label": "x"}])
+
+
+def test_evaluate_counts_bad_examples(tuned):
+    with pytest.raises(
+        InputError, match=r"^2 of 3 examples are bad: data\[1\]: .*; data\[2\]: the label 'bird' is none"
+    ):
+        bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog"), ("a bird", "bird")])
+    scores = bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog")], on_error="skip")
+    assert scores["accuracy"] in (0.0, 1.0)
+
+
+def test_evaluate_takes_the_name_of_a_prompt_as_the_command_does(tuned, tmp_path, capsys):
+    done = tuned("embed")
+    folder = shutil.copytree(done.out, tmp_path / "with_prompts")
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "every red "}}))
+    scores = {}
+    for name in ("query", ""):
+        assert main(["evaluate", str(folder), str(done.dev), "--prompt", name, "--json"]) == 0
+        scores[name] = json.loads(capsys.readouterr().out)
+        assert bk.evaluate(folder, done.dev, prompt=name).items() <= scores[name].items()
+    assert scores["query"] != scores[""]
+    with pytest.raises(InputError, match=r"there is no prompt 'qery'; expected one of query"):
+        bk.evaluate(folder, done.dev, prompt="qery")
+
+
+EVALUATE_FAULTS = {
+    "a setting that is none": (
+        {"text_colunm": "x"},
+        r"^text_colunm is no setting of evaluate; expected some of on_err",
+    ),
+    "an option of another task": ({"word_column": "x"}, r"^word_column is for tag, and the task is classify: leave it"),
+    "a prompt": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "a separator of one label": (
+        {"separator": ";"},
+        r"^separator is for the problem multi_label, and the problem is s",
+    ),
+    "a length as text": (
+        {"max_sequence_length": "16"},
+        r"^max_sequence_length is '16'; expected a whole number from 1$",
+    ),
+    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+}
+
+
+@pytest.mark.parametrize("fault", EVALUATE_FAULTS)
+def test_options_of_evaluate_are_checked_before_the_model_is_built(fault, tuned, monkeypatch):
+    settings, message = EVALUATE_FAULTS[fault]
+    monkeypatch.setattr("bert_keras.tasks.predictor.load", None)
+    with pytest.raises(InputError, match=message):
+        bk.evaluate(tuned("classify").out, [("the cat", "cat")], **settings)

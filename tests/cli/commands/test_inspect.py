@@ -1,0 +1,125 @@
+"""`inspect` writes a page and pictures, or one sentence and nothing."""
+
+import json
+import sys
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.main import main
+from bert_keras.staging import LISTING
+from tests.cli.conftest import tiny_encoder
+
+
+@pytest.fixture(scope="module")
+def masked_lm(tokenizer, tmp_path_factory):
+    """A folder of a tiny masked-LM model."""
+    folder = tmp_path_factory.mktemp("masked") / "lm"
+    encoder = tiny_encoder(tokenizer)
+    bk.save(bk.BertMaskedLM(bk.BertEncoder(encoder.config, pooler=False)), tokenizer, folder)
+    return folder
+
+
+def run(capsys, *arguments):
+    status = main(["inspect", *map(str, arguments)])
+    return status, capsys.readouterr()
+
+
+def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
+    status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
+    assert status == 0
+    assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 pieces, 6 heads" in printed.out
+    assert "second text  a dog" in printed.err
+    assert (tmp_path / "out/attention.png").exists()
+
+
+def test_texts_may_stand_behind_the_options(checkpoint, tmp_path, capsys):
+    status, printed = run(capsys, checkpoint, "--no-pictures", "--out", tmp_path / "out", "the cat sat", "a dog")
+    assert status == 0, printed.err
+    assert "second text  a dog" in printed.err
+
+
+def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_as_names):
+    options = ["--layer", 1, "--head", 2, "--top-k", 3, "--json"]
+    status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
+    assert status == 0
+    result = json.loads(printed.out)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [LISTING, *sorted(result["files"])]
+    assert "attention_layer_1_head_2.svg" in result["files"]
+    assert [(head["layer"], head["head"]) for head in result["heads"]] == [(x, y) for x in (0, 1) for y in (0, 1, 2)]
+    assert len(result["guesses"][0]["proposals"]) == 3
+
+
+def test_training_shows_the_records_of_a_checkpoint(tuned, tmp_path, capsys, drawn_as_names):
+    tuning = tuned("classify")
+    status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
+    assert status == 0
+    result = json.loads(printed.out)
+    assert result["files"] == ["index.html", "confusion_matrix.png", "training.png", "training.svg"]
+    assert result["scores"]["accuracy"] == json.loads(tuning.stdout)["accuracy"]
+
+
+@pytest.mark.parametrize("task", ["classify", "tag", "answer", "embed"])
+def test_every_task_is_inspected(tuned, tmp_path, capsys, task):
+    second = [] if task in ("classify", "tag") else ["the dog ran ."]
+    status, printed = run(capsys, tuned(task).out, "the cat", *second, "--out", tmp_path / "out", "--no-pictures")
+    assert status == 0, printed.err
+    assert '<section id="answer">' in (tmp_path / "out/index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{model}"], "there are 0 texts; expected one, or two for a pair"),
+        (["{model}", "a", "b", "c"], "there are 3 texts"),
+        (["nowhere", "the cat"], "nowhere does not exist"),
+        (["{model}", "the cat", "--layer", "2"], "there is no layer 2; the model has layers 0 to 1"),
+        (["{model}", "the cat", "--head", "3"], "there is no head 3; the model has heads 0 to 2"),
+        (["{model}", "the cat " * 10], "the text has 22 pieces with [CLS] and [SEP]; the model reads 19 at most"),
+        (["{model}", "--training"], "has no records of a training; expected training_log.jsonl or metrics.json"),
+        (["{model}", "the cat", "--training"], "--training reads no text"),
+        (["{model}", "the cat", "--layer", "-1"], "is not a whole number from 0"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(checkpoint, tmp_path, capsys, arguments, message):
+    words = [word.format(model=checkpoint) for word in arguments]
+    try:
+        status = main(["inspect", *words, "--out", str(tmp_path / "out")])
+    except SystemExit as stopped:  # of argparse
+        status = stopped.code
+    assert status == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_there_is_kept(checkpoint, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures")
+    assert status == 2
+    assert "exists and is not empty" in printed.err
+    status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures", "--overwrite")
+    assert status == 2
+    assert "holds mine.txt and no .bert_keras.json, so inspect did not write it" in printed.err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("bert_keras.cli.commands.inspect.load_tensorflow", lambda: pytest.fail("the work began"))
+    status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out")
+    assert status == 2
+    assert "pip install 'bert-keras[plots]'" in printed.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_pictures_no_matplotlib_is_needed(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
+    assert status == 0
+
+
+def test_a_folder_without_a_vocabulary_is_told(tokenizer, tmp_path, capsys):
+    bk.save(tiny_encoder(tokenizer), None, tmp_path / "bare")
+    status, printed = run(capsys, tmp_path / "bare", "the cat", "--out", tmp_path / "out")
+    assert status == 2
+    assert "bare has no vocabulary, neither tokenizer.json nor vocab.txt" in printed.err

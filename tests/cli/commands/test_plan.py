@@ -1,0 +1,88 @@
+"""`plan` prints what was counted."""
+
+import json
+import sys
+
+import pytest
+
+from bert_keras.analysis.cost_model.subjects import HEADS
+from bert_keras.cli.commands import plan
+from bert_keras.cli.main import main
+
+
+def test_tables_of_parameters_operations_and_steps(capsys):
+    assert main("plan base --quick --steps".split()) == 0
+    tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
+    parameters, (batch, *operations), files, steps = tables
+    assert parameters[-1].split() == ["all", "109,482,240"]
+    assert parameters[1].split() == ["token", "embeddings", "23,440,896", "21.4%", "1"]
+    assert batch == "1 row of 128 pieces"
+    assert operations[0].split() == ["floating-point", "operations", "first", "block", "forward"]
+    assert operations[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
+    assert files[1].split() == ["checkpoint", "(safetensors)", "437.9"]
+    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are alike
+    assert (
+        steps[14].split()
+        == "block_0-11/attention scores Q K^T (1, 12, 128, 64) (1, 12, 64, 128) (1, 12, 128, 128)".split()
+    )
+
+
+def test_blocks_that_differ_stand_by_themselves(capsys):
+    assert main("plan mini --head masked_lm --length 20 --quick --steps".split()) == 0
+    *_, steps = capsys.readouterr().out.split("\n\n")
+    assert {line.split("/")[0] for line in steps.split("\n") if line.startswith("block")} >= {"block_0-2", "block_3"}
+
+
+def test_json_has_it_all(capsys):
+    assert main("plan tiny --head tagging --num-classes 5 --length 16 --batch-size 2 --quick --json".split()) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["model"], planned["batch_size"], planned["length"]) == ("BertTokenClassifier", 2, 16)
+    assert planned["parameters"][-1] == {"name": "classifier", "parameters": 128 * 5 + 5, "num_layers": 1}
+    assert {part["part"] for part in planned["training_flops"]} >= {"QKV", "classifier", "elementwise"}
+
+
+@pytest.mark.slow
+def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
+    assert main(f"plan tiny --head classification --length 16 --memory 4 --pictures {tmp_path / 'out'}".split()) == 0
+    *_, memory, by_shape, seconds = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
+    assert memory[0].endswith("rows in 4.0 GB")
+    names = [line.split("  ")[0] for line in memory[1:]]
+    assert names == ["float32", "float32, checkpointing", "mixed_bfloat16", "mixed_bfloat16, checkpointing"]
+    assert [line.split()[0] for line in by_shape] == ["process,", "32", "64", "128", "256", "512"]
+    assert seconds[1].startswith("a step of 16 pieces")
+    names = {f"{name}.{ending}" for name in ("parameters", "operations", "memory") for ending in ("png", "svg")}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, ".bert_keras.json"}
+    assert main(f"plan tiny --quick --pictures {tmp_path / 'out'}".split()) == 2
+    assert "exists and is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '[model]\npreset = "tiny"\n[records]\nmax_sequence_lengths = [16, 32]\n[batches]\nbatch_size = 4\n'
+        "[budget]\nsteps = 1000\n[[phases]]\nshare = 0.9\n[[phases]]\nrecords = 1\nshare = 0.1\n"
+    )
+    assert main(["plan", str(file)]) == 0
+    header, *phases, together = capsys.readouterr().out.strip().split("\n\n")[-1].split("\n")
+    assert header.startswith("time on this machine")
+    assert [line.split()[2:6] for line in phases] == [["4", "16", "900", "57,600"], ["4", "32", "100", "12,800"]]
+    assert together.split()[1:3] == ["1,000", "70,400"]
+
+
+def test_no_matplotlib_is_told_before_work_begins(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(f"plan tiny --pictures {tmp_path / 'out'}".split()) == 2
+    assert "pip install 'bert-keras[plots]'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_input_is_one_sentence(capsys):
+    assert main("plan nowhere".split()) == 2
+    assert "nowhere is neither a folder nor a preset or recipe" in capsys.readouterr().err
+    assert main("plan tiny --length 600".split()) == 2
+    assert "rows of 600 pieces were asked for, the model reads at most 512" in capsys.readouterr().err
+
+
+def test_the_heads_are_those_of_the_library():
+    assert tuple(HEADS) == plan.HEADS

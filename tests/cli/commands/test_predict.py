@@ -1,0 +1,423 @@
+"""`predict` answers each good line, in their order, and tells each bad one."""
+
+import io
+import json
+import os
+import re
+import shutil
+import sys
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.cli.commands.predict import texts_of as predict_texts
+from bert_keras.cli.main import main
+from bert_keras.tasks import predictor
+
+# so that each text is unlike its neighbours, in its answer and in its length
+TEXTS = ["the cat sat", "a dog ran off with its red hat .", "every cat", "dogs", "A Café, a red hat and the dog ."]
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """The predictors of this module, by folder and changes: to trace one takes seconds."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def load_once(loaded, monkeypatch):
+    """Lets each checkpoint be loaded once."""
+    load = bk.Predictor.from_checkpoint
+
+    def load_once(folder, **changes):
+        key = (str(folder), *sorted(changes.items()))
+        if key not in loaded:
+            loaded[key] = load(folder, **changes)
+        return loaded[key]
+
+    monkeypatch.setattr(bk.Predictor, "from_checkpoint", load_once)
+
+
+@pytest.fixture
+def give(monkeypatch):
+    """A function that lays bytes or a text on standard input."""
+
+    def give(content):
+        content = content if isinstance(content, bytes) else content.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return give
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Lets the answers come two at a time."""
+    monkeypatch.setattr(predictor, "EXAMPLES_A_CHUNK", 2)
+
+
+@pytest.fixture
+def workplace(tmp_path, checkpoint, tuned, monkeypatch):
+    """A folder with a checkpoint for each task that is asked for."""
+    (tmp_path / "encoder").symlink_to(checkpoint)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def answered(tuned, capsys):
+    """A function that runs `predict`, and gives its JSON lines and what it said."""
+
+    def run(task, *arguments, status=0):
+        assert main(["predict", str(tuned(task).out), *map(str, arguments)]) == status
+        printed = capsys.readouterr()
+        return [json.loads(line) for line in printed.out.splitlines()], printed.err
+
+    return run
+
+
+def truth(tuned, task, texts):
+    """Returns what Python answers to each text alone."""
+    ask = bk.Predictor.from_checkpoint(tuned(task).out)
+    return [ask([text])[0] for text in texts]
+
+
+def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned, answered, give):
+    give("\n".join(TEXTS))
+    lines, said = answered("classify")
+    assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
+    for line, expected in zip(lines, truth(tuned, "classify", TEXTS), strict=True):
+        assert list(line) == ["line", "label", "probability"]
+        assert line["label"] == expected["label"]
+        # measured: 3.5e-7; half of the last of six digits is 5e-7
+        assert line["probability"] == pytest.approx(expected["probability"], abs=1e-6)
+    assert len({line["probability"] for line in lines}) == len(TEXTS), "the answers are too much alike to tell anything"
+    assert said.startswith(f"bert-keras predict\n  checkpoint  {tuned('classify').out}\n  task        classify, single")
+    assert "  file        standard input\n" in said
+    assert said.endswith("\n5 answers\n")
+
+
+def test_files_of_every_kind_give_the_same_answers(tuned, answered, tmp_path):
+    texts = [text for text in TEXTS if "," not in text]
+    contents = {
+        "texts.txt": "\n".join(texts),
+        "texts.csv": "\n".join(["label,text", *(f"?,{text}" for text in texts)]),
+        "texts.tsv": "\n".join(["text\tlabel", *(f"{text}\t?" for text in texts)]),
+        "texts.jsonl": "\n".join(json.dumps({"text": text}) for text in texts),
+    }
+    given = []
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        lines, said = answered("classify", tmp_path / name)
+        assert ("\n  columns     text 'text'\n" in said) == (name != "texts.txt")
+        first = 1 if name.endswith(("txt", "jsonl")) else 2  # a table has a header line
+        assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
+        given.append(lines)
+    assert given == [given[0]] * len(contents)
+
+
+def test_a_text_in_quotes_is_answered(tuned, answered):
+    [line], said = answered("classify", TEXTS[1])
+    [expected] = truth(tuned, "classify", [TEXTS[1]])
+    assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
+    assert f"\n  text        {TEXTS[1]}\n" in said
+    assert said.endswith("\n1 answer\n")
+
+
+def test_two_texts_in_quotes_are_a_pair(tuned, answered):
+    question, context = "and the cat", "the cat sat on a mat ."
+    [line], said = answered("answer", question, context)
+    [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
+    assert line["answer"] == expected["answer"]
+    assert f"\n  text        {question} + {context}\n" in said
+    _, said = answered("tag", question, context, status=2)
+    assert "words of single texts are tagged, and a second text was given: leave it out" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "is_text"),
+    [
+        ("a fine film", True),
+        ("ends with a dot.", True),
+        ("1/2 of it", True),
+        ("film", False),
+        ("", False),
+        ("  ", False),
+        ("my reviews.csv", False),
+        ("my reviews.TXT.gz", False),
+        ("a file.that is there", False),
+    ],
+)
+def test_a_text_has_a_space_and_is_no_file(given, is_text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file.that is there").touch()
+    assert predict_texts([given]) == ([given] if is_text else [])
+
+
+def test_standard_input_has_the_format_that_is_told(answered, give):
+    give('{"body": "the cat"}\n\n{"body": "a dog"}\n')
+    lines, _ = answered("classify", "-", "--format", "jsonl", "--text-column", "body")
+    assert [line["line"] for line in lines] == [1, 3]
+
+
+def test_the_best_classes_are_told_when_they_are_asked_for(answered, give):
+    give("the cat sat")
+    [line], _ = answered("classify", "--top", "2")
+    assert list(line) == ["line", "label", "probability", "best"]
+    assert [one["label"] for one in line["best"]] in (["cat", "dog"], ["dog", "cat"])
+    assert line["best"][0] == {"label": line["label"], "probability": line["probability"]}
+    assert sum(one["probability"] for one in line["best"]) == pytest.approx(1, abs=2e-6)
+    assert all(one["probability"] == round(one["probability"], 6) for one in line["best"])
+
+
+def test_entities_have_the_text_as_it_was_written_and_its_place(small_chunks, tuned, answered, give):
+    give("\n".join(TEXTS))
+    lines, _ = answered("tag")
+    found = 0
+    for text, line in zip(TEXTS, lines, strict=True):
+        assert list(line) == ["line", "tags", "entities"]
+        for entity in line["entities"]:
+            assert list(entity) == ["label", "text", "start", "end", "probability"]
+            assert entity["text"] == text[entity["start"] : entity["end"]]
+            assert entity["probability"] == round(entity["probability"], 6)
+            found += 1
+    assert found, "there is no entity to look at"
+
+
+def test_words_in_columns_are_answered_with_or_without_tags(tuned, answered, tmp_path):
+    (tmp_path / "words.conll").write_text("the\nred\ncat\n\na\ndog\n")
+    lines, _ = answered("tag", tmp_path / "words.conll")
+    assert [(line["line"], len(line["tags"])) for line in lines] == [(1, 3), (5, 2)]
+    tagged, _ = answered("tag", tuned("tag").dev)
+    assert [len(line["tags"]) for line in tagged] == [4, 4, 2] * 3
+
+
+def test_questions_are_answered_under_their_names(small_chunks, tuned, answered):
+    lines, _ = answered("answer", tuned("answer").dev, "--top", "2")
+    assert [line["id"] for line in lines] == ["q0", "q1", "q2", "q3", "q4", "q5"]
+    contexts = [
+        paragraph["context"] for paragraph in json.loads(tuned("answer").dev.read_text())["data"][0]["paragraphs"]
+    ]
+    for line, context in zip(lines, contexts, strict=True):
+        assert list(line) == ["id", "answer", "start", "end", "probability", "score", "null_score", "best"]
+        assert line["answer"] == context[line["start"] : line["end"]] == line["best"][0]["answer"]
+        assert len(line["best"]) == 2
+        assert line["score"] == round(line["score"], 6)
+
+
+def test_vectors_and_likeness_are_rounded_and_complete(tuned, answered, give, tmp_path):
+    give("the cat\na dog")
+    lines, _ = answered("embed")
+    for line, expected in zip(lines, truth(tuned, "embed", ["the cat", "a dog"]), strict=True):
+        assert line["embedding"] == pytest.approx(expected["embedding"], abs=1e-6)
+        assert all(value == round(value, 6) for value in line["embedding"])
+    pairs, _ = answered("embed", tuned("embed").dev)
+    assert [list(line) for line in pairs] == [["line", "cosine"]] * 8
+
+
+def test_nothing_is_lost_where_bad_lines_are_skipped(small_chunks, answered, give):
+    give("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
+    lines, said = answered("classify", "--on-error", "skip")
+    assert [line["line"] for line in lines] == [1, 3, 6, 7]
+    told = re.findall(r"^  skipped: standard input, line (\d+): ", said, re.MULTILINE)
+    assert told == ["2", "4", "5", "8"]
+    assert said.endswith("\n4 answers, 4 bad lines were skipped\n")
+
+
+def test_a_single_bad_line_is_counted_in_the_singular(answered, give):
+    give("the cat\n\n")
+    _, said = answered("classify", "--on-error", "skip")
+    assert said.endswith("\n1 answer, 1 bad line was skipped\n")
+
+
+def test_a_bad_line_stops_the_work_behind_the_answers_before_it(small_chunks, answered, give):
+    give("the cat\na dog\nevery cat\n\ndogs\n")
+    lines, said = answered("classify", status=2)
+    assert [line["line"] for line in lines] == [1, 2, 3]
+    assert said.endswith(
+        "\nbert-keras predict: standard input, line 4: the line is empty; expected a text: take the line out\n"
+    )
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_where_nobody_can_tell_how_the_file_goes_on_the_answers_before_are_given(on_error, answered, tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_text('text\nthe cat\na dog\n"every cat\ndogs\n')
+    lines, said = answered("classify", path, "--on-error", on_error, status=2)
+    assert [line["line"] for line in lines] == [2, 3]
+    assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", said.splitlines()[-1])
+
+
+def test_a_file_is_written_whole_or_not_at_all(small_chunks, answered, capsys, workplace):
+    good, bad = workplace / "good.txt", workplace / "bad.txt"
+    good.write_text("\n".join(TEXTS), encoding="utf-8")
+    bad.write_text("the cat\na dog\nevery cat\n\n")
+    lines, _ = answered("classify", good)
+    before = sorted(workplace.iterdir())
+    assert answered("classify", bad, "--out", "out.jsonl", status=2)[0] == []
+    assert sorted(workplace.iterdir()) == before
+
+    summary, said = answered("classify", good, "--out", "out.jsonl", "--json")
+    assert summary == [{"out": "out.jsonl", "answers": 5, "skipped": 0}]
+    assert [json.loads(line) for line in (workplace / "out.jsonl").read_text("utf-8").splitlines()] == lines
+    _, said = answered("classify", bad, "--out", "out.jsonl", status=2)
+    assert said.endswith("out.jsonl exists: name another file, or give --overwrite\n")
+    answered("classify", bad, "--out", "out.jsonl", "--overwrite", status=2)
+    assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the old answers stay"
+
+
+def test_the_result_of_a_file_is_a_sentence_on_standard_output(tuned, workplace, give, capsys):
+    give("the cat\n\n")
+    assert main(["predict", str(tuned("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
+    assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line was skipped\n"
+    assert (workplace / "new/out.jsonl").exists()
+
+
+def test_empty_input_has_no_answers(answered, give):
+    give("")
+    assert answered("classify")[0] == []
+    give("")
+    assert answered("classify")[1].endswith("\n0 answers\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_reader_that_wants_no_more_ends_the_work_quietly(small_chunks, tuned, give, monkeypatch, capfd):
+    reading, writing = os.pipe()
+    os.close(reading)
+    give("\n".join(TEXTS))
+    with monkeypatch.context() as patched:
+        stream = open(writing, "w")  # noqa: SIM115
+        patched.setattr(sys, "stdout", stream)
+        assert main(["predict", str(tuned("classify").out)]) == 0
+        stream.close()  # fails if anything is left to be written to the pipe
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "Broken pipe" not in said
+
+
+def test_lines_are_utf_8_whatever_the_terminal_is(tuned, give, monkeypatch):
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
+    give("the Café ran")
+    assert main(["predict", str(tuned("tag").out)]) == 0
+    sys.stdout.flush()
+    line = content.getvalue()
+    assert json.loads(line)["line"] == 1
+    assert line.isascii() == ("Café" not in line.decode())
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_lines_go_to_standard_output_also_beside_a_moving_bar(small_chunks, tuned, give, monkeypatch, capsys):
+    give("\n".join([*TEXTS, ""]))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0
+    assert [json.loads(line)["line"] for line in capsys.readouterr().out.splitlines()] == [1, 2, 3, 4, 5]
+    assert "answering" in sys.stderr.getvalue()
+    assert '"line"' not in sys.stderr.getvalue()
+
+
+def test_no_bar_moves_between_lines_on_a_terminal(small_chunks, tuned, give, monkeypatch):
+    terminal = Terminal()
+    give("\n".join(TEXTS))
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["predict", str(tuned("classify").out)]) == 0
+    assert "\x1b" not in terminal.getvalue(), "no escape sequences, which move a bar"
+    assert len(re.findall(r'^{"line": \d, .*}$', terminal.getvalue(), re.MULTILINE)) == 5
+
+
+FAULTS = {
+    "several problems, all told at once": (
+        "nothing no.csv --out full",
+        r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder",
+    ),
+    "a checkpoint without a head": ("encoder good.txt", r"encoder holds a BertEncoder, which answers nothing"),
+    "a checkpoint without a vocabulary": (
+        "bare good.txt",
+        r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",
+    ),
+    "a word that is no file": ("classify film", r"film does not exist; expected a file of texts, or a text in quotes"),
+    "three texts": ("classify a b c", r"there are 3 texts; expected a file, one text, or two for a pair"),
+    "a column that is missing": (
+        "classify rows.csv --text-column words",
+        r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",
+    ),
+    "a column that nobody can guess": ("classify rows.csv", r"rows\.csv, line 1: no column is named as texts are"),
+    "an empty table": ("classify empty.csv", r"empty\.csv is empty; expected a line that names the columns"),
+    "another encoding": ("classify latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
+    "a file of questions": ("classify questions.json", r"questions\.json holds a JSON object; expected a list"),
+    "an ending that is unknown": ("classify texts.doc", r"texts\.doc ends in '\.doc'; expected"),
+    "windows that do not move on": (
+        "classify good.txt --max-sequence-length 9 --window-overlap 8",
+        r"windows of 7 pieces that share 8 leave no room",
+    ),
+    "answers in the place of the texts": (
+        "classify good.txt --out good.txt --overwrite",
+        r"good\.txt is read by this run and would be replaced by good\.txt: write to another place",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, tuned, capsys):
+    arguments, message = FAULTS[fault]
+    (workplace / "classify").symlink_to(tuned("classify").out)
+    shutil.copytree(tuned("classify").out, workplace / "bare")
+    for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
+        (workplace / "bare" / name).unlink()
+    (workplace / "full").mkdir()
+    contents = {"good.txt": "the cat\n", "rows.csv": "body text\nthe cat\n", "empty.csv": "", "latin.txt": "caf\xe9\n"}
+    for name, content in {**contents, "questions.json": "{}", "texts.doc": "the cat\n"}.items():
+        (workplace / name).write_bytes(content.encode("latin-1"))
+    before = sorted(workplace.rglob("*"))
+    assert main(["predict", *arguments.split()]) == 2
+    printed = capsys.readouterr()
+    last_line = printed.err.strip().split("\n")[-1]
+    assert last_line.startswith("bert-keras predict: ")
+    assert re.search(message, last_line)
+    assert printed.out == ""
+    assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize("task", ["tag", "embed"])
+def test_top_is_refused_where_there_is_nothing_to_list(task, tuned, capsys):
+    assert main(["predict", str(tuned(task).out), "the red cat", "--top", "2"]) == 2
+    assert f"--top lists classes or answers, and the task is {task}: leave it out" in capsys.readouterr().err
+
+
+@pytest.fixture
+def with_prompts(tuned, tmp_path):
+    """A folder of an embedder with two prompts, the second one its default."""
+    folder = shutil.copytree(tuned("embed").out, tmp_path / "with_prompts")
+    prompts = {"prompts": {"query": "every ", "passage": "a dog "}, "default_prompt_name": "passage"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    return folder
+
+
+def test_a_prompt_stands_before_each_text(with_prompts, tuned, capsys):
+    def vector(folder, text, *options):
+        assert main(["predict", str(folder), text, *options]) == 0
+        printed = capsys.readouterr()
+        return json.loads(printed.out)["embedding"], printed.err
+
+    bare = tuned("embed").out
+    for options, prompt in (((), "a dog "), (("--prompt", "query"), "every "), (("--prompt", ""), "")):
+        seen, said = vector(with_prompts, "the red cat", *options)
+        assert seen == vector(bare, f"{prompt}the red cat")[0]
+        assert (f"'{prompt}' before each text" in said) == bool(prompt)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("embed", ["--prompt", "qery"], "there is no prompt 'qery'; expected one of query, passage: name another one"),
+        ("classify", ["--prompt", "query"], "--prompt is for embed, and the task is classify: leave it out"),
+    ],
+)
+def test_a_prompt_that_cannot_be_had_is_refused(task, options, message, with_prompts, tuned, capsys):
+    folder = with_prompts if task == "embed" else tuned(task).out
+    assert main(["predict", str(folder), "the cat", *options]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,369 @@
+"""`bert-keras pretrain`: one run from the shell, and what it refuses."""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.cli.commands.pretrain import settings_of
+from bert_keras.cli.main import main, parser
+from bert_keras.pipelines.corpus.text_sources import find_sources
+from bert_keras.pipelines.records import FileText, read_manifest, write_records
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.starting import check_start_tokenizer, start_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split() * 2]
+SMALL = """
+seed = 3
+[model]
+num_layers = 1
+num_heads = 2
+hidden_dim = 16
+intermediate_dim = 24
+[batches]
+batch_size = 4
+mask_unit = "whole_word"
+[budget]
+steps = 9
+[evaluation]
+every_steps = 6
+[speed]
+jit_compile = false
+"""
+
+
+@pytest.fixture(scope="module")
+def records(tokenizer, tmp_path_factory):
+    """A folder of records with next sentences, some of them held out."""
+    folder = tmp_path_factory.mktemp("pretrain") / "records"
+    write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
+    return folder
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    """A TOML file of a tiny run."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    return tmp_path / "small.toml"
+
+
+def test_a_run_from_the_shell(records, small_file, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--config", str(small_file), "--steps", "12", "--tensorboard", "events", "--json"]
+    assert main(["pretrain", str(records), "out", *arguments]) == 0
+    printed = capfd.readouterr()
+    result = json.loads(printed.out)
+    assert 0 < result["held_out_mlm_loss"] < 10
+    for shown in (
+        "before the first step, held out: loss",
+        "1 layers, 16 wide",
+        "12 steps of 4 on",
+        "whole_word",
+        "12/12",
+        "tokens/s",
+        "mlm_accuracy",
+    ):
+        assert shown in printed.err
+    for noise in ("mlm_logits", "Warning", "Traceback", "WARNING"):
+        assert noise not in printed.err
+    out = tmp_path / "out"
+    assert type(bk.load(out)) is bk.BertPretrainer
+    assert "Pretrained on" in (out / "README.md").read_text()
+    log = [json.loads(line) for line in (out / "training_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log if "held_out_loss" in line] == [0, 6, 12]
+    assert list((tmp_path / "events").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.slow
+def test_the_stored_settings_repeat_the_run(records, small_file, tmp_path):
+    outs = [tmp_path / "first", tmp_path / "again"]
+    assert main(["pretrain", str(records), str(outs[0]), "--config", str(small_file), "--seed", "5"]) == 0
+    stored = outs[0] / "pretraining.toml"
+    run = Pretraining.resolve(stored)
+    assert (run.seed, run.budget.steps, run.batches.mask_unit) == (5, 9, "whole_word")
+    assert set(tomllib.loads(stored.read_text())) >= {"model", "records", "batches", "optimizer", "budget"}
+    assert main(["pretrain", str(records), str(outs[1]), "--config", str(stored)]) == 0
+    ours, theirs = (bk.load(out).weights for out in outs)
+    for one, other in zip(ours, theirs, strict=True):
+        if "seed" not in one.path:
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "optimizer.leaning_rate=1"], "optimizer.leaning_rate is not a setting; did you mean optimizer.le"),
+        (["--set", "seed"], "--set 'seed' has no value; expected KEY=VALUE"),
+        (["--steps", "5", "--hours", "1"], "[budget] says steps, hours; expected exactly one of steps, epochs, hours"),
+        (["--recipe", "albert"], "recipe is 'albert', expected one of bert, roberta, electra-small, 24h, cramming"),
+        (["--recipe", "bert"], "the run has records of 2 lengths [128, 512]; expected one folder for each, made with"),
+        (["--config", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["--batch-size", "9", "--accumulation-steps", "2"], "cannot be cut into batches.accumulation_steps 2"),
+        (["--batch-size", "9999"], "fewer than one batch of 9999"),
+        (["--objective", "electra", "--start-from", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence(arguments, message, records, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = [] if {"--recipe", "--config"} & set(arguments) else ["--no-xla"]
+    assert main(["pretrain", str(records), "out", *arguments, *small]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def starts(tokenizer, tmp_path_factory):
+    """A folder with checkpoints to start from, of the records' vocabulary and of others."""
+    folder = tmp_path_factory.mktemp("starts")
+    sizes = {"num_layers": 2, "num_heads": 3, "hidden_dim": 18, "intermediate_dim": 20, "max_sequence_length": 16}
+    config = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **sizes)
+    words = list(tokenizer.vocabulary)
+    others = {
+        "swapped": bk.BertTokenizer([*words[:-2], words[-1], words[-2]]),
+        "cased": bk.BertTokenizer(words, lowercase=False),
+        "accents": bk.BertTokenizer(words, strip_accents=False),
+        "special": bk.BertTokenizer(words, additional_special_tokens=["hat"]),
+    }
+    encoder = bk.BertEncoder(config)
+    for name, other in {"encoder": tokenizer, **others}.items():
+        bk.save(encoder, other, folder / name)
+    bk.save(bk.BertMaskedLM(encoder), tokenizer, folder / "masked_lm")
+    bk.save(bk.BertPretrainer(encoder), tokenizer, folder / "pretrainer")
+    bk.save(bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False)), tokenizer, folder / "electra")
+    short = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **{**sizes, "max_sequence_length": 9})
+    bk.save(bk.BertEncoder(short), tokenizer, folder / "short")
+    shutil.copytree(folder / "encoder", folder / "mute", ignore=shutil.ignore_patterns("*token*", "vocab.txt", "SHA*"))
+    (folder / "wide.toml").write_text('[model]\nhidden_dim = 32\npreset = "base"')
+    return folder
+
+
+STARTS = {
+    "another vocabulary of the same size": (
+        "swapped",
+        "",
+        r"swapped has another tokenizer than the records \S+ \(2 tokens differ, token 22 is '##ed' and '##s' in the "
+        r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped "
+        r"\S+records_again --text TEXT ",
+    ),
+    "another casing": (
+        "cased",
+        "",
+        r"\(lowercase is False and True; strip_accents is False and True in the records\)"
+        r".*  bert-keras make-records \S+cased \S+records_again --text TEXT --max-sequence-length 16 "
+        r"--held-out-rate 0.3",
+    ),
+    "other accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
+    "other special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
+    "no vocabulary": (
+        "mute",
+        "",
+        r"mute has no vocabulary; expected a checkpoint folder with tokenizer\.json or vocab\.txt, because",
+    ),
+    "a preset": (
+        "encoder",
+        "--preset mini",
+        r"model.preset is 'mini', and the model is that of \S+encoder: leave the preset out",
+    ),
+    "sizes in a file": (
+        "encoder",
+        "--config {starts}/wide.toml",
+        r"model.preset is 'base', .*; model.hidden_dim is 32, and \S+encoder has 18: leave it out, or train a new",
+    ),
+    "sizes by --set": ("encoder", "--set model.num_layers=3", r"model.num_layers is 3, and \S+encoder has 2"),
+    "dropout by --set": ("encoder", "--set model.hidden_dropout_rate=0", r"model.hidden_dropout_rate is 0.0, and"),
+    "a generator that is not trained": (
+        "encoder",
+        "--set model.generator_size=0.5",
+        r"model.generator_size is 0.5, but the model is that of \S+, and no generator is trained: leave it out",
+    ),
+    "records that are too long": ("short", "", r"sequences of 16 tokens, and \S+short reads 9: make them again with"),
+    "another kind of model": (
+        "pretrainer",
+        "--objective electra",
+        r"pretrainer holds a BertPretrainer; expected an ElectraPretrainer for the objective electra: choose",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_a_start_that_does_not_fit_is_refused_before_tensorflow_loads(
+    case, starts, records, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
+    folder, options, message = STARTS[case]
+    options = options.format(starts=starts).split()
+    assert main(["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / folder), *options]) == 2
+    told = capsys.readouterr().err
+    assert re.search(message, told), told
+    assert not (tmp_path / "out").exists()
+
+
+class WentOnError(Exception):
+    """The checks let a command pass."""
+
+
+def _go_on():
+    raise WentOnError
+
+
+def remedy_in(printed: str) -> list[str]:
+    """The command that a message ends with, as the shell splits it."""
+    [remedy] = re.findall(r"bert-keras (make-records .*)\n", printed)
+    return shlex.split(remedy)
+
+
+@pytest.mark.parametrize("other", ["cased", "accents", "special"])
+def test_the_remedy_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
+    """It is run as it stands: from the same text, with the same settings, into a new folder."""
+    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
+    text = tmp_path / "my text.txt"
+    text.write_text("\n\n".join(". ".join(story) for story in STORIES))
+    settings = {"max_sequence_length": 14, "sentence_objective": "sop", "seed": 3, "held_out_rate": 0.2}
+    records = tmp_path / "records"
+    before = write_records(records, FileText(find_sources(text), sentences="split"), tokenizer, **settings)
+    bytes_before = {path: path.read_bytes() for path in records.iterdir()}
+    command = ["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / other)]
+    assert main(command) == 2
+    assert main(remedy_in(capsys.readouterr().err)) == 0
+    assert {path: path.read_bytes() for path in records.iterdir()} == bytes_before
+    again = str(tmp_path / "records_again")
+    after = read_manifest(again)
+    kept = (*settings, "sentences", "sources", "short_sequence_rate", "num_documents")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    with pytest.raises(WentOnError):
+        main([command[0], again, *command[2:]])
+
+
+def test_the_remedy_names_the_rules_that_a_bare_vocabulary_does_not_say(records, tokenizer, tmp_path):
+    """As that of Google's folders, whose casing is guessed from the vocabulary."""
+    google = tmp_path / "google"
+    google.mkdir()
+    (google / "bert_config.json").write_text("{}")
+    (google / "vocab.txt").write_text("\n".join([*tokenizer.vocabulary, "The"]))
+    with pytest.raises(bk.InputError) as told:
+        check_start_tokenizer(str(google), [records])
+    remedy = remedy_in(f"{told.value}\n")
+    text = remedy.index("TEXT")
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
+    out = tmp_path / "again"
+    assert main([remedy[0], remedy[1], str(out), *remedy[3:text], str(tmp_path / "text.txt"), *remedy[text + 1 :]]) == 0
+    check_start_tokenizer(str(google), [out])
+    with pytest.raises(bk.InputError, match=r"than the records \S+/pretrain\S*/records "):
+        check_start_tokenizer(str(google), [out, records])
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "parts"),
+    [
+        ("encoder", [], "its encoder, pooler; new: masked-LM head, next-sentence head"),
+        ("masked_lm", [], "its encoder, masked-LM head; new: pooler, next-sentence head"),
+        ("masked_lm", ["--objective", "mlm"], "its encoder, masked-LM head"),
+        ("pretrainer", [], "its encoder, masked-LM head, pooler, next-sentence head"),
+        ("electra", ["--objective", "electra"], "its encoder, replaced-token head; new: generator"),
+    ],
+)
+def test_the_parts_that_are_kept_and_new_are_announced(folder, options, parts, starts, records):
+    command = ["pretrain", str(records), "out", "--start-from", str(starts / folder), "--recipe", "cramming"]
+    as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
+    arguments = parser().parse_args([*command, *as_the_records_are, *(options or ["--objective", "bert"])])
+    settings, _ = settings_of(arguments)
+    start = start_of(settings, read_checkpoint(starts / folder))
+    assert str(start) == f"{starts / folder}: {parts}"
+    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # cramming has 16 and 0
+    assert start.run.optimizer.learning_rate == 1e-3  # cramming's
+    assert start_of(start.run, read_checkpoint(starts / folder)) == start
+
+
+def test_a_start_describes_the_model_that_trains(starts, records, small_file, tmp_path, capfd):
+    small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
+    out = tmp_path / "out"
+    arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
+    assert main(["pretrain", str(records), str(out), *arguments]) == 0
+    printed = capfd.readouterr().err
+    assert re.search(r"model +bert, 2 layers, 18 wide, 24 tokens, float32\n", printed)
+    parts = "its encoder, masked-LM head; new: pooler, next-sentence head"
+    assert re.search(rf"start from +{starts / 'masked_lm'}: {parts}\n", printed)
+    assert re.search(r"optimizer +adamw, linear to 5e-05, 6% warm-up\n", printed)
+    stored = tomllib.loads((out / "pretraining.toml").read_text())
+    assert {"num_layers": 2, "hidden_dim": 18, "num_heads": 3}.items() <= stored["model"].items()
+    assert "preset" not in stored["model"]
+    assert json.loads((out / "config.json").read_text())["num_hidden_layers"] == 2
+    run = Pretraining.resolve(out / "pretraining.toml")
+    assert start_of(run, read_checkpoint(starts / "masked_lm")).run == run  # it can be repeated
+    trained, begun = bk.load(out), bk.load(starts / "masked_lm")
+    for ours, theirs in zip(begun.mlm_head.weights, trained.mlm_head.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps of 5e-5
+    assert "further (started from" in (out / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_starts_from_a_checkpoint(starts, records, cli, tmp_path):
+    options = ["--start-from", starts / "pretrainer", "--steps", "1", "--batch-size", "4", "--no-xla"]
+    done = cli("pretrain", records, tmp_path / "out", *options)
+    assert done.returncode == 0, done.stderr
+    assert "masked words right" in done.stdout
+
+
+def test_a_lost_loss_leaves_nothing_behind(records, small_file, tmp_path, capsys):
+    arguments = ["--config", str(small_file), "--learning-rate", "1e30", "--set", "optimizer.clip_norm=0"]
+    assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 2
+    assert "at step" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
+
+
+def test_what_is_no_records_folder_is_told_before_the_work(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["pretrain", str(tmp_path / "nowhere"), str(tmp_path / "out")]) == 2
+    assert "nowhere does not exist; expected a folder that make-records wrote" in capsys.readouterr().err
+    assert main(["pretrain", str(tmp_path / "empty"), str(tmp_path / "out")]) == 2
+    assert "manifest.json" in capsys.readouterr().err
+
+
+OTHER_TOKENIZERS = {
+    "another vocabulary": (
+        lambda words: ([*words[:5], "a", "##b"], {}),
+        r"vocabulary_size 7 there, 24 in .*; vocabulary_s",
+    ),
+    "other accents": (
+        lambda words: (words, {"strip_accents": False}),
+        r"strip_accents False there, True in \S+records\)",
+    ),
+    "other special tokens": (
+        lambda words: (words, {"additional_special_tokens": ["hat"]}),
+        r"additional_special_tokens \['hat'\] there, \[\] in",
+    ),
+    "other Chinese characters": (lambda words: (words, {"tokenize_chinese_chars": False}), "tokenize_chinese_chars"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TOKENIZERS)
+def test_records_of_another_tokenizer_are_refused_before_the_work(
+    case, records, tokenizer, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
+    make, message = OTHER_TOKENIZERS[case]
+    words, options = make(list(tokenizer.vocabulary))
+    other = tmp_path / "other"
+    text = FileText(find_sources(tmp_path / "text.txt"))
+    write_records(other, text, bk.BertTokenizer(words, **options), max_sequence_length=32, held_out_rate=0.0)
+    arguments = ["--set", "phases=[{records=0, share=0.5}, {records=1, share=0.5}]", "--no-xla", "--steps", "2"]
+    assert main(["pretrain", str(records), str(other), str(tmp_path / "out"), *arguments]) == 2
+    told = capsys.readouterr().err
+    assert re.search(rf"other was made with another tokenizer \(.*{message}", told)
+    assert main(remedy_in(told)) == 0
+    with pytest.raises(WentOnError):
+        main(["pretrain", str(records), f"{other}_again", str(tmp_path / "out"), *arguments])

@@ -1,0 +1,52 @@
+"""What people read of verdicts."""
+
+from bert_keras.cli.console.parity_table import score_lines, verdict_table
+
+EQUAL = {
+    "passed": True,
+    "measure": "max",
+    "outputs": {"ids/logits": {"max": 1.5e-7, "mean_relative": 9.0}, "logits": {"max": 2.4e-6, "mean_relative": 0.0}},
+    "labels": {"ids/logits": {"compared": 1000, "differ": 0}, "label": {"compared": 300, "differ": 0}},
+    "num_inputs": 1300,
+    "bytes": 90_400_000,
+    "load_s": 0.52,
+    "latency_ms": 12.34,
+}
+OTHER = {
+    **EQUAL,
+    "passed": False,
+    "measure": "mean_relative",
+    "outputs": {"logits": {"max": 3.0, "mean_relative": 0.25}},
+    "labels": {},
+}
+
+
+def test_a_line_for_each_artifact_in_columns():
+    header, first, second = verdict_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
+    assert header.split() == "artifact verdict inputs differs by other labels size opens in one row".split()
+    assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (largest) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
+    assert second.split() == (
+        "tflite/m DIFFERS 1,300 2.5e-01 (mean, relative) none to compare 90.4 MB 0.5 s 12.3 ms".split()
+    )
+    assert len({line.index(end) + len(end) for line, end in ((header, "one row"), (first, "ms"), (second, "ms"))}) == 1
+
+
+def test_scores_tell_what_was_tried_and_what_a_phone_loses():
+    tried = [
+        {"quantization": "dynamic_int8", "bytes": 23_000_000, "score": 88.0, "drop": 3.25},
+        {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25},
+    ]
+    scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
+    assert score_lines({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
+        "model.tflite: accuracy 91.50, of the checkpoint 91.25",
+        "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
+        "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
+        "  warning: MediaPipe's own tokenizer reads text otherwise than training did: 90.00 (-1.50 points) on the same "
+        "examples; fine-tune with its rules to mend that",
+    ]
+
+
+def test_a_phone_that_reads_alike_is_no_news():
+    scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
+    assert len(score_lines({"a": {**EQUAL, "scores": scores}})) == 1
+    assert len(score_lines({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1

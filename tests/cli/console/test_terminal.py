@@ -1,0 +1,233 @@
+"""What users' files and arguments hold reaches terminals and logs escaped, shortened and in their encoding."""
+
+import ast
+import errno
+import io
+import json
+import logging
+import pathlib
+import re
+import sys
+import warnings
+
+import pytest
+
+from bert_keras.cli.console import report, terminal
+from bert_keras.cli.console.fit_progress import FitProgress
+from bert_keras.cli.console.terminal import escaped_warnings, print_line, printable, printable_json
+from bert_keras.cli.main import VERBS, main
+
+CLI = pathlib.Path(terminal.__file__).parent
+HOSTILE = "a\x1b[2Jb\nc\rd\x9b31me\u202ef\x7f\u2028"
+RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("caf\u00e9 \u4e2d\u6587 \U0001f600 \u05d0\u200f", "caf\u00e9 \u4e2d\u6587 \U0001f600 \u05d0\u200f"),
+        ("\0\t\n\r\x1b[31m\x7f", r"\x00\t\n\r\x1b[31m\x7f"),
+        ("\x80\x9b2J", r"\x80\x9b2J"),
+        ("\u202egpj.exe\u2066\u2069\u2028", r"\u202egpj.exe\u2066\u2069\u2028"),
+        ("caf\udce9", r"caf\udce9"),
+        (7, "7"),
+    ],
+)
+def test_a_text_is_one_line_without_control_characters(text, shown):
+    assert printable(text) == shown
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_shown():
+    text = printable("begin " + "x" * 70_000 + " the remedy", most=300)
+    assert len(text) < 350
+    assert re.fullmatch(r"begin x+ \[69,717 characters left out\] x+ the remedy", text)
+    assert printable("x" * 300, most=300) == "x" * 300
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", None])
+@pytest.mark.parametrize("text", [HOSTILE, "caf\u00e9 \U0001f600", "caf\udce9"])
+def test_json_for_a_terminal_is_equal_json(text, encoding):
+    value = {text: [text, 1.5, None]}
+    shown = printable_json(json.dumps(value, ensure_ascii=False), encoding)
+    assert json.loads(shown) == value
+    assert not RAW.search(shown)
+    shown.encode(encoding or "utf-8")
+
+
+def test_json_of_several_lines_keeps_them():
+    assert printable_json('{\n  "a": "\u00e9"\n}', "utf-8") == '{\n  "a": "\u00e9"\n}'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("ascii", rb"caf\xe9 \u4e2d"), ("latin-1", b"caf\xe9 \\u4e2d"), ("utf-8", "caf\u00e9 \u4e2d".encode())],
+)
+def test_what_the_encoding_lacks_is_escaped(encoding, shown, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_line("caf\u00e9 \u4e2d", to_output=True)
+    assert stream.buffer.getvalue() == shown + b"\n"
+
+
+def test_commands_print_through_this_module_alone():
+    """`main` may print one sentence of its own before anything is imported."""
+    raw = {}
+    for path in CLI.glob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        names = [ast.unparse(call.func) for call in calls]
+        raw[path.stem] = [
+            name for name in names if name in ("print", "sys.stderr.write", "sys.stdout.write", "warnings.warn")
+        ]
+    assert {name: found for name, found in raw.items() if found} == {"main": ["print"], "terminal": ["print"]}
+
+
+def test_settings_results_tables_and_progress_are_escaped(capsys):
+    report.print_settings(HOSTILE, {HOSTILE: HOSTILE, "long": "x" * 70_000})
+    report.print_table([HOSTILE], [[1.5]])
+    with report.ProgressBar(HOSTILE, HOSTILE) as bar:
+        bar.say(HOSTILE)
+        bar.say("x" * 70_000)
+        bar.update(1, 2, note=HOSTILE)
+    with FitProgress(2) as bar:
+        bar.on_epoch_end(0, {f"val_{HOSTILE}": 1.0})
+    report.print_result(HOSTILE, {}, as_json=False)
+    report.print_result([HOSTILE, report.aligned([[HOSTILE, "x"]])], {}, as_json=False)
+    printed = capsys.readouterr()
+    assert not RAW.search(printed.err + printed.out)
+    assert len(printed.err.splitlines()) == 3 + 2 + 3 + 1
+    assert len(printed.out.splitlines()) == 3
+    assert max(map(len, printed.err.splitlines())) < 3100
+
+
+def test_warnings_and_log_messages_are_escaped(capsys):
+    record = logging.LogRecord("bert_keras", logging.WARNING, "", 1, "%s", (HOSTILE + "x" * 70_000,), None)
+    before = logging.lastResort, warnings.formatwarning
+    with escaped_warnings():
+        logging.lastResort.handle(record)  # pytest has handlers of its own, so that it is not asked
+        shown = warnings.formatwarning(HOSTILE, UserWarning, "a.py", 1, "")
+    assert (logging.lastResort, warnings.formatwarning) == before
+    [line] = capsys.readouterr().err.splitlines()
+    assert not RAW.search(line + shown)
+    assert len(line) < 3100
+    assert shown.count("\n") == 1
+
+
+# for each command a line that names something hostile
+LINES = {
+    "demo": [],
+    "learn-vocab": ["out", "--text", HOSTILE],
+    "make-records": [HOSTILE, "out"],
+    "pretrain": [HOSTILE, "out"],
+    "finetune": [HOSTILE, "out", "--train", HOSTILE, "--dev", HOSTILE],
+    "evaluate": [HOSTILE, HOSTILE],
+    "predict": [HOSTILE],
+    "fill-mask": [HOSTILE, "[MASK]"],
+    "export": [HOSTILE, "out"],
+    "verify": [HOSTILE, HOSTILE],
+    "convert": [HOSTILE, "out"],
+    "plan": [HOSTILE],
+    "inspect": [HOSTILE, "text", "--out", "out"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("hostile", [HOSTILE, "x" * 70_000, "caf\udce9"])
+def test_every_command_refuses_a_hostile_name_in_one_line(verb, hostile, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if verb == "demo":
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / (hostile[:200])).touch()
+        words = ["demo", "full"]
+    else:
+        words = [verb, *(hostile if word == HOSTILE else word for word in LINES[verb])]
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    [line] = printed.err.splitlines()
+    assert not RAW.search(line)
+    assert len(line) <= 3100
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [HOSTILE],
+        ["plan", "tiny", f"--{HOSTILE}"],
+        ["plan", "tiny", "--length", HOSTILE],
+        ["plan", "x" * 70_000, "y" * 70_000],
+    ],
+)
+def test_a_wrong_command_line_with_a_hostile_word_is_one_line(words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert not RAW.search(line)
+    assert len(line) <= 3100
+
+
+def test_a_command_that_succeeds_escapes_the_names_in_its_output(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    hostile = HOSTILE + "caf\udce9"
+    pathlib.Path(hostile).write_text("the cat sat on a mat\n" * 3)
+    words = ["learn-vocab", "out" + hostile, "--text", hostile, "--size", "60"]
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    assert not RAW.search(printed.err + printed.out)
+    assert len(printed.out.splitlines()) == 1
+    assert main([*words, "--overwrite", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["out"] == "out" + hostile
+
+
+def test_progress_that_cannot_be_written_does_not_end_the_work(tmp_path, monkeypatch, capfd):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("text.txt").write_text("the cat sat on a mat\n" * 3)
+    monkeypatch.setattr(sys, "stderr", Full())
+    assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
+    with report.ProgressBar("working", None) as bar:
+        bar.say("something")
+
+
+def test_text_of_words_of_one_letter_gives_a_vocabulary(tmp_path, monkeypatch, capsys):
+    """There is nothing to merge, and the progress bar of nothing has an end."""
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("text.txt").write_text("a b c\n")
+    assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
+    assert pathlib.Path("out").read_text().split() == [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *"abc",
+        "##a",
+        "##b",
+        "##c",
+    ]
+
+
+@pytest.mark.parametrize("words", [["predict", "x", "caf\udce9 au lait"], ["fill-mask", "x", "caf\udce9 [MASK]"]])
+def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert re.search(r"the text 'caf\\udce9 .*' is not UTF-8; expected UTF-8", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("plan tiny --length 1000000000001", "'1000000000001' is not a whole number from 1 to 1,000,000,000,000"),
+        ("plan tiny --memory 1e300", "'1e300' is not a number above 0 to 1e+30"),
+        ("learn-vocab out --unused " + "9" * 5000, "is not a whole number from 0"),
+        ("export in out --tolerance nan", "'nan' is not a number from 0"),
+    ],
+)
+def test_numbers_that_no_computation_holds_are_refused(words, told, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 2
+    assert told in capsys.readouterr().err

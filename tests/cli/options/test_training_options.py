@@ -1,0 +1,134 @@
+"""Trainings from the shell: several local_workers, a stop and a new start, and what is refused."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bert_keras.cli import local_workers
+from bert_keras.cli.commands.pretrain import settings_of
+from bert_keras.cli.main import main, parser
+from bert_keras.pipelines.records import write_records
+from bert_keras.publishing import publish_folder
+
+REPOSITORY = pathlib.Path(__file__).parents[3]
+STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split() * 2]
+TINY = [
+    *("--set", "model.num_layers=1", "--set", "model.num_heads=2", "--set", "model.hidden_dim=16"),
+    *("--set", "model.intermediate_dim=24", "--batch-size", "4", "--no-xla"),
+]
+
+
+@pytest.fixture(scope="module")
+def records(tokenizer, tmp_path_factory):
+    """A folder of records with next sentences, some of them held out."""
+    folder = tmp_path_factory.mktemp("pretrain") / "records"
+    write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
+    return folder
+
+
+def log_of(out: pathlib.Path) -> list[dict]:
+    lines = [json.loads(line) for line in (out / "training_log.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+@pytest.mark.slow
+def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(records, cli, tmp_path):
+    arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 60, "--backup-every", 5))]
+    command = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
+    backups = tmp_path / ".out.training"
+    while process.poll() is None and not list(backups.glob("step-*")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 75, said[-3000:]
+    assert "4 rows a step = 2 replicas x 1 parts x 2" in said
+    assert said.count("the training was told to stop at step") == 1
+    assert not (tmp_path / "out").exists()
+
+    refused = cli(*arguments)
+    assert refused.returncode == 2
+    assert "go on with --resume, or begin anew with --overwrite" in refused.stderr
+    again = cli(*arguments, "--resume")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert "going on from step" in again.stderr
+    one = cli("pretrain", records, "one", *TINY, "--steps", 60)
+    assert one.returncode == 0, one.stderr[-3000:]
+    for ours, theirs in zip(log_of(tmp_path / "out"), log_of(tmp_path / "one"), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
+
+
+@pytest.mark.slow
+def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_the_same_bits(records, cli, tmp_path):
+    with publish_folder(tmp_path / "out", "pretrain") as folder:
+        (folder / "old").write_text("old")
+    arguments = ["pretrain", records, "out", *TINY, "--steps", 5, "--deterministic"]
+    assert cli(*arguments, "--resume").returncode == 2
+    weights = []
+    for _ in range(2):
+        done = cli(*arguments, "--resume", "--overwrite")
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "there is none to go on from" in done.stderr
+        weights.append((tmp_path / "out/model.safetensors").read_bytes())
+    assert not (tmp_path / "out/old").exists()
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(("flags", "compiled"), [([], "auto"), (["--deterministic"], False), (["--no-xla"], False)])
+def test_a_deterministic_pretraining_is_not_compiled(flags, compiled, records):
+    arguments = parser().parse_args(["pretrain", str(records), "out", "--preset", "tiny", "--steps", "1", *flags])
+    assert settings_of(arguments)[0].speed.jit_compile == compiled
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk, monkeypatch):
+    out = small_disk / "out"
+    # of 256 kB the state of this model takes 200, so that the model itself, of 60, has no room beside it
+    wider = ["--set", "model.hidden_dim=42"]
+    arguments = ["pretrain", records, out, *TINY, *wider, "--steps", 4, "--backup-every", 3]
+    monkeypatch.setenv("TMPDIR", str(small_disk))
+    done = cli(*arguments)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert f"{out} cannot be written (No space left on device); the training up to step 3 is in" in done.stderr
+    assert [path.name for path in small_disk.iterdir()] == [".out.training"]
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    again = cli(*arguments, "--resume")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert [path.name for path in small_disk.iterdir()] == ["out"]
+
+
+@pytest.mark.slow
+def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, tmp_path):
+    done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--workers", 3)
+    assert done.returncode == 2
+    assert "a batch of 4 rows cannot be divided among 3 replicas of 1 parts: make it a multiple of 3" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_multi_worker_without_tf_config_is_told(records, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    command = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8", "--strategy", "multi-worker"]
+    assert main(command) == 2
+    assert "TF_CONFIG is not set; expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "place"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
+def test_workers_are_started_with_the_same_words_but_for_their_number(given, place, records, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(local_workers, "run_workers", lambda *arguments: started.append(arguments) or 75)
+    words = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]
+    command = [*words[:place], *given, *words[place:]] if place > 0 else [*words, *given]
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 75, "the status of the workers"
+    expected = [sys.executable, "-m", "bert_keras.cli.main", *words, "--strategy", "multi-worker"]
+    assert started == [(expected, 3)]

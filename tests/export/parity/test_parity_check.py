@@ -1,0 +1,456 @@
+"""The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.errors import InputError, VerdictError
+from bert_keras.export import artifacts, ids_graph
+from bert_keras.export.artifacts import worst
+from bert_keras.export.parity import parity_check, probe_inputs
+from bert_keras.export.parity.comparison import Comparison
+from bert_keras.export.parity.reference import Reference
+from bert_keras.export.runtimes import exchange, fresh_process
+from bert_keras.export.runtimes.fresh_process import ask
+from bert_keras.export.saved_model import saved_model_artifact, text_model
+from bert_keras.export.saved_model.op_audit import read_meta_graph
+from bert_keras.export.saved_model.saved_model_artifact import next_version
+from bert_keras.export.verify import verify
+from tests.export.conftest import LENGTH, InThisProcess, build
+
+
+def inputs_of(folder):
+    return read_meta_graph(folder).signature_def["serving_default"].inputs
+
+
+def other_features(**changes):
+    """Returns a breaker that gives the model other features than it was given."""
+
+    def broken(monkeypatch, reference):
+        def run(model, features):
+            return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
+
+        monkeypatch.setattr(ids_graph, "logits_of", run)
+        monkeypatch.setattr(text_model.ServedModel, "_call", lambda self, features: run(self._model.value, features))
+        return reference
+
+    return broken
+
+
+def with_tanh_gelu(monkeypatch, reference):
+    """Breaks the activation: the same weights under Google's first GELU."""
+    del monkeypatch
+    model = reference.model
+    config = bk.BertConfig.from_dict({**model.encoder.config.to_dict(), "hidden_act": "gelu_tanh"})
+    other = build("pair_classifier", config)
+    other.set_weights(model.get_weights())
+    return Reference(other, reference.tokenizer, reference.task)
+
+
+def with_other_tokenizer(monkeypatch, reference):
+    del monkeypatch
+    tokenizer = bk.BertTokenizer(reference.tokenizer.vocabulary, lowercase=False, max_sequence_length=LENGTH)
+    return Reference(reference.model, tokenizer, reference.task)
+
+
+GRAPHS = {  # what goes wrong where the graph is made
+    "segments zeroed": other_features(segment_ids=lambda given: 0 * given["segment_ids"]),
+    "tanh for erf": with_tanh_gelu,
+    "cased for uncased": with_other_tokenizer,
+    "mask and segments swapped": other_features(
+        padding_mask=lambda given: given["segment_ids"], segment_ids=lambda given: given["padding_mask"]
+    ),
+    "padding seen": other_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
+}
+
+
+@pytest.mark.parametrize("how", ["tanh for erf", "cased for uncased"])
+def test_a_wrong_graph_is_refused(how, references, monkeypatch, in_this_process):
+    written = GRAPHS[how](monkeypatch, references("pair_classifier"))
+    signatures = text_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
+    seen = Served(signatures).verdict(references("pair_classifier"), monkeypatch)
+    assert not seen["passed"], seen
+    assert worst(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", list(GRAPHS))
+def test_a_saved_model_of_a_wrong_graph_is_refused(how, references, tmp_path, monkeypatch):
+    reference = references("pair_classifier")
+    with monkeypatch.context() as broken:
+        written = GRAPHS[how](broken, reference)
+        text_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
+    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").verdict()
+    assert not seen["passed"], seen
+    assert worst(seen)
+
+
+class Served:
+    """Signatures as an artifact, to be broken in many ways."""
+
+    def __init__(self, signatures):
+        self.signatures = signatures
+
+    def verdict(self, reference, monkeypatch, change_inputs=lambda _, inputs: inputs, change_outputs=dict) -> dict:
+        def answer(signature, inputs):
+            given = change_inputs(signature, inputs)
+            outputs = self.signatures[signature](**{name: tf.constant(value) for name, value in given.items()})
+            return change_outputs({name: values.numpy() for name, values in outputs.items()})
+
+        monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, {}))
+        return parity_check.start_saved_model_check(reference, "tests/export").verdict()
+
+
+class Loaded(Served):
+    """A SavedModel that is loaded once."""
+
+    def __init__(self, folder):
+        self.model = tf.saved_model.load(str(folder))
+        super().__init__(self.model.signatures)
+        self.weights = [variable.numpy() for variable in self.model._weights]
+
+    def assign(self, weights) -> None:
+        for variable, value in zip(self.model._weights, weights, strict=True):
+            variable.assign(value)
+
+
+@pytest.fixture(scope="module")
+def loaded(saved):
+    """The SavedModel of a classifier of pairs."""
+    return Loaded(saved("pair_classifier"))
+
+
+def only(shape, change):
+    """Returns a change of the weights of one shape, as the biases of the inner dense layers are (40,)."""
+    return lambda weights: [change(weight) if weight.shape == shape else weight for weight in weights]
+
+
+def one_of(shape, change):
+    """Returns a change of the last weight of a shape."""
+
+    def changed(weights):
+        last = max(number for number, weight in enumerate(weights) if weight.shape == shape)
+        return [change(weight) if number == last else weight for number, weight in enumerate(weights)]
+
+    return changed
+
+
+WEIGHTS = {
+    "biases dropped": only((40,), np.zeros_like),
+    "one bias of one layer dropped": one_of((40,), np.zeros_like),
+    "half precision": lambda weights: [
+        weight.astype("float16").astype("float32") if weight.dtype == "float32" else weight for weight in weights
+    ],
+    "one layer rounded to 8 bits": one_of((36, 40), lambda weight: np.rint(weight * 100) / 100),
+    "segments alike": only((2, 36), lambda table: np.stack([table[0], table[0]])),
+    "positions off by one beyond the half": only((LENGTH, 36), lambda table: np.concatenate([table[:9], table[8:-1]])),
+    "the last two positions swapped": only((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
+    "classes in another order": lambda weights: [
+        weight[..., [1, 0, 2]] if weight.shape in ((36, 3), (3,)) else weight for weight in weights
+    ],
+}
+
+
+@pytest.mark.parametrize("how", list(WEIGHTS))
+def test_wrong_weights_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    loaded.assign(WEIGHTS[how](loaded.weights))
+    seen = loaded.verdict(references("pair_classifier"), monkeypatch)
+    loaded.assign(loaded.weights)
+    assert not seen["passed"], seen
+    assert worst(seen)
+
+
+INPUTS = {
+    "as they are": lambda given: given,
+    "mask and segments swapped": lambda given: {
+        **given,
+        "attention_mask": given["token_type_ids"],
+        "token_type_ids": given["attention_mask"],
+    },
+    "segments zeroed": lambda given: {**given, "token_type_ids": 0 * given["token_type_ids"]},
+    "padding seen": lambda given: {**given, "attention_mask": 0 * given["attention_mask"] + 1},
+    "a token cut off": lambda given: {**given, "attention_mask": np.roll(given["attention_mask"], -1, axis=1)},
+}
+
+
+@pytest.mark.parametrize("how", list(INPUTS))
+def test_wrong_inputs_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    seen = loaded.verdict(
+        references("pair_classifier"), monkeypatch, lambda name, given: INPUTS[how](given) if name == "ids" else given
+    )
+    assert seen["passed"] == (how == "as they are"), seen
+
+
+TEXTS = {
+    "the two texts swapped": lambda given: {"text": given["second_text"], "second_text": given["text"]},
+    "no second text": lambda given: {**given, "second_text": probe_inputs.as_strings([""] * len(given["text"]))},
+}
+
+
+@pytest.mark.parametrize("how", list(TEXTS))
+def test_wrong_texts_are_refused(how, references, loaded, monkeypatch, in_this_process):
+    seen = loaded.verdict(
+        references("pair_classifier"), monkeypatch, lambda name, given: given if name == "ids" else TEXTS[how](given)
+    )
+    assert not seen["passed"], seen
+
+
+def test_labels_by_other_names_are_refused(references, loaded, monkeypatch, in_this_process):
+    other = {"rot": b"gr\xc3\xbcn", "gr\xc3\xbcn": b"rot"}
+
+    def renamed(outputs):
+        names = [other.get(name.decode("latin-1"), name) for name in outputs.get("label", ())]
+        return {**outputs, **({"label": np.array(names, object)} if names else {})}
+
+    seen = loaded.verdict(references("pair_classifier"), monkeypatch, change_outputs=renamed)
+    assert not seen["passed"]
+    assert seen["labels"]["label"]["differ"] > 5
+    assert seen["labels"]["label_id"]["differ"] == 0
+
+
+@pytest.mark.slow
+def test_labels_in_another_order_are_refused(references, tmp_path, in_this_process):
+    reference = references("classifier")
+    model = bk.BertClassifier(reference.model.encoder, 3, labels=["grün", "rot", "blau"])
+    model.set_weights(reference.model.get_weights())
+    task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=LENGTH)
+    text_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
+    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").verdict()
+    assert not seen["passed"]
+    assert seen["labels"]["label"]["differ"] > 5
+
+
+def test_an_output_by_another_name_is_refused(references, loaded, monkeypatch, in_this_process):
+    reference = references("pair_classifier")
+    answer, described = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
+    monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, described))
+    seen = parity_check.start_saved_model_check(reference, "tests/export").verdict()
+    assert "ids/logits: expected the shape (3,), got None" in worst(seen)
+
+
+def test_where_two_labels_are_as_good_either_is_right():
+    comparison = Comparison(1e-4)
+    comparison.best("logits", np.array([[0.5, 0.50001, 0.1], [1, 2, 3]]), np.array([[0.50001, 0.5, 0.1], [1, 2, 3]]))
+    assert comparison.verdict()["labels"] == {"logits": {"compared": 2, "differ": 0}}
+    comparison.best("logits", np.array([[0.5, 0.6]]), np.array([[0.6, 0.5]]))
+    assert comparison.verdict()["labels"]["logits"]["differ"] == 1
+    assert not comparison.verdict()["passed"]
+
+
+@pytest.mark.parametrize("got", [np.array([1.0, np.nan]), np.array([1.0]), None])
+def test_what_is_no_number_or_not_there_is_no_small_difference(got):
+    comparison = Comparison(1e-4)
+    comparison.floats("logits", np.array([1.0, 2.0]), got)
+    assert not comparison.verdict()["passed"]
+
+
+def test_rows_are_of_all_lengths_and_half_of_them_pairs(references):
+    reference = references("encoder")
+    rows = probe_inputs.id_rows(reference.config, reference.tokenizer, 19)
+    lengths = [len(row.token_ids) for row in rows]
+    assert (len(rows), set(lengths)) == (200, set(range(1, 20)))
+    assert 40 < sum(row.segment_ids.any() for row in rows) < 120
+    sizes = {len(batch) for batch in probe_inputs.batches(200)}
+    assert {1, 13} < sizes
+
+
+def test_twins_are_asked_in_one_batch():
+    for number in range(2, 100):
+        cut = probe_inputs.batches(number)
+        assert [one for batch in cut for one in batch] == list(range(number))
+        assert len(cut[-1]) > 1
+
+
+def test_the_last_two_rows_are_a_pair_and_the_same_ids_as_one_text(references):
+    reference = references("encoder")
+    rows = probe_inputs.id_rows(reference.config, reference.tokenizer, 19)
+    *others, pair, twin = probe_inputs.with_twin(rows)
+    assert len(others) == len(rows) - 2
+    assert probe_inputs.are_twins(pair, twin)
+    assert (pair.segment_ids.any(), twin.segment_ids.any()) == (True, False)
+    singles = [row for row in rows if not row.segment_ids.any()]
+    assert probe_inputs.with_twin(singles) == singles
+
+
+def test_an_artifact_that_gives_twins_the_same_is_refused_however_wide_the_tolerance():
+    comparison = Comparison(9.0, relative=True)
+    comparison.responds("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.1])))
+    comparison.responds("same", (np.array([1.0]), np.array([1.0])), (np.array([1.0]), np.array([1.0])))
+    assert comparison.verdict()["passed"]
+    comparison.responds("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.0])))
+    assert "the same for a pair" in comparison.verdict()["missing"]["logits"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(references, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "classifier"
+    reference = references("pair_classifier")
+    bk.save(reference.model, reference.tokenizer, folder, task=reference.task.settings())
+    return folder
+
+
+def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpoint, tmp_path):
+    out = tmp_path / "artifacts"
+    parity = bk.export(checkpoint, out)
+    assert parity == json.loads((out / "parity.json").read_text())
+    [(name, written)] = parity["artifacts"].items()
+    assert (name, written["passed"], written["num_inputs"]) == ("saved_model/1", True, 40)
+    assert (written["warmup_requests"], written["audit"]["min_serving"]) == (2, "2.13")
+    assert json.loads((out / "saved_model/1/assets.extra/parity.json").read_text()) == written
+    assert (out / "serving/Dockerfile").is_file()
+    assert set(inputs_of(out / "saved_model/1")) == {"text", "second_text"}
+
+
+@pytest.mark.slow  # the four tests behind `test_what_differs_is_not_published` hold its parts
+def test_another_export_is_the_next_version_and_verified_as_it_was_made(checkpoint, tmp_path, in_this_process):
+    out = tmp_path / "artifacts"
+    (out / "saved_model/1").mkdir(parents=True)
+    artifacts.add_verdicts(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
+    bk.export(checkpoint, out, pairs=False)
+    assert set(inputs_of(out / "saved_model/2")) == {"text"}
+    assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
+    [seen] = verify(out / "saved_model/2", checkpoint).values()
+    assert seen["passed"]
+
+
+@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
+def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
+    shutil.copytree(saved("pair_classifier"), tmp_path / "1")
+    variables = next((tmp_path / "1/variables").glob("*.data-*"))
+    whole = variables.read_bytes()
+    variables.write_bytes(whole[:9000] + bytes(256) + whole[9256:])
+    with pytest.raises(VerdictError, match=r"1 does not run in a fresh process: .*[Cc]hecksum"):
+        verify(tmp_path / "1", checkpoint)
+
+
+def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch, in_this_process):
+    reference = references("pair_classifier")
+    other = build("pair_classifier", reference.config)
+    other.set_weights(WEIGHTS["one bias of one layer dropped"](other.get_weights()))
+    bk.save(other, reference.tokenizer, tmp_path / "pairs", task=reference.task.settings())
+    write_another = lambda *arguments: shutil.copytree(saved("pair_classifier"), arguments[-1], dirs_exist_ok=True)  # noqa: E731
+    monkeypatch.setattr(saved_model_artifact, "write_saved_model", write_another)
+    with pytest.raises(VerdictError, match=r"saved_model/1 differs from .*pairs, and nothing was published: .* by "):
+        artifacts.export_checkpoint(tmp_path / "pairs", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
+
+
+def test_verify_reads_from_the_artifact_whether_it_takes_pairs(references, saved, tmp_path, in_this_process):
+    reference = references("pair_classifier")
+    settings = {**reference.task.settings(), "of_pairs": False}
+    bk.save(reference.model, reference.tokenizer, tmp_path / "singles", task=settings)
+    [seen] = verify(saved("pair_classifier"), tmp_path / "singles").values()
+    assert seen["passed"]
+
+
+def test_a_checkpoint_is_exported_for_pairs_or_single_texts_as_asked(checkpoint):
+    stored, single = (artifacts.read_reference(checkpoint, pairs=pairs).task.of_pairs for pairs in (None, False))
+    assert (stored, single) == (True, False)
+
+
+def test_verdicts_are_added_to_those_that_are_there(tmp_path):
+    for version in (1, 2):
+        artifacts.add_verdicts(tmp_path / "parity.json", f"checkpoint {version}", {f"saved_model/{version}": {}})
+    assert json.loads((tmp_path / "parity.json").read_text()) == {
+        "checkpoint": "checkpoint 2",
+        "artifacts": {"saved_model/1": {}, "saved_model/2": {}},
+    }
+
+
+@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
+def test_what_does_not_load_is_refused(tmp_path):
+    with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
+        ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+
+
+def test_only_empty_folders_of_the_export_itself_are_cleared_away(tmp_path):
+    (tmp_path / "out/mine").mkdir(parents=True)
+    with artifacts._without_empty_folders(tmp_path / "out"):
+        (tmp_path / "out/tflite").mkdir()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+    with artifacts._without_empty_folders(tmp_path / "new"):
+        (tmp_path / "new/onnx").mkdir(parents=True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
+    program = "import os, sys; print('all is well', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
+    (tmp_path / "killed.py").write_text(program)
+    monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
+    monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
+    with pytest.raises(VerdictError, match="signal 9 ended it; the system sends 9 where memory runs out"):
+        ask("saved_model", tmp_path, [])
+
+
+def test_bad_requests_are_told(references, tokenizer, tmp_path):
+    with pytest.raises(InputError, match=r"no format tfjs in this version; expected saved_model"):
+        bk.export(tmp_path, tmp_path / "out", formats=["tfjs"])
+    encoder = references("encoder").model
+    bk.save(encoder, None, tmp_path / "bare")
+    with pytest.raises(InputError, match=r"bare has no vocabulary"):
+        bk.export(tmp_path / "bare", tmp_path / "out")
+    bk.save(encoder, tokenizer, tmp_path / "encoder")
+    with pytest.raises(InputError, match=r"encoder holds a BertEncoder; pairs of texts are for a BertClassifier"):
+        bk.export(tmp_path / "encoder", tmp_path / "out", pairs=True)
+    with pytest.raises(
+        InputError, match=r"encoder holds README.md and no artifacts of bert-keras: name another folder"
+    ):
+        bk.export(tmp_path / "encoder", tmp_path / "encoder")
+    with pytest.raises(InputError, match=r"bare holds no artifact"):
+        verify(tmp_path / "bare", tmp_path / "encoder")
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut/saved_model.pb").write_bytes(b"\x08\x01\x12\xff")
+    reference_task = references("classifier")
+    bk.save(reference_task.model, tokenizer, tmp_path / "classifier")
+    with pytest.raises(InputError, match=r"cut holds no SavedModel that can be read"):
+        verify(tmp_path / "cut", tmp_path / "classifier")
+    assert not (tmp_path / "out").exists()
+
+
+def test_versions_are_counted_by_number(tmp_path):
+    for name in ("9", "10", "notes", ".11.tmp"):
+        (tmp_path / name).mkdir()
+    assert next_version(tmp_path) == 11
+    assert next_version(tmp_path / "nowhere") == 1
+
+
+def test_export_is_a_package_and_a_function():
+    import bert_keras.export.parity.parity_check
+
+    assert callable(bk.export)
+    assert bert_keras.export.parity.parity_check.TOLERANCE == 1e-4
+
+
+def test_arrays_travel_as_they_are(tmp_path):
+    strings = np.empty((2, 2), object)
+    strings[:] = [[b"a\x00", b""], [b"\xff\xfe", "é".encode()]]
+    empty = np.empty((0, 3), object)
+    arrays = {(0, "text"): strings, (1, "none"): empty, (1, "ids"): np.arange(6, dtype="int32").reshape(2, 3)}
+    exchange.write_arrays(tmp_path / "arrays.npz", arrays)
+    read = exchange.read_arrays(tmp_path / "arrays.npz")
+    assert list(read) == list(arrays)
+    for key, values in arrays.items():
+        assert (read[key].dtype, read[key].shape) == (values.dtype, values.shape)
+        assert read[key].tolist() == values.tolist()
+
+
+def test_of_a_whole_vocabulary_some_places_are_told():
+    assert exchange.kept_places((2, 100, 30_522)) == slice(None, None, 12)
+    assert exchange.kept_places((2, 5, 30_522)) == slice(None, None, 1)
+    assert exchange.kept_places((2, 100, 768)) == slice(None, None, 1)
+
+
+def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, saved, monkeypatch, in_this_process):
+    monkeypatch.setattr(exchange, "WIDEST", 10)
+    monkeypatch.setattr(parity_check, "text_function", lambda *_: None)  # sequences of ids alone
+    reference = references("masked_lm")
+    seen = parity_check.start_saved_model_check(reference, saved("masked_lm")).verdict()
+    assert seen["passed"]
+    num_tokens = sum(
+        len(row.token_ids) for row in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)
+    )
+    assert 24 < seen["labels"]["ids/logits"]["compared"] < num_tokens  # about eight of each sequence

@@ -1,0 +1,211 @@
+"""The audit of a SavedModel's ops: what an older TensorFlow Serving does not know is told by its name."""
+
+import re
+
+import pytest
+import tensorflow as tf
+import tensorflow_text as tf_text
+from tensorflow.core.framework import op_def_pb2, types_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+from bert_keras.errors import InputError, VerdictError
+from bert_keras.export.saved_model import op_audit, serving_releases
+from bert_keras.export.saved_model.op_audit import audit_saved_model
+from tests.export.saved_model.make_serving_ops import op_facts, since_lines
+from tests.marks import slow_except
+
+RELEASES = [f"2.{minor}" for minor in range(13, 22)]
+KINDS = ("windowed_classifier", "masked_lm", "null_answerer")  # together 107 of the 109 ops of all 13 kinds
+
+
+def save(folder, function, *specs, **settings):
+    """Saves a function as the one signature of a SavedModel."""
+    module = tf.Module()
+    module.function = tf.function(function, **settings).get_concrete_function(*specs)
+    tf.saved_model.save(module, str(folder), signatures=module.function)
+    return folder
+
+
+def rewrite(folder, change):
+    """Changes the messages of a SavedModel in its file."""
+    path = folder / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    change(saved)
+    path.write_bytes(saved.SerializeToString())
+
+
+MATRIX = tf.TensorSpec([None, None], tf.float32, name="x")
+INDICES = tf.TensorSpec([None, 1], tf.int32, name="indices")
+STRINGS = tf.TensorSpec([None], tf.string, name="x")
+
+
+def spectrum(x):
+    lengths = tf.shape(x)
+    return {"y": tf.math.real(tf.raw_ops.FFTND(input=tf.cast(x, tf.complex64), fft_length=lengths, axes=[0, 1]))}
+
+
+def lenient_gather(x, indices):
+    return {"y": tf.raw_ops.GatherNd(params=x, indices=indices, bad_indices_policy="IGNORE")}
+
+
+def strict_gather(x, indices):
+    return {"y": tf.raw_ops.GatherNd(params=x, indices=indices, bad_indices_policy="")}
+
+
+def half_range(x):
+    return {"y": tf.range(tf.cast(tf.size(x), tf.half))}
+
+
+def trimmed(x):
+    words = tf.strings.split(x)
+    return {"y": tf_text.RoundRobinTrimmer(3).trim([words, words])[0].to_tensor()}
+
+
+@pytest.mark.parametrize("kind", slow_except([*KINDS, "token_classifier"], quick=["masked_lm", "token_classifier"]))
+def test_what_is_exported_runs_on_the_oldest_server(kind, saved):
+    audit = audit_saved_model(saved(kind))
+    assert audit["min_serving"] == serving_releases.OLDEST_SERVING == "2.13"
+    assert audit["tensorflow"] == tf.__version__
+    assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # of one text or of two
+    assert audit["ops"]["MatMul"] > 20
+    assert not [op for op in audit["ops"] if op.startswith("__inference")]  # calls of functions are no ops
+    assert audit["ignored_attributes"] == ["VarHandleOp.debug_name"]
+
+
+@pytest.mark.parametrize(
+    ("function", "specs", "named", "since"),
+    [
+        (spectrum, [MATRIX], "FFTND", "2.15"),
+        (lenient_gather, [MATRIX, INDICES], "GatherNd.bad_indices_policy", "2.17"),
+        (half_range, [MATRIX], "Range.Tidx=half", "2.18"),
+    ],
+)
+def test_a_newer_op_attribute_or_type_is_refused_up_to_its_release(function, specs, named, since, tmp_path):
+    save(tmp_path, function, *specs)
+    for release in RELEASES[:-1]:
+        if RELEASES.index(release) >= RELEASES.index(since):
+            assert audit_saved_model(tmp_path, release)["min_serving"] == release
+            continue
+        sentence = (
+            rf"Serving {release} does not run .*, which uses {re.escape(named)} \(known since {since}\): export wi"
+        )
+        with pytest.raises(VerdictError, match=sentence):
+            audit_saved_model(tmp_path, release)
+
+
+def test_all_that_is_newer_is_named_at_once(tmp_path):
+    def both(x, indices):
+        return {"y": lenient_gather(x, indices)["y"], "z": spectrum(x)["y"]}
+
+    save(tmp_path, both, MATRIX, INDICES)
+    with pytest.raises(
+        VerdictError, match=r"FFTND \(known since 2.15\), GatherNd.bad_indices_policy \(known since 2.17"
+    ):
+        audit_saved_model(tmp_path)
+
+
+def test_an_op_of_tensorflow_text_that_servers_do_not_link_is_refused(tmp_path):
+    save(tmp_path, trimmed, STRINGS)
+    for release in ("2.13", "2.20"):
+        with pytest.raises(VerdictError, match=r"which uses TFText>RoundRobinTrim \(known since 2.21\)"):
+            audit_saved_model(tmp_path, release)
+
+
+def test_a_newer_attribute_with_its_default_is_nothing_to_know(tmp_path):
+    save(tmp_path, strict_gather, MATRIX, INDICES)
+
+    def write_defaults(saved):
+        for function in saved.meta_graphs[0].graph_def.library.function:
+            for node in function.node_def:
+                if node.op == "GatherNd":
+                    assert "bad_indices_policy" not in node.attr  # TensorFlow strips it
+                    node.attr["bad_indices_policy"].s = b""
+
+    rewrite(tmp_path, write_defaults)
+    assert audit_saved_model(tmp_path)["ops"]["GatherNd"] == 1
+
+
+def test_functions_for_xla_are_refused_at_any_release(tmp_path):
+    save(tmp_path, lambda x: {"y": x * 2}, MATRIX, jit_compile=True)
+    with pytest.raises(VerdictError, match=r"which uses jit_compile \(in \S+, for one; no server is built with XLA"):
+        audit_saved_model(tmp_path, "2.20")
+
+
+def test_a_graph_for_newer_readers_is_refused(tmp_path):
+    save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
+    assert audit_saved_model(tmp_path)["graph_version"] == tf.version.GRAPH_DEF_VERSION
+
+    def for_later_readers(saved):
+        saved.meta_graphs[0].graph_def.versions.min_consumer = 1500
+
+    rewrite(tmp_path, for_later_readers)
+    assert audit_saved_model(tmp_path, "2.14")
+    with pytest.raises(VerdictError, match=r"which uses GraphDef 1500 \(2.13 reads 1482\)"):
+        audit_saved_model(tmp_path)
+
+
+def test_an_op_of_another_library_is_refused(tmp_path):
+    save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
+
+    def use_it(saved):
+        saved.meta_graphs[0].graph_def.node.add(name="mine", op="MyOwnOp")
+
+    rewrite(tmp_path, use_it)
+    with pytest.raises(VerdictError, match=r"uses MyOwnOp \(an op of neither TensorFlow nor tensorflow-text\)"):
+        audit_saved_model(tmp_path)
+
+
+@pytest.mark.parametrize("release", ["2.12", "2.21", "2", "latest", "3.13"])
+def test_a_release_that_is_not_in_the_table_is_told(release, tmp_path):
+    with pytest.raises(InputError, match=rf"Serving {release} is not in the table of ops; expected 2.13 to 2.20"):
+        audit_saved_model(tmp_path, release)
+
+
+def test_a_patch_release_is_its_minor_release(tmp_path):
+    assert audit_saved_model(save(tmp_path, lambda x: {"y": x}, MATRIX), "2.14.1")["min_serving"] == "2.14"
+
+
+def test_a_folder_without_a_saved_model_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"holds no SavedModel that can be read .*No such file"):
+        audit_saved_model(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"no message")
+    with pytest.raises(InputError, match="holds no SavedModel that can be read"):
+        audit_saved_model(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(InputError, match="holds 0 graphs with the tag 'serve'; expected one"):
+        audit_saved_model(tmp_path)
+
+
+def test_the_table_ends_at_the_tensorflow_that_is_installed():
+    """A later TensorFlow writes graphs that the table says nothing of: make it anew (see make_serving_ops.py)."""
+    assert list(serving_releases.graph_versions()) == RELEASES
+    assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
+    assert serving_releases.graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
+
+
+def test_every_line_of_the_table_is_of_an_op_that_there_is():
+    types = dict(types_pb2.DataType.items())
+    known = op_audit.registered_ops({re.split(r"[.=]", fact)[0] for fact in serving_releases.introduced_in()})
+    for fact in serving_releases.introduced_in():
+        owner, _, value = fact.partition("=")
+        op, _, attribute = owner.partition(".")
+        definition = known.get(op)
+        assert definition is not None, fact
+        assert not attribute or attribute in {one.name for one in definition.attr}, fact
+        assert not value or value == "priority_merge" or f"DT_{value.upper()}" in types, fact
+
+
+def test_the_table_says_since_when_without_a_break():
+    facts = {"2.13": {"Old", "Lost"}, "2.14": {"Old", "New"}, "2.15": {"Old", "Lost"}}
+    facts["2.16"] = facts["2.17"] = {"Old", "Lost", "New", "Changed 2:1"}
+    found = since_lines(facts, list(facts))
+    assert list(found) == [("2.16", "Changed"), ("2.16", "New")]
+
+
+def test_the_table_knows_types_that_a_kernel_refuses():
+    op = op_def_pb2.OpDef(name="Op")
+    op.input_arg.add(name="x", type_attr="T")
+    declared = op.attr.add(name="T", type="type")
+    declared.allowed_values.list.type.extend([types_pb2.DT_HALF, types_pb2.DT_FLOAT])
+    assert list(op_facts(op, {"T": {types_pb2.DT_FLOAT, types_pb2.DT_INT8}})) == ["Op 1:0", "Op.T", "Op.T=float"]
+    assert set(op_facts(op, {})) == {"Op 1:0", "Op.T", "Op.T=float", "Op.T=half"}

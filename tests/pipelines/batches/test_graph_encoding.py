@@ -1,0 +1,56 @@
+"""Rows made within a graph are those that `encode` makes of the same texts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.pipelines.batches.encoding import encode, most_context
+from bert_keras.pipelines.batches.graph_encoding import graph_rows, most_context_in_graph
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
+WORDS = [f"w{number}" for number in range(23)]
+TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+
+
+def random_texts(rng, number, longest):
+    return [" ".join(rng.choice(WORDS, rng.integers(0, longest))) for _ in range(number)]
+
+
+CASES = {
+    "cut": (False, {"max_sequence_length": 13}),
+    "windows": (False, {"max_sequence_length": 11, "window_overlap": 3}),
+    "windows that share nothing": (False, {"max_sequence_length": 9, "window_overlap": 0}),
+    "pairs, cut": (True, {"max_sequence_length": 17}),
+    "pairs in windows": (True, {"max_sequence_length": 17, "window_overlap": 5}),
+    "questions": (True, {"max_sequence_length": 19, "window_overlap": 4, "max_first_length": 6}),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_rows_in_a_graph_are_those_of_encode(case):
+    pairs, settings = CASES[case]
+    rng = np.random.default_rng(7)
+    columns = [random_texts(rng, 31, 40), *([random_texts(rng, 31, 50)] if pairs else [])]
+
+    @tf.function(input_signature=[[tf.TensorSpec([None], tf.string)] * len(columns)], autograph=False)
+    def in_graph(texts):
+        rows = graph_rows(TOKENIZER, [TOKENIZER.tokenize(column) for column in texts], **settings)
+        return rows, most_context_in_graph(rows)
+
+    rows, best = in_graph([tf.constant(column) for column in columns])
+    expected = encode(TOKENIZER, *columns, **settings)
+    real = rows.features["padding_mask"].numpy() == 1
+    assert real.shape[1] == expected.lengths.max()
+    np.testing.assert_array_equal(real.sum(axis=1), expected.lengths)
+    np.testing.assert_array_equal(rows.features["token_ids"].numpy()[real], expected.token_ids)
+    np.testing.assert_array_equal(rows.features["segment_ids"].numpy()[real] == 1, expected.is_second & pairs)
+    np.testing.assert_array_equal(rows.examples, expected.examples)
+    np.testing.assert_array_equal(best.numpy()[real], most_context(expected))
+    assert not best.numpy()[~real].any()
+
+
+def test_no_text_at_all_gives_no_row():
+    nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), tf.zeros([1], tf.int64))
+    rows = graph_rows(TOKENIZER, [nothing], max_sequence_length=9, window_overlap=2)
+    assert rows.features["token_ids"].shape[0] == 0
+    assert most_context_in_graph(rows).shape[0] == 0

@@ -1,0 +1,317 @@
+"""Masks follow the paper's rates, spare special tokens, and depend on an example's own seed only."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.features import FEATURES
+from bert_keras.pipelines.batches.mask_choice import UNITS
+from bert_keras.pipelines.batches.masking import (
+    ELECTRA_REPLACE_RATES,
+    MaskingPieces,
+    default_max_predictions,
+    mask_tokens,
+)
+from bert_keras.pipelines.batches.seeds import example_seeds, random_bits, random_bits_at
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow_except
+
+VOCABULARY_SIZE = 89
+SPECIAL_IDS = (0, 1, 2, 3, 88)
+MASK_ID = 88
+ORDINARY_IDS = sorted(set(range(VOCABULARY_SIZE)) - set(SPECIAL_IDS))
+NEVER_PUT_IN = 84  # a piece as [unused1]
+RANDOM_IDS = sorted(set(ORDINARY_IDS) - {NEVER_PUT_IN})
+CONTINUES = np.arange(VOCABULARY_SIZE) >= 70  # a fifth of the ordinary pieces
+PIECES = MaskingPieces(
+    MASK_ID, np.isin(np.arange(VOCABULARY_SIZE), SPECIAL_IDS), CONTINUES, np.array(RANDOM_IDS, np.int32)
+)
+
+
+def packed(num_examples, length, seed=0):
+    """Rows [2] pieces [3] pieces [3] padding, of all different lengths from 3 on."""
+    rng = np.random.default_rng(seed)
+    ids = rng.choice(ORDINARY_IDS, (num_examples, length)).astype(np.int32)
+    ends = rng.integers(3, length + 1, (num_examples, 1))
+    places = np.arange(length)[None]
+    ids[:, 0] = 2
+    ids[(places == ends - 1) | (places == ends // 2)] = 3
+    mask = (places < ends).astype(np.int32)
+    return {"token_ids": tf.constant(ids * mask), "padding_mask": tf.constant(mask), "segment_ids": tf.constant(mask)}
+
+
+def masked(features, seeds, max_predictions=11, **settings):
+    return mask_tokens(features, PIECES, seeds=seeds, max_predictions=max_predictions, **settings)
+
+
+def as_arrays(tensors):
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def assert_same(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+
+
+class Masked:
+    """What became of 4,001 rows of up to 200 pieces, twice: 120,000 chosen of 800,000.
+
+    The chosen slots as columns: `row`, `position`, `before` and `after` (ids).
+    """
+
+    def __init__(self, **settings):
+        features = packed(4001, 200)
+        self.original = features["token_ids"].numpy()
+        self.num_ordinary = (~np.isin(self.original, SPECIAL_IDS)).sum(axis=1)
+        self.epochs = []
+        for epoch in range(2):
+            new, labels = masked(features, example_seeds(5, epoch, tf.range(4001)), 40, **settings)
+            self.epochs.append((as_arrays(new), as_arrays(labels)))
+        parts = []
+        for new, labels in self.epochs:
+            row, slot = np.nonzero(labels["mask_weights"])
+            position = new["mask_positions"][row, slot]
+            parts.append((row, position, labels["mask_ids"][row, slot], new["token_ids"][row, position]))
+        self.row, self.position, self.before, self.after = (np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+@pytest.fixture(scope="module")
+def by_unit():
+    return {unit: Masked(unit=unit) for unit in UNITS}
+
+
+@pytest.fixture(params=UNITS)
+def unit(request):
+    return request.param
+
+
+@pytest.fixture
+def many(by_unit, unit):
+    return by_unit[unit]
+
+
+def test_names_types_and_shapes_are_those_of_the_table_of_features(unit):
+    features, labels = masked(packed(7, 19), example_seeds(1, 0, tf.range(7)), unit=unit)
+    assert set(features) == {"token_ids", "padding_mask", "segment_ids", "mask_positions"}
+    assert set(labels) == {"mask_ids", "mask_weights"}
+    sizes = {"B": 7, "S": 19, "M": 11}
+    for name, tensor in {**features, **labels}.items():
+        assert tensor.dtype.name == FEATURES[name].dtype, name
+        assert tuple(tensor.shape) == tuple(sizes[letter] for letter in FEATURES[name].shape), name
+
+
+def test_slots_hold_the_original_ids_of_ordinary_tokens_in_ascending_order(many):
+    for new, labels in many.epochs:
+        used = labels["mask_weights"] == 1.0
+        positions = new["mask_positions"]
+        assert set(np.unique(labels["mask_weights"])) == {0.0, 1.0}
+        assert (np.diff(used.astype(int), axis=1) <= 0).all(), "an unused slot before a used one"
+        assert (np.diff(positions, axis=1)[used[:, 1:]] > 0).all(), "positions not ascending, or one twice"
+        assert not positions[~used].any()
+        assert not labels["mask_ids"][~used].any()
+    assert (many.original[many.row, many.position] == many.before).all()
+    assert not np.isin(many.before, SPECIAL_IDS).any()
+
+
+def test_only_the_slots_change_and_only_to_the_mask_or_pieces_that_may_be_put_in(many):
+    for new, labels in many.epochs:
+        chosen = np.zeros_like(many.original, bool)
+        rows, slots = np.nonzero(labels["mask_weights"])
+        chosen[rows, new["mask_positions"][rows, slots]] = True
+        assert (new["token_ids"][~chosen] == many.original[~chosen]).all()
+    assert set(np.unique(many.after[many.after != many.before])) == {MASK_ID, *RANDOM_IDS}
+
+
+def test_15_percent_of_the_pieces_are_chosen(many):
+    """Within three standard errors: a row's count is rounded up or down, so it deviates by 1/2 at most.
+
+    The standard error of the total is 45 of 120,000 (0.04 %). Words and spans fill the budget too, as one
+    piece in five continues a word here; only in a row of a few long words may nothing fit.
+    """
+    budget = np.where(many.num_ordinary > 0, np.maximum(0.15 * many.num_ordinary, 1), 0).sum()
+    standard_error = math.sqrt(2 * len(many.num_ordinary)) / 2
+    assert len(many.row) > 100_000
+    assert abs(len(many.row) - 2 * budget) < 3 * standard_error
+
+
+@pytest.mark.parametrize("rates", [(0.8, 0.1), ELECTRA_REPLACE_RATES, (0.0, 1.0)])
+def test_chosen_pieces_become_the_mask_a_random_piece_or_stay(rates, by_unit):
+    """80/10/10 within three standard errors: 0.12 % for 0.8 and 0.09 % for 0.1, of 120,000."""
+    many = by_unit["piece"] if rates == (0.8, 0.1) else Masked(replace_rates=rates)
+    assert_rate(np.mean(many.after == MASK_ID), rates[0], len(many.row))
+    same = rates[1] / len(RANDOM_IDS)  # a random piece is now and then the same one
+    assert_rate(
+        np.mean(many.after == many.before), 1 - sum(rates) + same * np.mean(many.before != NEVER_PUT_IN), len(many.row)
+    )
+
+
+def assert_rate(measured, rate, count):
+    assert abs(measured - rate) <= 3 * math.sqrt(rate * (1 - rate) / count) + 1e-12
+
+
+def test_every_place_and_every_random_piece_is_equally_likely():
+    """Chi-square over places and over pieces put in, each within five standard deviations of its mean."""
+    num_examples, length = 4001, 31
+    features = {
+        "token_ids": tf.fill([num_examples, length], 50),
+        "padding_mask": tf.ones([num_examples, length], tf.int32),
+    }
+    new, labels = masked(features, example_seeds(0, 0, tf.range(num_examples)), max_predictions=15, mask_rate=0.45)
+    used = labels["mask_weights"].numpy() == 1.0
+    ids = np.take_along_axis(new["token_ids"].numpy(), new["mask_positions"].numpy(), 1)[used]
+    places = np.bincount(new["mask_positions"].numpy()[used], minlength=length)
+    pieces = np.bincount(ids, minlength=VOCABULARY_SIZE)[[index for index in RANDOM_IDS if index != 50]]
+    for counts in (places, pieces):
+        chi_square = ((counts - counts.mean()) ** 2 / counts.mean()).sum()
+        assert chi_square < len(counts) + 5 * math.sqrt(2 * len(counts))
+
+
+def test_an_examples_masks_do_not_depend_on_its_batch_or_padding(unit):
+    features, seeds = packed(13, 23), example_seeds(3, 1, tf.range(13))
+    whole = [as_arrays(part) for part in masked(features, seeds, unit=unit)]
+    for row in (0, 7, 12):
+        alone = masked(
+            {name: tensor[row : row + 1] for name, tensor in features.items()}, seeds[row : row + 1], unit=unit
+        )
+        for one, all_rows in zip(alone, whole, strict=True):
+            assert_same(as_arrays(one), {name: array[row : row + 1] for name, array in all_rows.items()})
+    padded = {name: tf.pad(tensor, [[0, 0], [0, 6]]) for name, tensor in features.items()}
+    new, labels = (as_arrays(part) for part in masked(padded, seeds, unit=unit))
+    assert_same(labels, whole[1])
+    assert_same(
+        {"mask_positions": new["mask_positions"], "token_ids": new["token_ids"][:, :23]},
+        {name: whole[0][name] for name in ("mask_positions", "token_ids")},
+    )
+
+
+@pytest.mark.parametrize("unit", slow_except(UNITS, quick=["whole_word"]), indirect=True)
+def test_eager_tf_function_and_tf_data_agree(unit):
+    features, seeds = packed(9, 17), example_seeds(11, 0, tf.range(9))
+
+    def function(features, seeds):
+        return masked(features, seeds, unit=unit)
+
+    eager = function(features, seeds)
+    traced = tf.function(function)(features, seeds)
+    mapped = next(iter(tf.data.Dataset.from_tensors((features, seeds)).map(function)))
+    for expected, one, other in zip(eager, traced, mapped, strict=True):
+        assert_same(as_arrays(expected), as_arrays(one))
+        assert_same(as_arrays(expected), as_arrays(other))
+
+
+@pytest.mark.parametrize("change", [(4, 0, 0), (3, 1, 0), (3, 0, 1)], ids=["seed", "epoch", "index"])
+def test_another_seed_epoch_or_index_gives_other_masks(change, unit):
+    features = packed(1, 60, seed=2)
+    seed, epoch, index = change
+    first = masked(features, example_seeds(3, 0, tf.constant([0])), unit=unit)[0]["mask_positions"].numpy()
+    second = masked(features, example_seeds(seed, epoch, tf.constant([index])), unit=unit)[0]["mask_positions"].numpy()
+    assert (first != second).any()
+
+
+def test_short_examples_get_one_slot_and_empty_ones_none(unit):
+    features = {
+        "token_ids": tf.constant([[2, 40, 3, 0, 0], [2, 3, 3, 0, 0], [2, 40, 41, 42, 3]]),
+        "padding_mask": tf.constant([[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+    }
+    for epoch in range(7):
+        new, labels = masked(features, example_seeds(0, epoch, tf.range(3)), 9, unit=unit)
+        assert labels["mask_weights"].numpy().sum(axis=1).tolist() == [1, 0, 1]  # 9 slots do not fit in 5 places
+        assert new["token_ids"].numpy()[1].tolist() == [2, 3, 3, 0, 0]
+
+
+def test_padding_is_never_chosen_whatever_ids_it_holds(unit):
+    features = {"token_ids": tf.fill([9, 21], 50), "padding_mask": tf.sequence_mask(range(1, 10), 21, tf.int32)}
+    new, _ = masked(features, example_seeds(0, 0, tf.range(9)), mask_rate=0.9, unit=unit)
+    padding = features["padding_mask"] == 0
+    assert set(new["token_ids"].numpy()[padding]) == {50}
+    assert (new["mask_positions"].numpy() < np.arange(1, 10)[:, None]).all()
+
+
+def test_never_more_slots_than_asked_for(unit):
+    _, labels = masked(packed(31, 100), example_seeds(0, 0, tf.range(31)), 2, mask_rate=0.9, unit=unit)
+    assert labels["mask_weights"].numpy().sum(axis=1).max() == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_predictions": 0}, "max_predictions is 0; expected 1 or more"),
+        ({"mask_rate": 0.0}, "mask_rate is 0.0; expected a share above 0 and below 1"),
+        ({"mask_rate": 1.0}, "mask_rate is 1.0"),
+        ({"unit": "word"}, "the unit of masking is 'word'; expected one of piece, whole_word, span"),
+        ({"replace_rates": (0.8, 0.3)}, r"replace_rates is \(0\.8, 0\.3\); expected two shares"),
+        ({"replace_rates": (-0.1, 0.3)}, r"replace_rates is \(-0\.1, 0\.3\)"),
+        ({"replace_rates": (0.8,)}, r"replace_rates is \(0\.8,\)"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        masked(packed(3, 9), example_seeds(0, 0, tf.range(3)), **changes)
+
+
+def test_a_vocabulary_without_words_is_refused():
+    with pytest.raises(InputError, match="every piece of the vocabulary is special or unused"):
+        MaskingPieces.of(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
+
+
+def test_special_and_unused_pieces_are_never_put_in():
+    vocabulary = [
+        "[PAD]",
+        "[unused0]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "[e1]",
+        "un",
+        "##s",
+        "[unused]",
+        "##[unused1]",
+    ]
+    pieces = MaskingPieces.of(BertTokenizer(vocabulary, additional_special_tokens=["[e1]"]))
+    assert pieces.mask_id == 5
+    assert np.flatnonzero(pieces.is_special).tolist() == [0, 2, 3, 4, 5, 6]
+    assert np.flatnonzero(pieces.continues_word).tolist() == [8, 10]
+    assert pieces.random_ids.tolist() == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("length", "rate", "slots"), [(128, 0.15, 20), (512, 0.15, 77), (100, 0.07, 7), (40, 0.4, 16), (3, 0.01, 1)]
+)
+def test_slots_are_googles_numbers_by_default(length, rate, slots):
+    assert default_max_predictions(length, rate) == slots
+    new, _ = masked(packed(2, length), example_seeds(0, 0, [0, 1]), None, mask_rate=rate)
+    assert new["mask_positions"].shape == (2, slots)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**31, 1.0, True])
+def test_seeds_out_of_range_are_refused(seed):
+    with pytest.raises(InputError, match="expected a whole number from 0 to 2147483647"):
+        example_seeds(seed, 0, [0])
+
+
+def test_random_bits_are_those_of_splitmix64():
+    """The hash, spelt out in Python integers."""
+    full = 2**64 - 1
+
+    def mixed(state):
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & full
+        state = (state ^ state >> 27) * 0x94D049BB133111EB & full
+        return state ^ state >> 31
+
+    seeds = [[5 * 2**32 + 1, 7], [0, 0], [2**62 + 3, 2**40]]
+    for row, (high, low) in zip(random_bits(tf.constant(seeds, tf.int64), 3, 4).numpy().tolist(), seeds, strict=True):
+        state = mixed(mixed(mixed(high) ^ low) ^ 3)
+        assert row == [mixed(state + 0x9E3779B97F4A7C15 * count & full) >> 1 for count in range(1, 5)]
+
+
+def test_random_bits_at_places_are_those_of_the_row():
+    seeds = tf.constant([[3, 7], [4, 1]], tf.int64)
+    row = random_bits(seeds, 2, 9).numpy()
+    places = np.array([[8, 0, 3], [1, 1, 7]])
+    assert (random_bits_at(seeds, 2, tf.constant(places)).numpy() == np.take_along_axis(row, places, 1)).all()

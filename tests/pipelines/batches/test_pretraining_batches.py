@@ -1,0 +1,370 @@
+"""Pretraining batches: what the records hold, each row once an epoch, the same for the same seed, from any batch on."""
+
+import collections
+import itertools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.features import FEATURES
+from bert_keras.files import file_digest
+from bert_keras.pipelines.batches import record_order
+from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingPieces, mask_tokens
+from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.seeds import example_seeds
+from bert_keras.pipelines.records import Row, serialize_row, write_records
+from tests.marks import slow, slow_except
+
+LENGTH, MAX_EXAMPLES = 23, 3
+SHARDS = (("train", 11), ("train", 0), ("train", 19), ("train", 1), ("held_out", 7), ("train", 8), ("held_out", 2))
+NUM_TRAIN = sum(count for split, count in SHARDS if split == "train")
+# the first part of a row's examples has an A only in "none"; the longest fill a row
+KINDS = {
+    "single nsp": {"sentence_objective": "nsp"},
+    "single none": {"sentence_objective": "none"},
+    "packed sop": {"sentence_objective": "sop", "packed": True},
+    "packed none": {"sentence_objective": "none", "packed": True},
+}
+CLS, SEP = 2, 3
+
+
+def drawn_row(rng, sentence_objective, packed=False):
+    ids, lengths, labels = [], [], []
+    for _ in range(rng.integers(1, MAX_EXAMPLES + 1) if packed else 1):
+        room = LENGTH - len(ids)
+        if room < 5:
+            break
+        first = int(rng.integers(1, room - 3))
+        second = 0 if sentence_objective == "none" else int(rng.integers(1, room - 2 - first))
+        lengths.append((first + 2, second + 1 if second else 0))
+        ids += [CLS, *rng.integers(5, 18, first), SEP]
+        ids += [*rng.integers(5, 18, second), SEP] if second else []
+        labels += [int(rng.integers(2))] if second else []
+    return Row([int(index) for index in ids], lengths, labels)
+
+
+def write_by_hand(folder, tokenizer, **settings):
+    """Writes records, puts random rows in shards of `SHARDS` in their place, and returns those with their splits.
+
+    The splits' shards are mixed, so that a row's number is not its place in the split.
+    """
+    documents = [["the a b c d"], ["d c b a the"]]
+    limits = {"max_sequence_length": LENGTH, "max_examples_a_row": MAX_EXAMPLES}
+    manifest = write_records(folder, documents, tokenizer, **limits, **settings)
+    rng = np.random.default_rng(3)
+    rows, manifest["shards"] = [], []
+    for number, (split, count) in enumerate(SHARDS):
+        of_shard = [drawn_row(rng, **settings) for _ in range(count)]
+        path = folder / f"rows-{number}.tfrecord"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for row in of_shard:
+                writer.write(serialize_row(row))
+        entry = {"name": path.name, "split": split, "num_rows": count, "num_examples": count, **file_digest(path)}
+        manifest["shards"].append(entry)
+        rows += [(split, row) for row in of_shard]
+    for split, counts in manifest["splits"].items():
+        counts["num_rows"] = sum(count for of, count in SHARDS if of == split)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def records(tiny_tokenizer, tmp_path_factory):
+    """For each kind the folder, and its rows with their splits, in the order of their numbers."""
+    root = tmp_path_factory.mktemp("records")
+    return {
+        kind: (root / kind.replace(" ", "_"), write_by_hand(root / kind.replace(" ", "_"), tiny_tokenizer, **settings))
+        for kind, settings in KINDS.items()
+    }
+
+
+@pytest.fixture
+def folder(records):
+    return records["single nsp"][0]
+
+
+@pytest.fixture
+def batches(folder, tiny_tokenizer):
+    """Makes batches of the single pairs; and reads them, each as a dict of tuples."""
+
+    def make(**settings):
+        return read(pretraining_batches(folder, tiny_tokenizer, **{"batch_size": 5, **settings}))
+
+    return make
+
+
+def read(dataset):
+    return [
+        {name: as_tuple(value) for name, value in {**features, **labels}.items()}
+        for features, labels in dataset.as_numpy_iterator()
+    ]
+
+
+def as_tuple(array):
+    return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
+
+
+def rows_of(batches):
+    """Each row of all batches, as a dict."""
+    return [dict(zip(batch, row, strict=True)) for batch in batches for row in zip(*batch.values(), strict=True)]
+
+
+def original(row):
+    """The ids of a row before it was masked."""
+    ids = list(row["token_ids"])
+    for position, index, weight in zip(row["mask_positions"], row["mask_ids"], row["mask_weights"], strict=True):
+        if weight:
+            ids[position] = index
+    return tuple(ids)
+
+
+def counted(rows):
+    return collections.Counter(tuple(sorted(row.items())) for row in rows)
+
+
+def spelt_out(row, max_examples):
+    """What the features and labels of a row are, one example after the other."""
+    out = {"segment_ids": [], "pack_ids": [], "pack_starts": []}
+    for number, (first, second) in enumerate(row.lengths, 1):
+        out["pack_starts"].append(len(out["pack_ids"]))
+        out["segment_ids"] += [0] * first + [1] * second
+        out["pack_ids"] += [number] * (first + second)
+    out |= {"token_ids": row.token_ids, "padding_mask": [1] * len(row.token_ids)}
+    out = {name: padded(values, LENGTH) for name, values in out.items() if name != "pack_starts"} | {
+        "pack_starts": padded(out["pack_starts"], max_examples)
+    }
+    out["next_sentence_labels"] = padded(row.sentence_labels, max_examples)
+    out["next_sentence_weights"] = padded([1.0] * len(row.sentence_labels), max_examples)
+    return out
+
+
+def padded(values, length):
+    return (*values, *[0] * (length - len(values)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_types_and_static_shapes_are_those_of_the_table_of_features(kind, records, tiny_tokenizer):
+    dataset = pretraining_batches(records[kind][0], tiny_tokenizer, batch_size=5, epochs=3)
+    features, labels = dataset.element_spec
+    packed, labelled = "packed" in kind, "none" not in kind
+    expected = {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
+    expected |= {"pack_ids"} if packed else set()
+    expected |= {"pack_starts"} if packed and labelled else set()
+    assert set(features) == expected
+    assert set(labels) == {"mask_ids", "mask_weights"} | ({"next_sentence_labels"} if labelled else set()) | (
+        {"next_sentence_weights"} if packed and labelled else set()
+    )
+    sizes = {"B": 5, "S": LENGTH, "M": 4, "K": MAX_EXAMPLES}  # 15 % of 23 are 3.45
+    for name, spec in {**features, **labels}.items():
+        shape = "BK" if packed and name == "next_sentence_labels" else FEATURES[name].shape
+        assert spec.dtype.name == FEATURES[name].dtype, name
+        assert tuple(spec.shape) == tuple(sizes[letter] for letter in shape), name
+    assert dataset.cardinality().numpy() == sum(1 for _ in dataset) == 3 * (NUM_TRAIN // 5)
+
+
+@pytest.mark.parametrize("split", ["train", "held_out"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_shuffling_rows_come_as_they_were_written(kind, split, records, tiny_tokenizer):
+    folder, rows = records[kind]
+    settings = {"batch_size": 4, "split": split, "shuffle": False, "drop_remainder": False}
+    given = rows_of(read(pretraining_batches(folder, tiny_tokenizer, **settings)))
+    expected = [row for of_split, row in rows if of_split == split]
+    assert len(given) == len(expected)
+    for one, row in zip(given, expected, strict=True):
+        wanted = spelt_out(row, MAX_EXAMPLES if "packed" in kind else 1)
+        assert original(one) == wanted.pop("token_ids")
+        for name in set(wanted) & set(one):
+            got = one[name] if isinstance(one[name], tuple) else (one[name],)
+            assert got == wanted[name], name
+
+
+@pytest.mark.parametrize(
+    ("settings", "of_masks"),
+    [
+        ({}, {}),
+        ({"mask_unit": "whole_word"}, {"unit": "whole_word"}),
+        ({"mask_unit": "span", "mask_rate": 0.4}, {"unit": "span", "mask_rate": 0.4, "max_predictions": 10}),
+        ({"replace_rates": ELECTRA_REPLACE_RATES}, {"replace_rates": ELECTRA_REPLACE_RATES}),
+        ({"max_predictions": 2}, {"max_predictions": 2}),
+        ({"masking": "static"}, {"epoch": 0}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["packed sop", *slow("single nsp")])
+def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
+    kind, settings, of_masks, records, tiny_tokenizer
+):
+    """Of its number in all shards, also where only those of a split are read."""
+    folder, rows = records[kind]
+    settings = {"batch_size": 3, "split": "held_out", "shuffle": False, "seed": 7, "epochs": 2, **settings}
+    given = rows_of(read(pretraining_batches(folder, tiny_tokenizer, **settings)))
+    numbers = [number for number, (split, _) in enumerate(rows) if split == "held_out"]
+    assert len(given) == 2 * len(numbers) == 18
+    pieces = MaskingPieces.of(tiny_tokenizer)
+    for epoch, of_epoch in enumerate((given[:9], given[9:])):
+        token_ids = tf.constant([original(row) for row in of_epoch])
+        features = {"token_ids": token_ids, "padding_mask": tf.constant([row["padding_mask"] for row in of_epoch])}
+        options = {"max_predictions": 4, **of_masks}
+        seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
+        features, labels = mask_tokens(features, pieces, seeds=seeds, **options)
+        for name, value in {**features, **labels}.items():
+            assert [tuple(row) for row in value.numpy().tolist()] == [row[name] for row in of_epoch], name
+
+
+def test_an_epoch_holds_every_row_once_whatever_the_order(batches):
+    plain = rows_of(batches(batch_size=1, shuffle=False))
+    shuffled = rows_of(batches(batch_size=1))
+    assert len(plain) == NUM_TRAIN
+    assert [original(row) for row in plain] != [original(row) for row in shuffled]
+    # masks belong to the row, not to its place: they are equal as they are
+    assert counted(plain) == counted(shuffled)
+
+
+@pytest.mark.parametrize("window", [7, *slow(65_536)])
+def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batches, monkeypatch):
+    monkeypatch.setattr(record_order, "_WINDOW", window)
+    for masking in ("dynamic", "static"):
+        rows = rows_of(batches(batch_size=1, epochs=2, masking=masking))
+        first, second = rows[:NUM_TRAIN], rows[NUM_TRAIN:]
+        assert [original(row) for row in first] != [original(row) for row in second]
+        assert sorted(map(original, first)) == sorted(map(original, second))
+        assert (counted(first) == counted(second)) == (masking == "static")
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "drop_remainder", "window", "interleaved"),
+    slow_except(
+        [
+            (True, True, 7, 2),
+            (True, False, 4, 1),
+            (True, True, 65_536, 8),
+            (False, False, 7, 2),
+            (False, True, 65_536, 8),
+        ],
+        quick=[(True, False, 4, 1)],
+    ),
+)
+def test_a_run_can_begin_with_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
+    monkeypatch.setattr(record_order, "_WINDOW", window)
+    monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
+    settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
+    whole = batches(**settings)
+    assert len(whole) == 3 * (NUM_TRAIN // 5 if drop_remainder else -(-NUM_TRAIN // 5))
+    for first_batch in (5, len(whole) // 3, len(whole) - 2):
+        assert batches(**settings, first_batch=first_batch) == whole[first_batch:]
+
+
+def test_what_does_not_fill_a_batch_is_left_out_unless_it_is_asked_for(batches, folder, tiny_tokenizer):
+    assert [len(batch["token_ids"]) for batch in batches(batch_size=16)] == [16, 16]
+    assert [len(batch["token_ids"]) for batch in batches(batch_size=16, drop_remainder=False)] == [16, 16, 7]
+    assert [len(batch["token_ids"]) for batch in batches(batch_size=99, drop_remainder=False)] == [NUM_TRAIN]
+    dataset = pretraining_batches(folder, tiny_tokenizer, batch_size=16, drop_remainder=False)
+    assert dataset.element_spec[0]["token_ids"].shape == (None, LENGTH)
+    assert dataset.cardinality().numpy() == 3
+
+
+def test_batches_depend_on_the_seed_and_on_nothing_else(folder, tiny_tokenizer):
+    """Not on a global seed, on what was read before, or on the number of threads."""
+    settings = {"batch_size": 5, "epochs": 2}
+    dataset = pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
+    expected = read(dataset)
+    assert read(dataset) == expected
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    assert read(dataset.with_options(options)) == expected
+    tf.random.set_seed(99)
+    try:
+        assert read(pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)) == expected
+    finally:
+        tf.random.set_seed(None)
+    assert read(pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
+
+
+def test_without_epochs_the_records_repeat_without_end(folder, tiny_tokenizer, batches):
+    endless = pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
+    assert endless.cardinality().numpy() == tf.data.INFINITE_CARDINALITY
+    assert read(endless.take(12)) == batches(epochs=3)[9:21]
+
+
+@pytest.mark.parametrize(
+    ("objective", "packed"),
+    slow_except(itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("none", False)]),
+)
+def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokenizer, tmp_path):
+    rng = np.random.default_rng(0)
+    words = ["the", "unaffable", "playing", "a", "b", "c", "d"]
+    documents = [
+        [" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(rng.integers(1, 7))] for _ in range(60)
+    ]
+    manifest = write_records(
+        tmp_path / "records",
+        documents,
+        tiny_tokenizer,
+        max_sequence_length=LENGTH,
+        sentence_objective=objective,
+        packed=packed,
+        held_out_rate=0.2,
+        block_bytes=1_500,
+    )
+    assert len(manifest["shards"]) > 4
+    for split, counts in manifest["splits"].items():
+        settings = {"batch_size": 4, "split": split, "drop_remainder": False, "max_sequence_length": LENGTH}
+        rows = rows_of(read(pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
+        assert len(rows) == counts["num_rows"]
+        assert sum(sum(row["padding_mask"]) for row in rows) == counts["num_tokens"]
+        assert sum(np.sum(row.get("next_sentence_labels", 0)) for row in rows) == counts["num_positive_labels"]
+        assert sum(max(row.get("pack_ids", [1])) for row in rows) == counts["num_examples"]
+        for row in rows:
+            ids = np.array(original(row))
+            starts = [0, *np.flatnonzero(np.diff(row["pack_ids"]) == 1) + 1] if packed else [0]
+            assert (ids[starts] == CLS).all()
+            assert (ids == CLS).sum() == len(starts)
+
+
+FAULTS = {
+    "a batch larger than the records": (
+        {"batch_size": 10_000},
+        r"holds 39 train rows, fewer than one batch of 10000: lower the batch size",
+    ),
+    "no batch": ({"batch_size": 0}, "batch_size is 0; expected 1 or more"),
+    "no epoch": ({"epochs": 0}, "epochs is 0; expected 1 or more"),
+    "no slot": ({"max_predictions": 0}, "max_predictions is 0"),
+    "a share above one": ({"mask_rate": 1.5}, r"mask_rate is 1\.5"),
+    "an unknown unit": ({"mask_unit": "letter"}, "the unit of masking is 'letter'"),
+    "rates above one": ({"replace_rates": (1.0, 1.0)}, "replace_rates is"),
+    "an unknown masking": ({"masking": "random"}, "masking is 'random'; expected one of dynamic, static"),
+    "a negative seed": ({"seed": -3}, "seed is -3"),
+    "another length": (
+        {"max_sequence_length": 128},
+        r"holds rows of 23 pieces; expected 128: write records of that length with make-records --max-sequence-length",
+    ),
+    "an unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
+    "a place behind the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
+    "a place before the beginning": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_settings_out_of_range_are_refused_before_reading(fault, batches):
+    changes, message = FAULTS[fault]
+    with pytest.raises(InputError, match=message):
+        batches(**changes)
+
+
+def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["shards"] = [shard for shard in manifest["shards"] if shard["split"] == "train"]
+    manifest["splits"]["held_out"]["num_rows"] = 0
+    for shard in manifest["shards"]:
+        (tmp_path / shard["name"]).write_bytes((folder / shard["name"]).read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="holds no held_out rows: write records of more text, or with a larger share"):
+        pretraining_batches(tmp_path, tiny_tokenizer, batch_size=1, split="held_out")
+
+
+def test_records_of_another_tokenizer_are_refused(folder, tiny_tokenizer):
+    other = type(tiny_tokenizer)([*tiny_tokenizer.vocabulary, "e"])
+    with pytest.raises(InputError, match="the records were made with another tokenizer"):
+        pretraining_batches(folder, other, batch_size=1)

@@ -1,0 +1,72 @@
+"""Bytes are unpacked where they are gzip, damage is told, and no line is longer than memory."""
+
+import gzip
+import io
+import random
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus import byte_lines
+from bert_keras.pipelines.corpus.byte_lines import open_bytes, short_lines
+
+PACKED = gzip.compress(random.Random(3).randbytes(5000).hex().encode())
+
+
+def read(path):
+    with open_bytes(path, str(path), lambda _: None) as file:
+        return file.read()
+
+
+def test_gzip_is_known_by_its_content_and_may_have_several_members(tmp_path):
+    path = tmp_path / "named.txt"
+    path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
+    assert read(path) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"plain text\n", "is not gzip, though its name ends in .gz: rename it, or copy it again"),
+        (b"", "is not gzip, though its name ends in .gz"),
+        (PACKED[:-2000], "the gzip data is cut short or damaged .*: copy the file again"),
+        (PACKED[:10] + b"\xff" * 9 + PACKED[19:], "the gzip data is cut short or damaged .*invalid block type"),
+        (PACKED[:-8] + b"\1\2\3\4" + PACKED[-4:], "the gzip data is cut short or damaged .CRC check failed"),
+    ],
+)
+def test_damaged_gzip_is_one_sentence(tmp_path, content, message):
+    path = tmp_path / "bad.txt.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"bad.txt.gz:? {message}"):
+        read(path)
+
+
+def parts_of(content):
+    return list(short_lines(io.BytesIO(content)))
+
+
+def test_short_lines_come_whole_with_their_numbers():
+    assert parts_of(b"one\n\ntwo\r\nlast") == [(1, b"one\n"), (2, b"\n"), (3, b"two\r\n"), (4, b"last")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"word \xc3\xa9\xc3\xa9 or\ttwo " * 9,
+        "\u4e2d\u6587".encode() * 20,
+        b"x" * 99,
+        b"x " + b"y" * 57,
+        b"aaa " + b"b" * 12,
+    ],
+)
+@pytest.mark.parametrize("end", [b"", b"\nlast\n"])
+def test_a_long_line_is_cut_at_white_space_or_between_characters_and_nothing_is_lost(monkeypatch, line, end):
+    monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 16)
+    parts = parts_of(b"first\n" + line + end)
+    assert b"".join(part for _, part in parts) == b"first\n" + line + end
+    assert max(len(part) for _, part in parts) <= 2 * 16
+    assert [number for number, _ in parts] == sorted(number for number, _ in parts)
+    assert {number for number, part in parts if b"last" in part} == ({3} if end else set())
+    words = [word for _, part in parts for word in part.decode().split()]  # each part is UTF-8
+    if b"two" in line:
+        assert words == (b"first\n" + line + end).decode().split()

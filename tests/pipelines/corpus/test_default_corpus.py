@@ -1,0 +1,78 @@
+"""The embedded corpus and text files as documents of sentences."""
+
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.default_corpus import labelled_passages, read_documents
+
+
+def test_the_embedded_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
+    sentences = [sentence for document in python_text for sentence in document]
+    assert all(python_text), "a document without sentences"
+    assert len(python_text) > 400  # 437 to 485 in Python 3.10 to 3.13
+    assert len(sentences) > 15_000  # 16,600 to 17,200
+    assert sum(map(len, sentences)) > 1_200_000  # 1.38 to 1.44 million
+    common = collections.Counter(word for sentence in sentences for word in sentence.lower().split())
+    assert {word for word, _ in common.most_common(5)} == {"the", "a", "to", "of", "is"}
+
+
+def test_no_code_markup_or_line_break_is_left_in_the_embedded_corpus(python_text):
+    left = re.compile(r">>>|::=|\n|:[a-z]+:`|  ")
+    assert [sentence for document in python_text for sentence in document if left.search(sentence)] == []
+
+
+def test_paragraphs_that_pages_repeat_are_taken_once(python_text):
+    sentences = [sentence for document in python_text for sentence in document]
+    assert (
+        len(sentences) - len(set(sentences)) < 700
+    )  # 425, short ones in other company; 1,959 if nothing were left out
+
+
+def test_labelled_passages_are_balanced_and_never_share_a_sentence():
+    rows = labelled_passages()
+    sizes = collections.Counter(label for _, label in rows)
+    assert set(sizes) == {"language", "network", "interface", "concurrency"}
+    assert len(set(sizes.values())) == 1
+    assert sizes["language"] > 900  # 1,068 to 1,120 in Python 3.10 to 3.13
+    assert len({text for text, _ in rows}) == len(rows)
+    assert min(len(text.split()) for text, _ in rows) >= 8
+    assert not any(letter in text for text, _ in rows for letter in "\u2018\u2019\u201c\u201d")
+
+
+def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
+    """A fresh process with other string hashes gives the same documents, and imports no module that it reads."""
+    code = (
+        "import json, sys; from bert_keras.pipelines import corpus, vocabulary; "
+        "documents = list(corpus.python_documents()); "
+        "bad = {'tensorflow', 'numpy', 'tkinter', 'turtle', 'antigravity'} & set(sys.modules); "
+        "json.dump([documents, sorted(bad)], sys.stdout)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": "7"})
+    documents, imported = json.loads(run.stdout)
+    assert documents == python_text
+    assert imported == []
+
+
+def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
+    (tmp_path / "one.txt").write_bytes(b"\n\n a b \r\nc\n \n\nd\n")
+    (tmp_path / "two.txt").write_text("e\n\n\nf", encoding="utf-8")
+    assert list(read_documents([tmp_path / "one.txt", tmp_path / "two.txt"])) == [["a b", "c"], ["d"], ["e"], ["f"]]
+    assert list(read_documents(str(tmp_path / "two.txt"))) == [["e"], ["f"]]
+
+
+def test_a_missing_file_is_told_before_any_is_read(tmp_path):
+    (tmp_path / "one.txt").write_text("a\n")
+    with pytest.raises(InputError, match=r"two\.txt does not exist"):
+        read_documents([tmp_path / "one.txt", tmp_path / "two.txt"])
+
+
+def test_a_file_without_text_is_an_error(tmp_path):
+    (tmp_path / "blank.txt").write_text("\n \n\t\n")
+    with pytest.raises(InputError, match=r"blank\.txt holds no text; expected one sentence a line"):
+        list(read_documents(tmp_path / "blank.txt"))

@@ -1,0 +1,175 @@
+"""Text is found in files, folders and patterns, and read the same from wherever it lies."""
+
+import gzip
+import io
+import json
+import os
+import re
+import sys
+import threading
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.default_corpus import read_documents
+from bert_keras.pipelines.corpus.text_sources import documents_of, find_sources, read_lines, total_bytes
+
+TEXT = "one two\nthr\u00e9\u00e9\u2028still three\n\nfour\x85 five\r\n\n\n six \n"
+LINES = ["one two", "thr\u00e9\u00e9\u2028still three", "", "four\x85 five", "", "", "six"]
+DOCUMENTS = [LINES[:2], ["four\x85 five"], ["six"]]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A folder with text in four forms, and with files that are no text."""
+    for name in (
+        "b/deep/two.txt",
+        "b/also/2.txt",
+        "b/one.TXT",
+        "b/.git/hidden.txt",
+        "b/table.csv",
+        "b/.note.txt",
+        "a.txt",
+        "c.md",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text of {path.name}\n")
+    (tmp_path / "b/packed.txt.gz").write_bytes(gzip.compress(b"text of packed\n"))
+    (tmp_path / "b/records.jsonl.gz").write_bytes(gzip.compress(b'{"text": "text of records"}\n'))
+    return tmp_path
+
+
+def found(names, folder):
+    return [source.path.relative_to(folder).as_posix() for source in find_sources(names)]
+
+
+def lines(names, **options):
+    return list(read_lines(find_sources(names), **options))
+
+
+def test_a_folder_is_searched_with_its_subfolders_for_text_in_a_fixed_order(tree):
+    assert found(tree, tree) == [
+        "a.txt",
+        "c.md",
+        "b/one.TXT",
+        "b/packed.txt.gz",
+        "b/records.jsonl.gz",
+        "b/also/2.txt",
+        "b/deep/two.txt",
+    ]
+
+
+def test_a_file_that_is_named_needs_no_suffix(tree):
+    assert lines(tree / "b/table.csv") == ["text of table.csv", ""]
+
+
+def test_patterns_match_files_and_folders_and_two_stars_any_depth(tree):
+    assert found(str(tree / "**/*.txt"), tree) == ["a.txt", "b/also/2.txt", "b/deep/two.txt"]
+    assert found(str(tree / "b/[dt]*"), tree) == ["b/deep/two.txt", "b/table.csv"]
+
+
+def test_a_name_with_a_star_in_it_is_a_file_before_it_is_a_pattern(tree):
+    (tree / "[a].txt").write_text("odd name\n")
+    assert lines(tree / "[a].txt") == ["odd name", ""]
+
+
+def test_names_are_read_in_their_order_and_a_file_once(tree):
+    (tree / "link.txt").symlink_to(tree / "a.txt")
+    assert found([tree / "c.md", tree / "link.txt", str(tree / "*.txt"), tree / "b/../c.md"], tree) == [
+        "c.md",
+        "link.txt",
+    ]
+    assert len(find_sources(["-", "-"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no.txt", r"no\.txt does not exist; expected a UTF-8 text file or a folder there"),
+        ("*.none", r"the pattern '.*\*\.none' matches no file"),
+        ("empty", r"empty holds no text file; expected names ending in \.txt \.text \.md \.jsonl"),
+        ("links/", r"nowhere\.txt does not exist"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_is_refused(tmp_path, name, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/picture.png").touch()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/nowhere.txt").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match=message):
+        find_sources(os.path.join(tmp_path, name))
+
+
+def test_all_bad_names_are_told_at_once(tree):
+    with pytest.raises(InputError, match=r"x\.txt does not exist.*; .*y\.txt does not exist"):
+        find_sources([tree / "x.txt", tree / "a.txt", tree / "y.txt"])
+
+
+def write_records(path):
+    records = [json.dumps({"id": 7, "body": "\n\n".join(document)}) for document in DOCUMENTS]
+    path.write_text("\ufeff" + "\n\n".join(records) + "\r\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["a.txt", "a.txt.gz", "bom.txt", "a.jsonl", "a.jsonl.gz", "-", "packed -", "pipe"])
+def test_every_form_of_text_gives_the_same_documents(tmp_path, monkeypatch, form):
+    path = tmp_path / form.removesuffix(".gz")
+    if form.endswith("-"):
+        content = gzip.compress(TEXT.encode()) if form.startswith("packed") else TEXT.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        path = "-"
+    elif form == "pipe":
+        os.mkfifo(path)
+        threading.Thread(target=path.write_bytes, args=(TEXT.encode(),), daemon=True).start()
+    elif ".jsonl" in form:
+        write_records(path)
+    else:
+        path.write_bytes((("\ufeff" if form == "bom.txt" else "") + TEXT).encode())
+    if form.endswith(".gz"):
+        packed = gzip.compress(path.read_bytes())
+        path = tmp_path / form
+        path.write_bytes(packed)
+    assert list(read_documents(path, field="body")) == DOCUMENTS
+
+
+def test_lines_keep_the_blank_ones_that_end_documents(tmp_path):
+    (tmp_path / "a.txt").write_bytes(TEXT.encode())
+    assert lines([tmp_path / "a.txt"]) == [*LINES, ""]
+    assert list(documents_of([*LINES, "", "x"])) == [*DOCUMENTS, ["x"]]
+
+
+def test_a_file_found_in_a_folder_may_be_blank_and_a_named_one_may_not(tree):
+    (tree / "blank.txt").write_text("\n \n")
+    assert lines(tree).count("text of a.txt") == 1
+    with pytest.raises(InputError, match=r"blank\.txt holds no text; expected one sentence a line"):
+        lines([tree / "a.txt", tree / "blank.txt"])
+
+
+def test_a_file_in_a_folder_that_is_not_utf_8_is_named_with_its_line(tree):
+    (tree / "b/latin.txt").write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(InputError, match=r"b/latin\.txt, line 2: byte 0xef at column 3 is not UTF-8"):
+        lines(tree)
+
+
+def test_bad_bytes_of_standard_input_are_named_by_line(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fine\n\0")))
+    with pytest.raises(InputError, match=r"^standard input, line 2: there is a NUL byte"):
+        lines("-")
+
+
+def test_a_bad_record_is_named_by_file_and_line(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n\n{"text": 3}\n')
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path}/a.jsonl, line 3: the field 'text' is a JSON number")):
+        lines(tmp_path)
+
+
+def test_progress_ends_at_the_bytes_on_disk_also_of_gzip(tree):
+    (tree / "large.txt").write_bytes(b"a line of text\n" * 50_000)
+    sources, calls = find_sources(tree), []
+    list(read_lines(sources, progress=lambda *call: calls.append(call)))
+    whole = total_bytes(sources)
+    assert whole == sum(source.path.stat().st_size for source in sources)
+    assert calls[-1] == (whole, whole)
+    assert sorted(calls) == calls
+    assert len(calls) > len(sources)
+    assert total_bytes([*sources, *find_sources("-")]) is None

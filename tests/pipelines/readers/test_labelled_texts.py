@@ -1,0 +1,186 @@
+"""Labelled texts survive a file, published tasks read whole, and a faulty file is named by line."""
+
+import gzip
+import json
+import random
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.labelled_texts import (
+    read_labelled_texts,
+    text_rows,
+    write_labelled_csv,
+)
+from bert_keras.pipelines.readers.tables.column_names import Columns
+from bert_keras.pipelines.readers.tables.tables import open_table
+from tests.shared_data import shared
+
+ROWS = [
+    ("plain", "a"),
+    ('with, comma and "quotes"', "b"),
+    ('" one quote mark', "a"),
+    ("caf\u00e9 \u4e2d\u6587", "c"),
+    (" spaces are text ", "b"),
+]
+
+# what each is read as: the columns, the rows (those that shared/data/README.md counts) and the classes
+PUBLISHED = {
+    "sst2/train.tsv.gz": ({}, ("sentence", None, "label"), 67349, 2),
+    "sst2/dev.tsv": ({}, ("sentence", None, "label"), 872, 2),
+    "banking77/train.csv": ({}, ("text", None, "category"), 10003, 77),
+    "banking77/test.csv": ({}, ("text", None, "category"), 3080, 77),
+    "conjnli/adversarial_train_15k.tsv.gz": ({}, ("Premise", "Hypothesis", "Label"), 15000, 3),
+    "conjnli/conj_dev.tsv.gz": ({}, ("Premise", "Hypothesis", "Label"), 623, 3),
+    "stsb/stsb-en-train.csv": ({"problem": "regression"}, ("sentence1", "sentence2", "score"), 5749, None),
+    "stsb/stsb-en-dev.csv": ({"problem": "regression"}, ("sentence1", "sentence2", "score"), 1500, None),
+    "stsb/stsb-en-test.csv": ({"problem": "regression"}, ("sentence1", "sentence2", "score"), 1379, None),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_tasks_are_read_whole(name):
+    options, columns, num_rows, num_classes = PUBLISHED[name]
+    if options:
+        options = {**options, "columns": columns}  # these files have no header line
+    data = read_labelled_texts(shared(name), **options)
+    assert data.columns == Columns(*columns)
+    assert len(data) == len(data.texts) == len(data.labels) == len(data.lines) == num_rows
+    assert (data.second_texts is None) == (columns[1] is None)
+    if num_classes is None:
+        assert 0.0 == min(data.labels) < max(data.labels) == 5.0
+        assert len(data.second_texts) == num_rows
+    else:
+        assert len(set(data.labels)) == num_classes
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "ROWS.TSV"])
+def test_rows_written_are_the_rows_read(tmp_path, name):
+    write_labelled_csv(tmp_path / name, iter(ROWS))
+    data = read_labelled_texts(tmp_path / name)
+    assert list(zip(data.texts, data.labels, strict=True)) == ROWS
+    assert data.columns == Columns("text", None, "label")
+    assert data.second_texts is None
+    assert data.lines == [2, 3, 4, 5, 6]
+    assert data.path == tmp_path / name
+
+
+def test_whatever_a_text_holds_survives_in_csv(tmp_path):
+    rng = random.Random(5)
+    marks = [*'a",\t \n\r', "\r\n", "\u2028", "\x85", "\x0c", "\ufeff", "\U0001f600"]
+    rows = [("x" + "".join(rng.choices(marks, k=rng.randrange(9))), rng.choice("ab")) for _ in range(2000)]
+    write_labelled_csv(tmp_path / "rows.csv", rows)
+    data = read_labelled_texts(tmp_path / "rows.csv")
+    assert list(zip(data.texts, data.labels, strict=True)) == rows
+    heights = [1 + text.count("\n") for text, _ in rows]
+    assert data.lines == [2 + sum(heights[:index]) for index in range(len(rows))]
+
+
+@pytest.mark.parametrize("text", ["two\nlines\tand a tab", "an old\rMacintosh", "CR\r\nLF"])
+def test_line_ends_inside_a_text_survive_in_csv_and_are_refused_in_tsv(tmp_path, text):
+    write_labelled_csv(tmp_path / "rows.csv", [(text, "a"), ("b", "c")])
+    assert read_labelled_texts(tmp_path / "rows.csv").texts == [text, "b"]
+    with pytest.raises(InputError, match=r"row 0 holds a tab or a line end.*write a \.csv file"):
+        write_labelled_csv(tmp_path / "rows.tsv", [(text, "a")])
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_nothing_is_written_under_another_ending(tmp_path):
+    with pytest.raises(InputError, match=r"ends in '\.txt'; expected \.csv or \.tsv"):
+        write_labelled_csv(tmp_path / "rows.txt", ROWS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_are_found_by_name(write):
+    path = write("t.csv", "\ufeffid,kind,query\r\n1, x ,one\r\n\r\n2,y,two\r\n".encode())
+    data = read_labelled_texts(path, text_column="query", label_column="kind")
+    assert (data.texts, data.labels, data.lines) == (["one", "two"], ["x", "y"], [2, 4])
+
+
+def test_a_pair_is_guessed_whole_or_not_used(write):
+    path = write("t.tsv", b"premise\thypothesis\tlabel\na\tb\tyes\n")
+    assert read_labelled_texts(path).second_texts == ["b"]
+    assert read_labelled_texts(path, text_column="premise").second_texts is None
+    named = read_labelled_texts(path, text_column="hypothesis", second_text_column="premise")
+    assert (named.texts, named.second_texts) == (["b"], ["a"])
+
+
+def test_json_labels_are_read_as_they_are_spelled(write):
+    path = write("t.jsonl", '{"text": "\u4e2d", "label": 1, "idx": null}\n{"text": "b", "label": true}\n'.encode())
+    data = read_labelled_texts(path)
+    assert (data.texts, data.labels) == (["\u4e2d", "b"], ["1", "true"])
+
+
+def test_several_labels_come_as_a_list_or_separated(write):
+    table = write("t.csv", b'text,labels\na,x|y\nb,\nc,"z, z"\nd, y | x | y \n')
+    assert read_labelled_texts(table, problem="multi_label").labels == [["x", "y"], [], ["z, z"], ["y", "x"]]
+    lines = b"".join(
+        json.dumps({"text": "a", "labels": value}).encode() + b"\n"
+        for value in (["x", "y|z"], [], "x|y", 3, ["y", "y"])
+    )
+    labels = read_labelled_texts(write("t.jsonl", lines), problem="multi_label").labels
+    assert labels == [["x", "y|z"], [], ["x", "y"], ["3"], ["y"]]
+
+
+def test_the_separator_of_labels_can_be_told(write):
+    path = write("t.tsv", b"text\tlabels\na\tx, y\nb\tx|y\n")
+    assert read_labelled_texts(path, problem="multi_label", separator=",").labels == [["x", "y"], ["x|y"]]
+
+
+def test_numbers_are_read(write):
+    path = write("t.csv", b"text,score\na, 3.5\nb,-1e-2\nc,4\n")
+    assert read_labelled_texts(path, problem="regression").labels == [3.5, -0.01, 4.0]
+
+
+FAULTY = {
+    "no text column": ({}, "t.csv", b"a,label\nx,y\n", r"t\.csv, line 1: no column is named as texts are"),
+    "no label column": ({}, "t.csv", b"text,b\nx,y\n", r"t\.csv, line 1: no column is named as labels are"),
+    "named column": ({"label_column": "c"}, "t.csv", b"text,b\nx,y\n", r"t\.csv, line 1: there is no column 'c'"),
+    "ragged": ({}, "t.csv", b'text,label\n"x\n",y\nz\n', r"t\.csv, line 4: the row has 1 field"),
+    "encoding": ({}, "t.tsv", b"text\tlabel\ncaf\xe9\ty\n", r"t\.tsv, line 2: byte 0xe9"),
+    "no rows": ({}, "t.csv", b"text,label\n", r"t\.csv holds no rows"),
+    "no rows, gzip": ({}, "t.csv.gz", gzip.compress(b"text,label\n"), r"t\.csv\.gz holds no rows"),
+    "empty text": ({}, "t.csv", b"text,label\na,b\n,b\n", r"t\.csv, line 3: the column 'text' is empty; expected a"),
+    "blank text": ({}, "t.tsv", b"text\tlabel\n \ta\n", r"t\.tsv, line 2: the column 'text' is empty"),
+    "empty second text": (
+        {}, "t.csv", b"sentence1,sentence2,label\na,,b\n", r"t\.csv, line 2: the column 'sentence2' is empty"),
+    "list for a text": (
+        {}, "t.jsonl", b'{"text": ["a"], "label": "b"}\n', r"t\.jsonl, line 1: the column 'text' holds a list"),
+    "empty label": ({}, "t.csv", b"text,label\na, \n", r"line 2: the column 'label' is empty; expected a label"),
+    "list for a label": (
+        {}, "t.jsonl", b'{"text": "a", "label": ["b"]}\n',
+        r"t\.jsonl, line 1: the column 'label' holds a list; expected one label.*multi_label"),
+    "no number": (
+        {"problem": "regression"}, "t.csv", b"text,label\na,1\nb,high\n",
+        r"t\.csv, line 3: the column 'label' holds 'high'; expected a finite number"),
+    "not a number": ({"problem": "regression"}, "t.csv", b"text,label\na,nan\n", r"line 2: .* holds 'nan'"),
+    "infinity": ({"problem": "regression"}, "t.csv", b"text,label\na,-inf\n", r"line 2: .* holds '-inf'"),
+    "grouped digits": ({"problem": "regression"}, "t.csv", b"text,label\na,1_000\n", r"line 2: .* holds '1_000'"),
+    "no score": ({"problem": "regression"}, "t.csv", b"text,label\na,\n", r"line 2: .* holds ''"),
+    "list for a number": ({"problem": "regression"}, "t.jsonl", b'{"text": "a", "label": [1]}\n', r"holds \['1'\]"),
+    "empty label of several": (
+        {"problem": "multi_label"}, "t.csv", b"text,label\na,x||y\n",
+        r"t\.csv, line 2: the column 'label' holds an empty label"),
+    "empty label in a list": ({"problem": "multi_label"}, "t.jsonl", b'{"text": "a", "label": [""]}\n', "empty label"),
+    "a header where none is": (
+        {"problem": "regression", "columns": ("text", "score")}, "t.csv", b"text,score\na,1\n",
+        r"t\.csv, line 1: the column 'score' holds 'score'"),
+    "unknown problem": ({"problem": "ranking"}, "t.csv", b"", r"problem is 'ranking'; expected single_label, m"),
+    "empty separator": ({"problem": "multi_label", "separator": ""}, "t.csv", b"", r"the separator of labels is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTY)
+def test_a_faulty_file_is_named_by_line(write, kind):
+    options, name, content, message = FAULTY[kind]
+    with pytest.raises(InputError, match=message):
+        read_labelled_texts(write(name, content), **options)
+
+
+def test_an_empty_text_of_a_stream_is_reported_and_the_rest_is_read(write):
+    columns = Columns("text", None, None)
+    with open_table(write("t.csv", b"id,text\n1,a\n2,\n3,c\n4\n5,e\n")) as table:
+        rows = list(text_rows(table, columns))
+    assert [row.fields for row in rows] == [["a"], [], ["c"], [], ["e"]]
+    assert [row.line for row in rows if row.error] == [3, 5]
+    assert "line 3: the column 'text' is empty" in str(rows[1].error)

@@ -1,0 +1,373 @@
+"""A records folder appears whole, says what it holds, is the same however it was made, and notices a change."""
+
+import collections
+import hashlib
+import itertools
+import json
+import pathlib
+
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_sources import find_sources
+from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerFacts, read_manifest, shard_paths
+from bert_keras.pipelines.records import write_records as write
+from bert_keras.pipelines.records.blocks import is_held_out
+from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.staging import LISTING
+
+SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2}
+DOCUMENTS = [["The unaffable a.", "Playing b, c."], ["", "\t"], ["a b c d", "", "the the"], ["playings", "d, d.", "c"]]
+
+
+@pytest.fixture(scope="module")
+def text(made_text):
+    """Documents of seven blocks."""
+    return made_text(70)
+
+
+@pytest.fixture
+def folder(text, tiny_tokenizer, tmp_path):
+    write(tmp_path / "records", text, tiny_tokenizer, **SETTINGS)
+    return tmp_path / "records"
+
+
+def content_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def split_of(text, split, seed=5, rate=0.2):
+    return [document for n, document in enumerate(text) if is_held_out(seed, n, rate) == (split == "held_out")]
+
+
+def parts_of(row, tokenizer):
+    """The segments of a row's examples, special tokens checked and taken off; and the labels."""
+    place, parts = 0, []
+    for first, second in row.lengths:
+        ids = row.token_ids[place : place + first + second]
+        assert ids[0] == tokenizer.cls_id
+        assert ids[first - 1] == tokenizer.sep_id
+        assert not second or ids[-1] == tokenizer.sep_id
+        parts.append((ids[1 : first - 1], ids[first : first + second - 1]))
+        place += first + second
+    assert place == len(row.token_ids)
+    return parts
+
+
+def quality_of(documents):
+    """The counts of texts of the tiny vocabulary's words, in which nothing is unknown."""
+    words = [word for document in documents for sentence in document for word in sentence.split()]
+    tokens = {"unable": 2, "playing": 2}
+    num_characters = sum(map(len, words))
+    return {
+        "num_text_tokens": sum(tokens.get(word, 1) for word in words),
+        "num_unknown_tokens": 0,
+        "num_characters": num_characters,
+        "num_known_characters": num_characters,
+        "num_long_word_characters": 0,
+    }
+
+
+def words_of(examples):
+    return collections.Counter(piece for example in examples for part in example for piece in part)
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_hold_examples_that_fit_with_special_tokens_in_place(
+    text, tiny_tokenizer, tmp_path, read_rows, objective, packed
+):
+    settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_a_row": 3}
+    manifest = write(tmp_path / "out", text, tiny_tokenizer, **settings)
+    for split in ("train", "held_out"):
+        rows = read_rows(tmp_path / "out", split)
+        counts = manifest["splits"][split]
+        assert rows
+        assert max(len(row.token_ids) for row in rows) <= 29
+        assert max(len(row.lengths) for row in rows) <= (3 if packed else 1)
+        examples = [example for row in rows for example in parts_of(row, tiny_tokenizer)]
+        assert all(len(row.sentence_labels) == (objective != "none") * len(row.lengths) for row in rows)
+        assert all((second == []) == (objective == "none") for _, second in examples)
+        quality_counts = {name: counts.pop(name) for name in QUALITY_COUNTS}
+        assert quality_counts == quality_of(split_of(text, split))
+        assert counts == {
+            "num_documents": len(split_of(text, split)),
+            "num_sentences": sum(map(len, split_of(text, split))),
+            "num_examples": len(examples),
+            "num_rows": len(rows),
+            "num_tokens": sum(len(row.token_ids) for row in rows),
+            "num_positive_labels": sum(sum(row.sentence_labels) for row in rows),
+        }
+        shards = [shard for shard in manifest["shards"] if shard["split"] == split]
+        assert sum(shard["num_rows"] for shard in shards) == len(rows)
+        assert sum(shard["num_examples"] for shard in shards) == len(examples)
+        assert all(shard["num_rows"] for shard in shards)
+
+
+def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer, tmp_path, read_rows):
+    found = {}
+    for packed in (False, True):
+        write(tmp_path / str(packed), text, tiny_tokenizer, **SETTINGS, packed=packed)
+        rows = read_rows(tmp_path / str(packed))
+        found[packed] = sorted(
+            (*example, label)
+            for row in rows
+            for example, label in zip(parts_of(row, tiny_tokenizer), row.sentence_labels, strict=True)
+        )
+    assert found[True] == found[False]
+    assert read_manifest(tmp_path / "True")["num_rows"] < read_manifest(tmp_path / "False")["num_rows"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_with_objective_none_every_piece_of_the_text_stands_there_exactly_once(
+    text, tiny_tokenizer, tmp_path, read_rows, apart, packed
+):
+    settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": apart, "packed": packed}
+    write(tmp_path / "out", text, tiny_tokenizer, **settings)
+    for split in ("train", "held_out"):
+        found = words_of(
+            example for row in read_rows(tmp_path / "out", split) for example in parts_of(row, tiny_tokenizer)
+        )
+        sentences = [sentence for document in split_of(text, split) for sentence in document]
+        expected = words_of([tiny_tokenizer.tokenize(sentences).to_list()])
+        assert (found.pop(tiny_tokenizer.sep_id, 0) > 0) == (not apart)  # between two documents
+        assert found == expected
+
+
+def test_sentences_without_pieces_change_nothing(text, tiny_tokenizer, tmp_path, read_rows):
+    holed = [[*document[:1], "\u200b", *document[1:], "\u200b"] for document in text]
+    settings = {**SETTINGS, "block_bytes": 100_000}
+    manifests = [write(tmp_path / name, t, tiny_tokenizer, **settings) for name, t in (("a", text), ("b", holed))]
+    assert manifests[0]["splits"] == manifests[1]["splits"]
+    for split in ("train", "held_out"):
+        assert read_rows(tmp_path / "a", split) == read_rows(tmp_path / "b", split)
+
+
+def test_held_out_text_is_never_in_training_rows(tiny_tokenizer, tmp_path, read_rows):
+    """Each document has one word of its own."""
+    words = [f"w{number}" for number in range(300)]
+    tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    documents = [[f"{word} {word} {word}"] * 6 for word in words]
+    write(tmp_path / "out", documents, tokenizer, **SETTINGS)
+    found = {
+        split: {piece for row in read_rows(tmp_path / "out", split) for piece in row.token_ids} - {2, 3}
+        for split in ("train", "held_out")
+    }
+    held_out = {n + 5 for n in range(300) if is_held_out(5, n, 0.2)}
+    assert found["train"] == {n + 5 for n in range(300)} - held_out
+    borrowed = found["held_out"] - held_out  # a block's only held-out document, before there was another one
+    assert found["held_out"] >= held_out
+    assert len(borrowed) <= 10
+
+
+@pytest.mark.parametrize("first_is_long", [False, True])
+def test_a_document_over_several_blocks_never_gets_its_own_text_as_a_random_next(tmp_path, read_rows, first_is_long):
+    words = [f"w{number}" for number in range(4)]
+    tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    lengths = [1, 3000, 1, 2000] if not first_is_long else [3000, 1, 1, 2000]
+    documents = [[f"w{number} w{number}"] * length for number, length in enumerate(lengths)]
+    manifest = write(tmp_path / "out", documents, tokenizer, **{**SETTINGS, "held_out_rate": 0.0})
+    assert len(manifest["shards"]) > 10
+    assert manifest["num_documents"] == 4
+    assert manifest["num_sentences"] == 5002
+    for row in read_rows(tmp_path / "out"):
+        for (first, second), label in zip(parts_of(row, tokenizer), row.sentence_labels, strict=True):
+            assert len(set(first)) == len(set(second)) == 1
+            assert (first[0] == second[0]) == (not label)
+
+
+def test_duplicates_are_drawn_anew_each_time(text, tiny_tokenizer, tmp_path, read_rows):
+    for duplicates in (1, 3):
+        settings = {**SETTINGS, "duplicates": duplicates, "block_bytes": 100_000}
+        write(tmp_path / str(duplicates), text, tiny_tokenizer, **settings)
+    once, thrice = read_rows(tmp_path / "1"), read_rows(tmp_path / "3")
+    assert thrice[: len(once)] == once
+    assert 2.5 * len(once) < len(thrice) < 3.5 * len(once)
+    assert len({tuple(row.token_ids) for row in thrice}) > 2 * len(once)
+    assert read_manifest(tmp_path / "3")["num_documents"] == read_manifest(tmp_path / "1")["num_documents"]
+
+
+@pytest.mark.parametrize("num_workers", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_any_number_of_workers_writes_the_same_bytes(text, tiny_tokenizer, tmp_path, num_workers):
+    settings = {**SETTINGS, "packed": True}
+    write(tmp_path / "1", text, tiny_tokenizer, **settings)
+    write(tmp_path / "n", iter(text), TokenizerFacts.of(tiny_tokenizer), **settings, num_workers=num_workers)
+    assert content_of(tmp_path / "1") == content_of(tmp_path / "n")
+    assert len(content_of(tmp_path / "1")) > 7
+
+
+def test_the_seed_decides_the_bytes(text, tiny_tokenizer, folder, tmp_path):
+    write(tmp_path / "again", text, tiny_tokenizer, **SETTINGS)
+    assert content_of(tmp_path / "again") == content_of(folder)
+    other = write(tmp_path / "other", text, tiny_tokenizer, **{**SETTINGS, "seed": 6})
+    assert other["shards"] != read_manifest(folder)["shards"]
+
+
+def test_rows_of_packed_blocks_are_in_a_random_order(text, tiny_tokenizer, tmp_path, read_rows):
+    write(tmp_path / "out", text * 5, tiny_tokenizer, **{**SETTINGS, "block_bytes": 100_000}, packed=True)
+    lengths = [len(row.token_ids) for row in read_rows(tmp_path / "out")]
+    assert sorted(lengths[: len(lengths) // 2]) != sorted(lengths)[len(lengths) // 2 :]
+    assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
+
+
+def test_the_manifest_tells_settings_sources_and_shards(tiny_tokenizer, tmp_path):
+    (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in DOCUMENTS))
+    text = FileText(find_sources(tmp_path / "a.txt"))
+    written = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=11, seed=5)
+    manifest = read_manifest(tmp_path / "out", tokenizer=tiny_tokenizer)
+    assert manifest == written
+    [shard] = manifest["shards"]
+    assert shard["name"] == "train-00000.tfrecord"
+    assert shard_paths(tmp_path / "out", manifest) == [str(tmp_path / "out" / shard["name"])]
+    assert shard_paths(tmp_path / "out", manifest, "held_out") == []
+    content = (tmp_path / "a.txt").read_bytes()
+    source = {"name": str(tmp_path / "a.txt"), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert manifest["sources"] == [source]
+    assert (manifest["format_version"], manifest["num_documents"], manifest["num_sentences"]) == (
+        2,
+        4,
+        7,
+    )  # a blank line is a border
+    settings = RecordSettings(max_sequence_length=11, seed=5)
+    assert {name: manifest[name] for name in vars(settings)} == vars(settings)
+    assert manifest["sentences"] == "lines"
+    assert (manifest["lowercase"], manifest["vocabulary_size"]) == (True, 18)
+    names = {LISTING, "manifest.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", shard["name"]}
+    assert set(content_of(tmp_path / "out")) == names
+    with pytest.raises(InputError, match="split is 'dev'; expected one of train, held_out"):
+        shard_paths(tmp_path / "out", manifest, "dev")
+
+
+def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_rows):
+    (tmp_path / "a.txt").write_bytes("\ufeffUnable the. Playing\r\nthe a, b.\r\n\r\nPlay the.".encode())
+    (tmp_path / "b.txt").write_text("C the. The d.")
+    text = FileText(find_sources([tmp_path / "a.txt", tmp_path / "b.txt"]), sentences="split")
+    manifest = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=29, sentence_objective="none")
+    assert (manifest["num_documents"], manifest["num_sentences"], manifest["sentences"]) == (2, 5, "split")
+    [row] = read_rows(tmp_path / "out")
+    pieces = ["[SEP]" if i == 3 else tiny_tokenizer.vocabulary[i] for i in row.token_ids]
+    assert pieces == "[CLS] un ##able the . play ##ing the a , b . play the . [SEP] c the . the d . [SEP]".split()
+
+
+def test_a_records_folder_carries_its_tokenizer(folder):
+    read_manifest(folder, tokenizer=BertTokenizer.from_checkpoint(folder))
+
+
+def test_tokenizer_facts_make_the_same_tokenizer_and_the_same_files(tiny_tokenizer, tmp_path):
+    special = BertTokenizer(
+        [*tiny_tokenizer.vocabulary, "[E1]"], lowercase=False, additional_special_tokens=["[E1]"], max_sequence_length=9
+    )
+    for tokenizer in (special, tiny_tokenizer, tiny_tokenizer.for_mediapipe()):
+        facts = TokenizerFacts.of(tokenizer)
+        assert TokenizerFacts.of(BertTokenizer(**facts.arguments)) == facts
+        tokenizer.save(tmp_path / "one")
+        facts.save(tmp_path / "two")
+        assert content_of(tmp_path / "one") == content_of(tmp_path / "two")
+
+
+def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
+    calls = []
+    write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=lambda *call: calls.append(call))
+    num_bytes = sum(len(sentence) + 1 for document in text for sentence in document)
+    assert len(calls) == len(shard_paths(tmp_path / "out", read_manifest(tmp_path / "out"))) == 7
+    assert {call[1] for call in calls} == {None}
+    assert all(before[2] < after[2] for before, after in itertools.pairwise(calls))
+    assert 0.9 * num_bytes < calls[-1][2] < 1.1 * num_bytes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": []}, "the text has no words; expected sentences"),
+        ({"text": [["", " "], ["\u200b"]]}, "the text has no words"),
+        ({"text": iter([["the a"] * 900, ["b"]])}, r"the text has 1 document\(s\), and the last one stands alone"),
+        ({"text": DOCUMENTS[:2]}, r"the text has 1 document\(s\).*blank line between.*objective sop or none"),
+        ({"max_sequence_length": 4}, "max_sequence_length is 4; expected 5 pieces or more"),
+        ({"seed": 2**31}, "seed is 2147483648; expected a whole number from 0 to 2147483647"),
+        ({"sentence_objective": "mlm"}, "sentence_objective is 'mlm'; expected one of nsp, sop, none"),
+        ({"short_sequence_rate": 1.5}, r"short_sequence_rate is 1\.5; expected a share from 0 to 1"),
+        ({"held_out_rate": 1}, "held_out_rate is 1; expected a share from 0 to below 1"),
+        ({"duplicates": 0, "max_examples_a_row": 0}, "duplicates is 0; .*; max_examples_a_row is 0; expected"),
+        ({"keep_documents_apart": True}, "keep_documents_apart is for sentence_objective 'none'; 'nsp' never joins"),
+        ({"block_bytes": 10}, "block_bytes is 10; expected 1,000 bytes"),
+        ({"num_workers": 0}, "num_workers is 0; expected 1 or more"),
+    ],
+)
+def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, changes, message):
+    arguments = {
+        "text": DOCUMENTS,
+        "tokenizer": tiny_tokenizer,
+        "max_sequence_length": 11,
+        "block_bytes": 1000,
+        **changes,
+    }
+    with pytest.raises(InputError, match=message):
+        write(tmp_path / "out", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_vocabulary_without_mask_is_refused(tiny_tokenizer):
+    with pytest.raises(InputError, match=r"none of the 17 lines is \[MASK\]"):
+        TokenizerFacts(tuple(piece for piece in tiny_tokenizer.vocabulary if piece != "[MASK]"))
+
+
+def test_one_document_is_enough_for_the_other_objectives(tiny_tokenizer, tmp_path):
+    for objective in ("sop", "none"):
+        manifest = write(
+            tmp_path / objective, DOCUMENTS[:1], tiny_tokenizer, max_sequence_length=11, sentence_objective=objective
+        )
+        assert manifest["num_documents"] == 1
+        assert manifest["num_examples"] >= 1
+
+
+def test_a_folder_with_files_is_replaced_only_when_asked(text, tiny_tokenizer, folder):
+    before = read_manifest(folder)
+    with pytest.raises(InputError, match="exists and is not empty"):
+        write(folder, text, tiny_tokenizer, max_sequence_length=9)
+    assert read_manifest(folder) == before
+    after = write(folder, text, tiny_tokenizer, max_sequence_length=9, overwrite=True)
+    assert read_manifest(folder) == after != before
+
+
+def spoil_manifest(path: pathlib.Path, **changes):
+    manifest = json.loads(path.read_text())
+    manifest.update(changes)
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if value is not None}))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json does not exist"),
+        (lambda folder: (folder / "train-00001.tfrecord").unlink(), r"train-00001\.tfrecord is missing"),
+        (lambda folder: (folder / "train-00002.tfrecord").write_bytes(b"x"), "bytes where .* were recorded"),
+        (lambda folder: spoil_manifest(folder / "manifest.json", format_version=1), "version 1; expected .* version 2"),
+        (
+            lambda folder: spoil_manifest(folder / "manifest.json", format="other"),
+            "format 'other', version 2; expected",
+        ),
+        (lambda folder: spoil_manifest(folder / "manifest.json", seed=None), "lacks seed: copy the folder again"),
+    ],
+)
+def test_a_damaged_folder_is_refused(folder, spoil, message):
+    spoil(folder)
+    with pytest.raises(InputError, match=message):
+        read_manifest(folder)
+
+
+def test_one_flipped_bit_is_noticed(folder):
+    path = folder / "train-00000.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="does not match the SHA-256"):
+        read_manifest(folder)
+
+
+def test_another_tokenizer_is_refused_with_both_values(folder, tiny_tokenizer):
+    with pytest.raises(InputError, match=r"another tokenizer \(lowercase True there, False here; strip_accents True"):
+        read_manifest(folder, tokenizer=BertTokenizer(tiny_tokenizer.vocabulary, lowercase=False))
+    with pytest.raises(InputError, match=r"vocabulary_size 18 there, 19 here; vocabulary_sha256 \w+ there, \w+ here"):
+        read_manifest(folder, tokenizer=BertTokenizer([*tiny_tokenizer.vocabulary, "z"]))

@@ -1,0 +1,102 @@
+"""Google's own `tokenization.py` (package bert-tensorflow 1.0.4), the judge of the tokenizer's ids.
+
+It asks Python's `unicodedata`, which is of Unicode 14.0.0 in Python 3.11 only. Under another Python it has no say in
+the few characters whose properties have changed: `judged` leaves out the texts that hold one.
+"""
+
+import functools
+import pathlib
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import bert_keras.pipelines
+from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
+
+from .make_unicode_table import table_lines
+
+TABLE_PATH = pathlib.Path(bert_keras.pipelines.__file__).with_name(f"unicode_{UNICODE_VERSION}.txt")
+
+
+class GoogleTokenizer:
+    """Google's two tokenizers, one after the other, with what they said of each word kept in memory.
+
+    Args:
+        vocabulary: the pieces in the order of their ids.
+        lowercase: Google's `do_lower_case`.
+        max_input_chars_per_word: a longer word is [UNK].
+        basic: another splitter into words with a method `tokenize`, for the choices that Google's does not have.
+    """
+
+    def __init__(
+        self, vocabulary: Sequence[str], *, lowercase: bool = True, max_input_chars_per_word: int = 100, basic=None
+    ):
+        tokenization = _tokenization()
+        self._ids = {piece: index for index, piece in enumerate(vocabulary)}
+        self._basic = basic or tokenization.BasicTokenizer(lowercase)
+        self._word_piece = tokenization.WordpieceTokenizer(self._ids, max_input_chars_per_word=max_input_chars_per_word)
+        self._ids_of_word: dict[str, list[int]] = {}
+
+    def words(self, text: str | bytes) -> list[str]:
+        """Returns the words and punctuation marks, folded."""
+        return self._basic.tokenize(text.decode("utf-8", "ignore") if isinstance(text, bytes) else text)
+
+    def ids_of_word(self, word: str) -> list[int]:
+        """Returns the ids of the pieces of one word."""
+        if word not in self._ids_of_word:
+            self._ids_of_word[word] = [self._ids[piece] for piece in self._word_piece.tokenize(word)]
+        return self._ids_of_word[word]
+
+    def ids(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the pieces of a text."""
+        return [index for word in self.words(text) for index in self.ids_of_word(word)]
+
+    def word_ids(self, text: str | bytes) -> list[int]:
+        """Returns for each piece which word it belongs to."""
+        return [place for place, word in enumerate(self.words(text)) for _ in self.ids_of_word(word)]
+
+
+@functools.cache
+def _tokenization():
+    from absl import flags
+
+    flags.FLAGS.mark_as_parsed()  # it reads a flag at every word
+    from bert import tokenization
+
+    return tokenization
+
+
+def judged(texts: Iterable[str | bytes]) -> list[str | bytes]:
+    """Returns the texts without a character whose properties differ between this Python and our Unicode table."""
+    changed = _changed_characters()
+    if not changed:
+        return list(texts)
+    return [
+        text for text in texts if changed.isdisjoint(text if isinstance(text, str) else text.decode("utf-8", "ignore"))
+    ]
+
+
+@functools.cache
+def _changed_characters() -> frozenset[str]:
+    if unicodedata.unidata_version == UNICODE_VERSION:
+        return frozenset()
+    return changed_characters(TABLE_PATH.read_text(encoding="ascii").splitlines(), table_lines())
+
+
+def changed_characters(lines: Iterable[str], other_lines: Iterable[str]) -> frozenset[str]:
+    """Returns the characters of which two Unicode tables say different things, and those that become one of them."""
+    facts, other_facts = (set(_facts(some)) for some in (lines, other_lines))
+    changed = {chr(code) for _, code, _ in facts ^ other_facts}
+    return frozenset(changed | {chr(code) for _, code, becomes in facts if not changed.isdisjoint(becomes)})
+
+
+def _facts(lines: Iterable[str]):
+    """Yields (what is said, of which code point, the string that it becomes)."""
+    for line in lines:
+        match line.split("\t"):
+            case [name, code, becomes]:
+                yield name, int(code, 16), "".join(chr(int(part, 16)) for part in becomes.split())
+            case [name, ranges]:
+                for part in ranges.split():
+                    first, _, last = part.partition("-")
+                    for code in range(int(first, 16), int(last or first, 16) + 1):
+                        yield name, code, ""

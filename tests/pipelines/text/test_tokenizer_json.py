@@ -1,0 +1,286 @@
+"""A folder with `tokenizer.json` and no `vocab.txt`, as transformers 5 saves it: its ids, or a refusal."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, write_vocabulary
+
+from .make_transformers_folders import NORMALIZED, PATH, WHOLE, made_files
+
+FOLDERS = json.loads(PATH.read_text(encoding="utf-8"))
+PARTS = [
+    *SPECIAL_TOKENS,
+    *WHOLE,
+    *NORMALIZED,
+    *"newWORD NEWWORDS anewword unaff PLAYING Playing grun GRÜN gru\u0308n Grünb n c N\tC n\u00a0c".split(" "),
+    *"É é e\u0301 中文 国A 国 a NAME name cats [E1 e1] <new> <NEW>s \u00ad - . 中newword国 ".split(" "),
+    "new\u00adword",
+    "\n",
+]
+
+
+def write(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, values in files.items():
+        (folder / name).write_text(json.dumps(values), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(params=["uncased", "cased"])
+def folder(request, tmp_path):
+    """A folder as transformers 5 writes it."""
+    return write(tmp_path / "theirs", FOLDERS[request.param])
+
+
+@pytest.fixture
+def edit(tmp_path):
+    """A function that writes the uncased folder with `tokenizer.json` changed: `edit("model.unk_token", "<unk>")`."""
+
+    def change(path, value, name="tokenizer.json"):
+        files = json.loads(json.dumps(FOLDERS["uncased"]))
+        *outer, last = path.split(".")
+        part = files[name]
+        for key in outer:
+            part = part[key]
+        part[last] = value
+        return write(tmp_path / "changed", files)
+
+    return change
+
+
+def rust(folder):
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def assert_same(ours, theirs, texts):
+    tokens = ours.tokenize_with_offsets(texts, keep_special_tokens=True)
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    for text, encoding, ids, starts in zip(
+        texts, encodings, tokens.token_ids.to_list(), tokens.starts.to_list(), strict=True
+    ):
+        assert ids == encoding.ids, ascii(text)
+        assert starts == [start for start, _ in encoding.offsets], ascii(text)
+
+
+def random_texts(count):
+    rng = np.random.default_rng(5)
+    return ["".join(rng.choice(PARTS, length)) for length in rng.integers(1, 6, count)] + [
+        " ".join(rng.choice(PARTS, length)) for length in rng.integers(1, 6, count)
+    ]
+
+
+def test_the_ids_are_those_of_tokenizers(folder):
+    ours = BertTokenizer.from_checkpoint(folder)
+    assert ours.vocabulary[-len(NORMALIZED) :] == NORMALIZED
+    assert ours.special_tokens == (*SPECIAL_TOKENS, *WHOLE)
+    assert ours.max_sequence_length == 77
+    assert_same(ours, rust(folder), [*PARTS, *random_texts(300), "n", "c"])  # no token over two texts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["uncased", "cased"])
+def test_the_ids_are_those_of_transformers_for_what_it_saves_today(name, tmp_path):
+    from transformers import AutoTokenizer
+
+    folder = write(tmp_path / "today", made_files(name == "uncased"))
+    theirs = AutoTokenizer.from_pretrained(folder)
+    ours = BertTokenizer.from_checkpoint(folder)
+    texts = [*map("".join, itertools.product(PARTS, PARTS)), *random_texts(2000)]
+    assert (
+        ours.tokenize(texts, keep_special_tokens=True).to_list() == theirs(texts, add_special_tokens=False)["input_ids"]
+    )
+
+
+def test_a_folder_that_we_write_again_keeps_every_id(folder, tmp_path):
+    ours = BertTokenizer.from_checkpoint(folder)
+    ours.save(tmp_path / "ours")
+    back = BertTokenizer.from_checkpoint(tmp_path / "ours")
+    assert (back.vocabulary, back.special_tokens, back.added_tokens) == (
+        ours.vocabulary,
+        ours.special_tokens,
+        ours.added_tokens,
+    )
+    assert_same(ours, rust(tmp_path / "ours"), random_texts(100))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("model.type", "BPE", "has model 'BPE'; expected 'WordPiece'"),
+        ("model.type", "Unigram", "has model 'Unigram'; expected 'WordPiece'"),
+        ("model.unk_token", "<unk>", "has unk_token '<unk>'"),
+        ("model.continuing_subword_prefix", "", "has continuing_subword_prefix ''"),
+        ("normalizer", {"type": "Lowercase"}, "has normalizer 'Lowercase'"),
+        ("normalizer", None, "has normalizer None"),
+        (
+            "normalizer",
+            {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "BertNormalizer"}]},
+            r"has normalizer 'NFD \+ BertNormalizer'",
+        ),
+        ("pre_tokenizer", {"type": "Whitespace"}, "has pre_tokenizer 'Whitespace'"),
+        ("post_processor.type", "RobertaProcessing", "has post_processor 'RobertaProcessing'"),
+        ("post_processor.single", [{"Sequence": {"id": "A"}}], r"has post_processor single \['A'\]"),
+    ],
+)
+def test_another_kind_of_tokenizer_is_refused_by_name(path, value, message, edit):
+    folder = edit(path, value)
+    with pytest.raises(UnsupportedTokenizerError, match=message) as error:
+        BertTokenizer.from_checkpoint(folder)
+    assert str(folder / "tokenizer.json") in str(error.value)
+
+
+def test_a_token_that_counts_between_spaces_only_is_refused(edit):
+    tokens = FOLDERS["uncased"]["tokenizer.json"]["added_tokens"]
+    folder = edit("added_tokens", [{**token, "single_word": token["content"] == "newword"} for token in tokens])
+    with pytest.raises(UnsupportedTokenizerError, match="added token 'newword' with single_word"):
+        BertTokenizer.from_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [
+        (None, "sets vocab to None; expected an object of whole numbers"),
+        ({}, r"none of the .* lines is \[MASK\]|no token with the id"),
+        ({"[PAD]": -1}, "expected"),
+        ({"[PAD]": 0, "[UNK]": 0}, r"gives the id 0 to '\[PAD\]' and to '\[UNK\]'"),
+        ({"[PAD]": 0, "[UNK]": "1"}, "sets vocab to"),
+    ],
+)
+def test_a_vocabulary_that_is_none_is_refused(vocabulary, message, edit):
+    with pytest.raises(InputError, match=message):
+        BertTokenizer.from_checkpoint(edit("model.vocab", vocabulary))
+
+
+def test_an_id_without_a_token_is_named(edit):
+    vocabulary = dict(FOLDERS["uncased"]["tokenizer.json"]["model"]["vocab"])
+    del vocabulary["cat"]
+    number = FOLDERS["uncased"]["tokenizer.json"]["model"]["vocab"]["cat"]
+    folder = edit("model.vocab", vocabulary)
+    with pytest.raises(InputError, match=rf"no token with the id {number},.*give \[unused{number}\] that id"):
+        BertTokenizer.from_checkpoint(folder)
+    BertTokenizer.from_checkpoint(edit("model.vocab", {**vocabulary, f"[unused{number}]": number}))  # the remedy works
+
+
+def test_tokenizer_json_counts_before_vocab_txt(folder, caplog):
+    """As in transformers; a vocab.txt without the added tokens, as transformers 4 writes it, is no other one."""
+    vocabulary = BertTokenizer.from_checkpoint(folder).vocabulary
+    write_vocabulary(folder / "vocab.txt", vocabulary[: -len(NORMALIZED)])
+    assert BertTokenizer.from_checkpoint(folder).vocabulary == vocabulary
+    assert not caplog.text
+    write_vocabulary(folder / "vocab.txt", [*vocabulary[:7], *vocabulary[:6:-1]])
+    assert BertTokenizer.from_checkpoint(folder).vocabulary == vocabulary
+    assert "hold different tokens: tokenizer.json counts" in caplog.text
+
+
+def test_a_class_that_obeys_tokenizer_json_alone(edit):
+    """`TokenizersBackend` of transformers 5 and `PreTrainedTokenizerFast` of 4 do not look at `do_lower_case`."""
+    folder = edit("tokenizer_class", "PreTrainedTokenizerFast", name="tokenizer_config.json")
+    config = {**FOLDERS["uncased"]["tokenizer_config.json"], "do_lower_case": False}
+    write(folder, {"tokenizer_config.json": config})
+    assert BertTokenizer.from_checkpoint(folder).lowercase is False
+    write(folder, {"tokenizer_config.json": {**config, "tokenizer_class": "PreTrainedTokenizerFast"}})
+    assert BertTokenizer.from_checkpoint(folder).lowercase is True
+
+
+@pytest.mark.parametrize("tokenizer_class", ["TokenizersBackend", "BertTokenizer"])
+def test_a_sequence_of_one_normalizer_is_that_normalizer(tokenizer_class, edit):
+    """As transformers' converters of tokenizers write it; it keeps case here, and so does Rust's library."""
+    normalizer = {**FOLDERS["cased"]["tokenizer.json"]["normalizer"], "strip_accents": True}
+    nested = {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [normalizer]}]}
+    folder = edit("normalizer", nested)
+    fast = json.loads((folder / "tokenizer.json").read_text())
+    fast["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [fast["pre_tokenizer"]]}
+    write(folder, {"tokenizer.json": fast, "tokenizer_config.json": {"tokenizer_class": tokenizer_class}})
+    ours = BertTokenizer.from_checkpoint(folder)
+    assert (ours.lowercase, ours.rules.strip_accents) == (False, True)
+    texts = ["playing PLAYING cat", "a NAME", "\u4e2d\u6587 cats"]
+    assert ours.tokenize(texts).to_list() == [rust(folder).encode(text, add_special_tokens=False).ids for text in texts]
+
+
+def test_a_normalizer_that_does_not_say_its_casing_lowercases(edit):
+    normalizer = {"type": "BertNormalizer", "clean_text": True}
+    folder = edit("normalizer", normalizer)
+    write(folder, {"tokenizer_config.json": {"tokenizer_class": "TokenizersBackend"}})
+    assert BertTokenizer.from_checkpoint(folder).lowercase is True
+
+
+def truncating(direction):
+    return {"max_length": 33, "stride": 0, "strategy": "LongestFirst", "direction": direction}
+
+
+def test_texts_that_are_cut_at_their_start_are_refused(edit):
+    folder = edit("truncation_side", "left", name="tokenizer_config.json")
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation_side 'left'; expected 'right', BERT's own"):
+        BertTokenizer.from_checkpoint(folder)
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation direction 'Left'; expected 'Right'"):
+        BertTokenizer.from_checkpoint(edit("truncation", truncating("Left")))
+    write(folder, {"tokenizer_config.json": {"truncation_side": "right"}})  # it counts before tokenizer.json
+    assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 33
+
+
+def test_casing_that_transformers_would_take_otherwise_is_warned_of(tmp_path, caplog):
+    folder = write(tmp_path / "cased", {"tokenizer.json": FOLDERS["cased"]["tokenizer.json"]})
+    assert BertTokenizer.from_checkpoint(folder).lowercase is False
+    assert "does not say do_lower_case: text keeps its case" in caplog.text
+
+
+def test_the_truncation_of_tokenizer_json_is_the_length_where_nothing_else_says_one(edit):
+    folder = edit("truncation", truncating("Right"))
+    assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 77
+    config = {**FOLDERS["uncased"]["tokenizer_config.json"], "model_max_length": int(1e30)}
+    write(folder, {"tokenizer_config.json": config})
+    assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 33
+
+
+def test_added_tokens_json_of_transformers_4(tmp_path):
+    """It has no flags: special tokens are looked for in the text as it is, others after case was folded."""
+    fast = FOLDERS["uncased"]["tokenizer.json"]
+    ids = {token["content"]: token["id"] for token in fast["added_tokens"] if token["content"] not in SPECIAL_TOKENS}
+    vocabulary = sorted(fast["model"]["vocab"], key=fast["model"]["vocab"].get)
+    folder = write(
+        tmp_path / "four",
+        {
+            "added_tokens.json": {token: number for token, number in ids.items() if number >= len(vocabulary)},
+            "special_tokens_map.json": {"additional_special_tokens": list(WHOLE)},
+            "tokenizer_config.json": {"do_lower_case": True},
+        },
+    )
+    write_vocabulary(folder / "vocab.txt", vocabulary)
+    ours = BertTokenizer.from_checkpoint(folder)
+    assert ours.special_tokens == (*SPECIAL_TOKENS, *WHOLE)
+    assert ours.added_tokens == NORMALIZED
+    assert_same(ours, rust(write(tmp_path / "five", {"tokenizer.json": fast})), random_texts(50))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("spiece.model", "SentencePiece"), ("vocab.json", "BPE")])
+def test_files_of_another_tokenizer_are_named(name, kind, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UnsupportedTokenizerError, match=rf"has a {kind} tokenizer \({name}\); expected WordPiece"):
+        BertTokenizer.from_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "settings", "message"),
+    [
+        (["##ed"], {}, "added token '##ed' cannot be found in normalized text"),
+        (["\u0301"], {}, "cannot be found in normalized text"),
+        (["New", "new"], {}, "added tokens 'New' and 'new' are one in normalized text"),
+        (["new"], {"text_rules": "mediapipe"}, "with text_rules 'mediapipe', which splits it"),
+    ],
+)
+def test_added_tokens_that_cannot_be_kept_are_refused(tokens, settings, message):
+    with pytest.raises(InputError, match=message):
+        BertTokenizer([*SPECIAL_TOKENS, *tokens], added_tokens=tokens, **settings)
+
+
+def test_a_full_disk_is_an_os_error(small_disk):
+    words = [f"word{number}" for number in range(9000)]  # 81 kB in vocab.txt, 250 kB in tokenizer.json
+    with pytest.raises(OSError, match="No space left on device"):
+        BertTokenizer([*SPECIAL_TOKENS, *words]).save(small_disk / "model")

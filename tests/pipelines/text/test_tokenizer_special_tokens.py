@@ -1,0 +1,171 @@
+"""Special tokens of one's own are never split, as in Hugging Face's tokenizer; BERT's five only where asked for."""
+
+import itertools
+import random
+import time
+
+import numpy as np
+import pytest
+
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.marks import slow_except
+
+from .google_reference import GoogleTokenizer
+from .tokenizer_checks import assert_ids_are_googles
+
+MORE = ("[E1]", "[E1]x", "<<>", "é", "NAME", "bcd")
+PIECES = [
+    *"abcdex[]<>~1.#",
+    "mask",
+    "e1",
+    "name",
+    "##x",
+    "##a",
+    "##b",
+    "##cd",
+    "##1",
+    "\u03c3",
+    "##\u03c3",
+    "##\u03c2",
+    "中",
+]
+
+
+def folder_and_tokenizers(path, more=MORE, **settings):
+    from tokenizers import Tokenizer
+
+    pieces = dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more])
+    tokenizer = BertTokenizer(pieces, additional_special_tokens=more, **settings)
+    tokenizer.save(path)
+    return tokenizer, Tokenizer.from_file(str(path / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+def tokenizers(request, tmp_path_factory):
+    """Ours and Rust's."""
+    return folder_and_tokenizers(tmp_path_factory.mktemp("folder"), lowercase=request.param)
+
+
+def assert_same(tokenizers, texts):
+    ours, theirs = tokenizers
+    tokens = ours.tokenize_with_offsets(texts, keep_special_tokens=True)
+    rows = zip(*(column.to_list() for column in tokens), strict=True)
+    for text, encoding, (ids, starts, ends, word_ids) in zip(
+        texts, theirs.encode_batch(texts, add_special_tokens=False), rows, strict=True
+    ):
+        pieces = [ours.vocabulary[index] for index in ids]
+        assert pieces == encoding.tokens, ascii(text)
+        assert [*zip(starts, ends, strict=True)] == encoding.offsets, ascii(text)
+        assert word_ids == encoding.word_ids, ascii(text)
+
+
+@pytest.mark.parametrize("token", slow_except([*SPECIAL_TOKENS, *MORE], quick=["[MASK]", MORE[0]]))
+def test_a_token_in_every_place(tokenizers, token):
+    beside = ["", "a", " ", ".", "[", "]", "É", "e\u0301", "\u0301", "中", "\u00ad", "ΣA", "#", "\n"]
+    assert_same(tokenizers, [f"{before}{token}{after}" for before in beside for after in beside])
+
+
+def test_two_tokens_beside_each_other(tokenizers):
+    tokens = [*SPECIAL_TOKENS, *MORE]
+    pairs = itertools.product(tokens, tokens)
+    assert_same(
+        tokenizers, [text for a, b in pairs for text in (a + b, f"{a} {b}", f"{a}a{b}", f"[{a}{b}]", a[:-1] + b)]
+    )
+
+
+def test_random_mixtures(tokenizers):
+    rng = np.random.default_rng(11)
+    parts = [*SPECIAL_TOKENS, *MORE, *"aáb[]xé~<> .1中", "[E1", "[MA", "SK]", "<<<>", "\u0301", "abcd"]
+    texts = ["".join(rng.choice(parts, length)) for length in rng.integers(0, 14, 2000)]
+    assert_same(tokenizers, texts)
+
+
+def test_the_longer_of_two_tokens_that_begin_alike(tokenizers):
+    assert_same(tokenizers, ["[E1]x", "[E1]", "[E1] x", "[E1]xx", "[E1][E1]x[E1]", "[E1]é", "[E1]\u00adx"])
+
+
+OVERLAPPING = ["~~", "ab bcd", "bcd ab cd", "aba b", "]a"]
+
+
+@pytest.mark.parametrize("more", slow_except(OVERLAPPING, quick=["bcd ab cd"]))
+def test_the_leftmost_of_tokens_that_overlap_counts(more, tmp_path):
+    more = more.split()
+    tokenizers = folder_and_tokenizers(tmp_path, more)
+    letters = ["".join(text) for length in (3, 5) for text in itertools.product("abcd", repeat=length)]
+    assert_same(tokenizers, [*letters[:: 3 if len(more) > 1 else 40], "~~~~~", "~~~", "a~~~b", "[MASK]a]a", "abababab"])
+
+
+def test_without_being_asked_for_a_token_of_bert_is_brackets_and_words(tokenizers):
+    ours, _ = tokenizers
+    google = GoogleTokenizer(ours.vocabulary, lowercase=ours.lowercase)
+    texts = [text for token in SPECIAL_TOKENS for text in (token, f"a{token}", f"{token}{token} b")]
+    assert_ids_are_googles(ours, google, texts)
+
+
+def test_without_being_asked_for_tokens_of_ones_own_are_whole_as_hugging_face_has_them(tokenizers):
+    rng = np.random.default_rng(12)
+    parts = [*MORE, *"aáb[]xé~<> .1中", "[E1", "<<<>", "\u0301", "abcd"]
+    texts = ["".join(rng.choice(parts, length)) for length in rng.integers(0, 14, 500)]
+    ours, theirs = tokenizers
+    for keep in (False, True):
+        tokens = ours.tokenize_with_offsets(texts, keep_special_tokens=keep)
+        expected = theirs.encode_batch(texts, add_special_tokens=False)
+        assert ours.tokenize(texts, keep_special_tokens=keep).to_list() == [encoding.ids for encoding in expected]
+        ranges = zip(tokens.starts.to_list(), tokens.ends.to_list(), strict=True)
+        assert [[*zip(*pair, strict=True)] for pair in ranges] == [encoding.offsets for encoding in expected]
+
+
+def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
+    """Rust's code knows no final sigma; Google's sees the word alone, since a kept token parts the text."""
+    ours, _ = tokenizers
+    ids = ours.tokenize(["AΣ[MASK]A", "AΣA", "[E1]Σ"], keep_special_tokens=True).to_list()
+    pieces = [[ours.vocabulary[index] for index in row] for row in ids]
+    folded = [["a", "##\u03c2", "[MASK]", "a"], ["a", "##\u03c3", "##a"], ["[E1]", "\u03c3"]]
+    unfolded = [["[UNK]", "[MASK]", "[UNK]"], ["[UNK]"], ["[E1]", "[UNK]"]]
+    assert pieces == (folded if ours.lowercase else unfolded)
+
+
+def test_bytes_after_a_kept_token(tokenizers):
+    ours, _ = tokenizers
+    tokens = ours.tokenize_with_offsets(["中[MASK] a", b"\xff[MASK]\xffa"], unit="bytes", keep_special_tokens=True)
+    assert tokens.starts.to_list() == [[0, 3, 10], [1, 8]]
+    assert tokens.ends.to_list() == [[3, 9, 11], [7, 9]]
+
+
+def test_a_kept_token_makes_a_word_of_its_own_within_the_limit(tmp_path):
+    """A token never makes the words beside it longer, nor is it too long itself."""
+    tokenizers = folder_and_tokenizers(tmp_path, ("[" + "x" * 20 + "]",), max_input_chars_per_word=3)
+    token = tokenizers[0].special_tokens[-1]
+    assert_same(tokenizers, [f"xxx{token}xxx", f"xxxx{token}xxx é", f"{token}{token}", f"x{token}[MASK]xx.xxxx"])
+
+
+MANY_TOKENS = {
+    "alike": [f"[E{number}]" for number in range(6000)],
+    "of all letters": ["".join(random.Random(number).choices("abcdefgh", k=9)) for number in range(6000)],
+    "long": [f"<{number}{'x' * 90}>" for number in range(300)],
+    "few": ["[E1]", "abcdefgha", "<<>"],
+}
+
+
+@pytest.mark.parametrize("kind", ["special", "added"])
+@pytest.mark.parametrize("case", slow_except(MANY_TOKENS, quick=["alike", "of all letters"]))
+def test_thousands_of_tokens_are_found_as_fast_as_a_few(case, kind, tmp_path, capfd):
+    """Judge: Hugging Face's tokenizer. RE2 wrote that it had no memory, for each text, and took 0.5 ms for it."""
+    from tokenizers import Tokenizer
+
+    tokens = list(dict.fromkeys(MANY_TOKENS[case]))
+    name = {"special": "additional_special_tokens", "added": "added_tokens"}[kind]
+    tokenizer = BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, "##c", *tokens]), **{name: tokens})
+    tokenizer.save(tmp_path)
+    rng = random.Random(1)
+    parts = [*rng.sample(tokens, min(len(tokens), 30)), "abc", " ", "e", "[E", "[E7", "<1x", "d\u00e9"]
+    texts = ["".join(rng.choices(parts, k=6)) for _ in range(1000)]
+    texts += ["abc ab e", "[E", "a [E", tokens[0][:-1], f"abc {tokens[-1]} abc"]
+    judge = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    expected = [encoding.ids for encoding in judge.encode_batch(texts, add_special_tokens=False)]
+    assert tokenizer.tokenize(texts).to_list() == expected  # and traced
+    begin = time.perf_counter()
+    tokenizer.tokenize(texts * 3)
+    assert time.perf_counter() - begin < 2  # measured 0.1 s, 0.7 s of long tokens; 4.7 s where RE2 had no memory
+    assert "memory" not in capfd.readouterr().err

@@ -1,0 +1,130 @@
+"""Tokenizers beside their judge, and what must hold of any of them and any text."""
+
+import functools
+import unicodedata
+from collections.abc import Sequence
+
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.vocabulary import read_vocabulary
+from tests.shared_data import shared
+
+from .google_reference import GoogleTokenizer, judged
+from .tokenizer_texts import VOCABULARIES, rich_vocabulary
+
+
+def pair_of(vocabulary: Sequence[str], **settings) -> tuple[BertTokenizer, GoogleTokenizer]:
+    """Returns our tokenizer and Google's of one vocabulary."""
+    return BertTokenizer(vocabulary, **settings), GoogleTokenizer(vocabulary, **settings)
+
+
+@functools.cache
+def rich_tokenizer(**settings) -> BertTokenizer:
+    """Returns our tokenizer of `rich_vocabulary`, made once: a tokenizer and its first call take a second."""
+    return BertTokenizer(rich_vocabulary(), **settings)
+
+
+@functools.cache
+def rich_pair(**settings) -> tuple[BertTokenizer, GoogleTokenizer]:
+    """Returns our tokenizer and Google's of `rich_vocabulary`."""
+    return rich_tokenizer(**settings), GoogleTokenizer(rich_vocabulary(), **settings)
+
+
+@functools.cache
+def published_pair(name: str) -> tuple[BertTokenizer, GoogleTokenizer]:
+    """Returns those of a published vocabulary; skips the test where it is not at hand."""
+    return pair_of(published_vocabulary(name), lowercase=VOCABULARIES[name])
+
+
+def published_vocabulary(name: str) -> list[str]:
+    """Returns the pieces of a published vocabulary; skips the test where it is not at hand."""
+    return read_vocabulary(shared(f"vocab/{name}_vocab.txt"))
+
+
+def assert_ids_are_googles(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
+    """Returns how many texts were compared."""
+    texts = judged(texts)
+    rows = tokenizer.tokenize(texts).to_list()
+    wrong = [(text, row, ids) for text, row in zip(texts, rows, strict=True) if row != (ids := google.ids(text))]
+    assert not wrong, f"{len(wrong)} of {len(texts)} texts differ; (text, ours, Google's): {[*map(ascii, wrong[:5])]}"
+    return len(texts)
+
+
+def assert_offsets_are_true(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
+    """Checks ids, word ids and both units of offsets of every piece; returns how many pieces there were."""
+    texts = judged(texts)
+    tokens = tokenizer.tokenize_with_offsets(texts)
+    in_bytes = tokenizer.tokenize_with_offsets(texts, unit="bytes")
+    columns = (*tokens, in_bytes.token_ids, in_bytes.word_ids, in_bytes.starts, in_bytes.ends)
+    check = _OffsetCheck(tokenizer, google)
+    for text, *row in zip(texts, *(column.to_list() for column in columns), strict=True):
+        ids, starts, ends, word_ids, ids_again, word_ids_again, byte_starts, byte_ends = row
+        assert ids == ids_again == google.ids(text), ascii(text)
+        assert word_ids == word_ids_again == google.word_ids(text), ascii(text)
+        check.check_bytes(text, [*zip(starts, ends, strict=True)], [*zip(byte_starts, byte_ends, strict=True)])
+        check.check_pieces(text, ids, starts, ends)
+    return int(tokens.token_ids.flat_values.shape[0])
+
+
+class _OffsetCheck:
+    """The rules for the range of a piece, each told by Google's code on the range alone."""
+
+    def __init__(self, tokenizer: BertTokenizer, google: GoogleTokenizer):
+        self._pieces = [piece.removeprefix("##") for piece in tokenizer.vocabulary]
+        self._unk_id = tokenizer.unk_id
+        self._google = google
+        self._folded: dict[str, str] = {}
+
+    def check_bytes(self, text: str | bytes, ranges, byte_ranges) -> None:
+        """A range in bytes holds what the range in characters holds."""
+        raw = text if isinstance(text, bytes) else text.encode()
+        text = raw.decode("utf-8", "replace")
+        for (start, end), (byte_start, byte_end) in zip(ranges, byte_ranges, strict=True):
+            assert raw[:byte_start].decode("utf-8", "replace") == text[:start], ascii((text, start, byte_start))
+            assert raw[byte_start:byte_end].decode("utf-8", "replace") == text[start:end], ascii((text, start, end))
+
+    def check_pieces(self, text: str | bytes, ids, starts, ends) -> None:
+        """Ranges hold their pieces, follow each other, begin and end with what is kept, and leave no letter out."""
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        is_reordered = any(map(_may_change_places, text))
+        covered = [False] * len(text)
+        last_end = 0
+        for index, start, end in zip(ids, starts, ends, strict=True):
+            piece = text[start:end]
+            place = ascii((piece, self._pieces[index], start, end, text))
+            assert self._holds(index, piece, is_reordered), place
+            assert self.folded(piece[0]), place
+            assert self.folded(piece[-1]), place
+            if not is_reordered:
+                assert start >= last_end or (start == last_end - 1 and self._becomes_several(piece[0])), place
+            covered[start:end] = [True] * (end - start)
+            last_end = end
+        left_out = [letter for letter, is_covered in zip(text, covered, strict=True) if not is_covered]
+        left_out = [letter for letter in left_out if self.folded(letter) and not _may_change_places(letter)]
+        assert not left_out, ascii((left_out, text))
+
+    def folded(self, text: str) -> str:
+        """Returns what Google's code makes of a text, without spaces."""
+        if text not in self._folded:
+            self._folded[text] = "".join(self._google.words(text)).replace("\u03c2", "\u03c3")
+        return self._folded[text]
+
+    def _becomes_several(self, character: str) -> bool:
+        return len(self.folded(character)) > 1
+
+    def _holds(self, index: int, text: str, is_reordered: bool) -> bool:
+        if index == self._unk_id:  # a capital sigma alone is another letter than at the end of a word
+            return self._google.ids(text) == [index] or "Σ" in text or is_reordered
+        piece, folded = self._pieces[index].replace("\u03c2", "\u03c3"), self.folded(text)
+        if piece == folded:
+            return True
+        if is_reordered:
+            return not set(piece) - set(folded)
+        return piece in folded and (self._becomes_several(text[0]) or self._becomes_several(text[-1]))
+
+
+def _may_change_places(character: str) -> bool:
+    """Whether NFD may move the character though it is no mark that BERT strips."""
+    return any(
+        unicodedata.combining(part) and unicodedata.category(part) != "Mn"
+        for part in unicodedata.normalize("NFD", character)
+    )

@@ -1,0 +1,307 @@
+"""Training positions against transformers' run_qa.py, answers against a search of all spans, the threshold of none."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.questions import Answer, Question
+from bert_keras.tasks.answer_extraction import QuestionAnswering
+from tests.tasks.squad_recipe import best_answers, null_score, training_windows
+
+WORDS = (
+    *("the", "Berlin,", "antidisestablishmentarianism", "unaffable", "U.S.A.", "Zürich", "naïve", "東京は", "3.5", "a"),
+    *("😀", "👨‍👩‍👧", "(1889)", "cafe\u0301", "“so”", "ﬁne", "Straße", "\u200bx", "do\x07main"),
+)
+TOLERANCE = 1e-5  # of sums of two logits up to 10; measured: 2.1e-6
+QUESTION = "Where is it, naïve one?"
+
+
+def random_context(rng, max_words: int) -> str:
+    spaces = [" ", " ", " ", "  ", "\t", "\n", " \u00a0"]
+    words = rng.choice(WORDS, rng.integers(3, max_words))
+    return "".join(str(word) + str(rng.choice(spaces)) for word in words).strip()
+
+
+def pieces_of(their_tokenizer, text: str) -> list[tuple[int, int]]:
+    return their_tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+
+
+def question(context: str, *ranges: tuple[int, int], name: str = "q") -> Question:
+    answers = tuple(Answer(context[start:end], start) for start, end in ranges)
+    return Question(name, QUESTION, context, "", answers, not answers, "")
+
+
+def random_questions(their_tokenizer, num_questions: int, max_words: int, seed: int) -> list[Question]:
+    """Returns questions whose answers begin and end with pieces, or within them; some have none."""
+    rng = np.random.default_rng(seed)
+    questions = []
+    for number in range(num_questions):
+        context = random_context(rng, max_words)
+        pieces = pieces_of(their_tokenizer, context)
+        first = rng.integers(len(pieces))
+        last = min(first + rng.integers(9), len(pieces) - 1)
+        kind = number % 5
+        start, end = pieces[first][0], pieces[last][1]
+        if kind == 1:  # within pieces
+            start, end = rng.integers(*pieces[first]), 1 + rng.integers(*pieces[last])
+        elif kind == 2:  # at the very start
+            start = pieces[0][0]
+            end = pieces[min(last - first, len(pieces) - 1)][1]
+        elif kind == 3:  # at the very end
+            end = pieces[-1][1]
+            start = pieces[max(0, len(pieces) - 1 - (last - first))][0]
+        ranges = [] if number % 11 == 10 or end <= start else [(int(start), int(end))]
+        questions.append(question(context, *ranges, name=str(number)))
+    return questions
+
+
+@pytest.mark.parametrize(("length", "overlap"), [(24, 5), (32, 20), (19, 0), (200, 50)])
+def test_training_positions_are_those_of_transformers_recipe(length, overlap, tokenizer, their_tokenizer):
+    examples = random_questions(their_tokenizer, 110, 40, seed=length)
+    task = QuestionAnswering(max_sequence_length=length, window_overlap=overlap, allows_null=True)
+    rows = task.encode(tokenizer, examples)
+    labels = task.with_labels(rows, examples).labels
+    ids = np.split(rows.token_ids, rows.row_splits[1:-1])
+    ours = [
+        (one.tolist(), int(start), int(end))
+        for one, start, end in zip(ids, labels["start_positions"], labels["end_positions"], strict=True)
+    ]
+    wanted = [window for example in examples for window in training_windows(their_tokenizer, example, length, overlap)]
+    assert ours == wanted
+    num_answered = np.count_nonzero(labels["start_positions"])
+    assert num_answered > 60
+    if length < 200:
+        assert len(rows) > 130
+        assert len(rows) - num_answered > 20
+
+
+def test_an_answer_with_space_around_is_of_the_pieces_that_it_holds(tokenizer):
+    context = "in  Berlin \t now"
+    examples = [question(context, (2, 12)), question(context, (10, 13)), question(context, (3, 5))]
+    task = QuestionAnswering()
+    labels = task.with_labels(task.encode(tokenizer, examples), examples).labels
+    begin = 1 + tokenizer.tokenize([QUESTION]).row_lengths().numpy()[0] + 1
+    assert labels["start_positions"].tolist() == [begin + 1, 0, begin + 1]  # the second holds no piece at all
+    assert labels["end_positions"].tolist() == [begin + 1, 0, begin + 1]
+
+
+def random_outputs(rows, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(0, 3, len(rows.token_ids)).astype("float32") for name in ("start_logits", "end_logits")}
+
+
+@pytest.mark.parametrize(
+    ("length", "overlap", "num_best", "longest"),
+    [(24, 5, 5, 4), (32, 20, 40, 30), (19, 0, 1, 1), (200, 50, 20, 8), (60, 40, 400, 3)],
+)
+def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, longest, tokenizer, their_tokenizer):
+    examples = random_questions(their_tokenizer, 30, 60, seed=length + 1)
+    task = QuestionAnswering(
+        max_sequence_length=length, window_overlap=overlap, num_best=num_best, max_answer_length=longest
+    )
+    rows = task.encode(tokenizer, examples)
+    outputs = random_outputs(rows, seed=1)
+    answers = task.answers(rows, outputs, examples)
+    for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
+        logits = outputs["start_logits"], outputs["end_logits"]
+        limits = {"num_best": num_best, "max_answer_length": longest}
+        wanted = best_answers(rows, number, example.context, *logits, their_tokenizer, **limits)
+        found = [(one["score"], one["start"], one["end"]) for one in answer["best"]]
+        assert found == wanted
+        for one in answer["best"]:
+            assert example.context[one["start"] : one["end"]] == one["answer"] != ""
+        assert len({one["answer"] for one in answer["best"]}) == len(found)
+        exponentials = [math.exp(score - wanted[0][0]) for score, _, _ in wanted]
+        probabilities = [one["probability"] for one in answer["best"]]
+        np.testing.assert_allclose(
+            probabilities, np.array(exponentials) / sum(exponentials), rtol=0, atol=5e-15
+        )  # measured: 6.7e-16
+        assert answer["null_score"] == null_score(rows, number, *logits)
+        assert {**answer, **answer["best"][0]} == answer  # it is the best one that is given
+        assert answer["id"] == example.id
+
+
+@pytest.mark.parametrize("length", [100, 12])
+def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, tokenizer, their_tokenizer):
+    context = "the unaffable player, playing: a word-playing. unaffable"
+    pieces = their_tokenizer(context, add_special_tokens=False)
+    continues = [piece.startswith("##") for piece in their_tokenizer.convert_ids_to_tokens(pieces["input_ids"])]
+    assert sum(continues) > 3
+    task = QuestionAnswering(max_sequence_length=length, window_overlap=2, num_best=1)
+    rows = task.encode(tokenizer, [question(context)])
+    for number in np.flatnonzero(continues):
+        outputs = {name: np.zeros(len(rows.token_ids), "float32") for name in ("start_logits", "end_logits")}
+        for values in outputs.values():
+            values[(rows.numbers == number) & rows.is_second] = 9
+        [answer] = task.answers(rows, outputs, [question(context)])
+        word = pieces.word_to_chars(pieces.token_to_word(int(number)))
+        assert (answer["start"], answer["end"]) == (word.start, word.end)
+        assert answer["answer"] == context[word.start : word.end]
+
+
+def test_a_text_that_stands_at_many_places_counts_once(tokenizer, their_tokenizer):
+    examples = [question("so " * number) for number in range(20, 40)]
+    task = QuestionAnswering(max_sequence_length=60, window_overlap=9, num_best=3, max_answer_length=3)
+    rows = task.encode(tokenizer, examples)
+    outputs = random_outputs(rows, seed=5)
+    for number, answer in enumerate(task.answers(rows, outputs, examples)):
+        assert {one["answer"] for one in answer["best"]} == {"so", "so so", "so so so"}
+        logits = outputs["start_logits"], outputs["end_logits"]
+        limits = {"num_best": 3, "max_answer_length": 3}
+        wanted = best_answers(rows, number, examples[number].context, *logits, their_tokenizer, **limits)
+        assert [(one["score"], one["start"], one["end"]) for one in answer["best"]] == wanted
+
+
+def test_answers_of_a_checkpoint_are_those_of_transformers_logits_by_google_s_rules(
+    save_task, their_model, their_tokenizer
+):
+    settings = {"max_sequence_length": 40, "window_overlap": 12, "num_best": 3, "max_answer_length": 6}
+    predictor, folder = save_task(QuestionAnswering(**settings))
+    run = their_model(folder, "BertForQuestionAnswering")
+    examples = random_questions(their_tokenizer, 8, 60, seed=9)
+    answers = predictor([(example.question, example.context) for example in examples])
+    assert len({answer["answer"] for answer in answers}) > 4
+    options = {"truncation": "only_second", "max_length": 40, "stride": 12, "return_overflowing_tokens": True}
+    for example, answer in zip(examples, answers, strict=True):
+        inputs = their_tokenizer(example.question, example.context, padding=True, **options)
+        outputs = run(**{name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")})
+        is_real = np.array(inputs["attention_mask"]) == 1
+        starts, ends = (outputs[name][is_real] for name in ("start_logits", "end_logits"))
+        rows = predictor.task.encode(predictor.tokenizer, [example])
+        limits = {"num_best": 3, "max_answer_length": 6}
+        wanted = best_answers(rows, 0, example.context, starts, ends, their_tokenizer, **limits)
+        assert [(one["start"], one["end"]) for one in answer["best"]] == [(start, end) for _, start, end in wanted]
+        scores = [one["score"] for one in answer["best"]]
+        np.testing.assert_allclose(scores, [score for score, _, _ in wanted], rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(answer["null_score"], null_score(rows, 0, starts, ends), rtol=0, atol=TOLERANCE)
+
+
+def test_answers_do_not_hang_on_the_windows_of_other_questions(tokenizer, their_tokenizer):
+    examples = random_questions(their_tokenizer, 7, 60, seed=3)
+    task = QuestionAnswering(max_sequence_length=30, window_overlap=10)
+    rows = task.encode(tokenizer, examples)
+    together = task.answers(rows, random_outputs(rows, seed=4), examples)
+    of_pieces = rows.examples[rows.rows_of_pieces]
+    for number, example in enumerate(examples):
+        outputs = {name: values[of_pieces == number] for name, values in random_outputs(rows, seed=4).items()}
+        [alone] = task.answers(task.encode(tokenizer, [example]), outputs, [example])
+        assert alone == together[number]
+
+
+def without_span(tokenizer, task, context: str):
+    """Returns the answer where the 20 best starts all lie behind the 20 best ends."""
+    examples = [question(context, name="none")]
+    rows = task.encode(tokenizer, examples)
+    rising = np.arange(len(rows.token_ids), dtype="float32")
+    return task.answers(rows, {"start_logits": rising, "end_logits": -rising}, examples)[0]
+
+
+@pytest.mark.parametrize("context", ["a word " * 30, "\x07 \u200b"], ids=["no span fits", "no pieces"])
+@pytest.mark.parametrize("allows_null", [False, True])
+def test_where_no_span_is_possible_no_answer_is_given(context, allows_null, tokenizer):
+    task = QuestionAnswering(max_sequence_length=120, window_overlap=0, allows_null=allows_null)
+    answer = without_span(tokenizer, task, context)
+    assert answer["best"] == []
+    assert (answer["answer"], answer["start"], answer["end"], answer["probability"]) == ("", None, None, None)
+    assert answer["score"] == answer["null_score"]
+    assert task.judged([answer]) == [answer]
+    assert task.fitted([answer], [question(context)]) == task
+    json.dumps(task.shown(answer, 3))
+
+
+@pytest.fixture(scope="module")
+def judged_cases(tokenizer, their_tokenizer):
+    """Questions with and without answers, and answers to them in which some doubt shows, right and wrong ones."""
+    task = QuestionAnswering(max_sequence_length=60, window_overlap=20, allows_null=True)
+    examples = random_questions(their_tokenizer, 60, 40, seed=8)
+    rows = task.encode(tokenizer, examples)
+    outputs = random_outputs(rows, seed=2)
+    labels = task.with_labels(rows, examples).labels
+    begins = rows.row_splits[:-1]
+    for name in ("start", "end"):
+        outputs[f"{name}_logits"][begins + labels[f"{name}_positions"]] += 5
+    answers = task.answers(rows, outputs, examples)
+    without = without_span(tokenizer, task, "a word " * 30)
+    return task, [*answers, without], [*examples, question("a word " * 30, name="none")]
+
+
+def f1_at(task, answers, examples, threshold: float) -> float:
+    task = dataclasses.replace(task, null_threshold=threshold)
+    return task.scores(task.judged(answers), examples)["f1"]
+
+
+def test_the_threshold_that_is_fitted_is_the_best_of_all(judged_cases):
+    task, answers, examples = judged_cases
+    fitted = task.fitted(answers, examples)
+    best = task.scores(fitted.judged(answers), examples)["f1"]
+    differences = [answer["null_score"] - answer["best"][0]["score"] for answer in answers if answer["best"]]
+    assert best == max(f1_at(task, answers, examples, value) for value in [*differences, min(differences) - 1])
+    assert best > f1_at(task, answers, examples, 0.0) > f1_at(task, answers, examples, 100.0)
+    assert dataclasses.replace(fitted, null_threshold=0.0) == task
+    assert type(fitted.null_threshold) is float
+
+
+def test_judging_takes_answers_back_and_gives_them_again(judged_cases):
+    task, answers, _ = judged_cases
+    silent = dataclasses.replace(task, null_threshold=-1000.0).judged(answers)
+    assert {answer["answer"] for answer in silent} == {""}
+    assert all(answer["score"] == answer["null_score"] for answer in silent)
+    talking = dataclasses.replace(task, null_threshold=1000.0).judged(silent)
+    assert [answer["answer"] for answer in talking] == [
+        answer["best"][0]["answer"] if answer["best"] else "" for answer in answers
+    ]
+    assert task.judged(talking) == answers
+    answered = dataclasses.replace(task, allows_null=False, null_threshold=-1000.0).judged(answers)
+    assert answered == talking  # where all questions have answers, the threshold is not looked at
+
+
+def test_where_all_have_answers_no_threshold_is_fitted(judged_cases):
+    task, answers, examples = judged_cases
+    task = dataclasses.replace(task, allows_null=False)
+    assert task.fitted(answers, examples) is task
+
+
+def test_scores_count_each_question_also_under_one_id():
+    task = QuestionAnswering()
+    examples = [question("Berlin", (0, 6)), question("Paris", (0, 5)), question("Rome", (0, 4))]
+    scores = task.scores([{"answer": "Berlin"}, {"answer": "Lyon"}, {"answer": "rome!"}], examples)
+    assert scores == {"exact_match": pytest.approx(200 / 3), "f1": pytest.approx(200 / 3)}
+    assert scores[task.main_score] == scores["f1"]
+
+
+def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(judged_cases):
+    task, answers, _ = judged_cases
+    shown = json.loads(json.dumps(task.shown(answers[0])))
+    assert set(shown) == {"id", "answer", "score", "start", "end", "probability", "null_score"}
+    assert json.loads(json.dumps(task.shown(answers[0], 3)))["best"] == answers[0]["best"][:3]
+
+
+def test_a_question_without_a_context_is_refused(save_task):
+    predictor, _ = save_task(QuestionAnswering(max_sequence_length=40, window_overlap=12))
+    with pytest.raises(InputError, match="questions are asked about a context, and there is none; expected a pair"):
+        predictor(["Where?"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window_overlap": None}, "contexts are read in windows; expected window_overlap as a number of pieces"),
+        ({"max_answer_length": 0}, "max_answer_length is 0; expected a whole number from 1"),
+        ({"max_question_length": 0}, "max_question_length is 0; expected a whole number from 1"),
+        ({"num_best": 0}, "num_best is 0; expected a whole number from 1"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        QuestionAnswering(**settings)
+
+
+def test_long_questions_are_cut(tokenizer):
+    example = dataclasses.replace(question("Berlin is it"), question="where " * 50)
+    task = QuestionAnswering(max_sequence_length=30, window_overlap=5, max_question_length=7)
+    rows = task.encode(tokenizer, [example])
+    assert rows.second_starts.tolist() == [1 + 7 + 1]

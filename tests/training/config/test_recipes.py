@@ -1,0 +1,383 @@
+"""Layers of settings, what is refused and how it is told, the recipes beside their sources, the arithmetic."""
+
+import dataclasses
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.config import PRESETS
+from bert_keras.training.config.recipes import RECIPES, Pretraining
+from bert_keras.training.config.sources import TABLES, known_keys, recipe_path
+from bert_keras.training.config.tables import (
+    SIZE_FIELDS,
+    BatchesSettings,
+    BudgetSettings,
+    ModelSettings,
+    OptimizerSettings,
+    PhaseSettings,
+    RecordsSettings,
+)
+
+HOUR = 3600
+
+
+def write(folder, text, name="run.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_flags_go_before_the_file_the_file_before_the_recipe_the_recipe_before_the_defaults(tmp_path):
+    file = write(tmp_path, 'recipe = "bert"\n[optimizer]\nbeta_1 = 0.8\nlearning_rate = 3e-4\n')
+    run = Pretraining.resolve(file, overrides={"optimizer.learning_rate": 7e-4})
+    assert run.optimizer.learning_rate == 7e-4  # flag
+    assert run.optimizer.beta_1 == 0.8  # file
+    assert run.optimizer.warmup_rate == 0.01  # recipe
+    assert run.speed.jit_compile == "auto"  # default
+
+
+def test_a_recipe_named_by_a_flag_goes_before_the_one_in_the_file(tmp_path):
+    file = write(tmp_path, 'recipe = "bert"\nseed = 5\n')
+    for run in (Pretraining.resolve(file, "roberta"), Pretraining.resolve(file, overrides={"recipe": "roberta"})):
+        assert (run.recipe, run.seed, run.records.sentence_objective) == ("roberta", 5, "none")
+
+
+def test_an_override_of_none_says_nothing():
+    assert (
+        Pretraining.resolve(recipe="bert", overrides={"budget.hours": None, "model.preset": None}).budget.steps == 10**6
+    )
+
+
+def test_a_whole_number_may_stand_for_a_number():
+    rate = Pretraining.resolve(overrides={"optimizer.learning_rate": 1}).optimizer.learning_rate
+    assert (rate, type(rate)) == (1.0, float)  # Keras takes no int for a learning rate
+
+
+def test_nothing_said_is_the_defaults():
+    assert Pretraining.resolve() == Pretraining()
+
+
+def test_all_faults_are_told_at_once_with_their_places(tmp_path):
+    file = write(tmp_path, '[optimizer]\nlearning_rte = 1e-4\nbeta_1 = "0.9"\n[batch]\nbatch_size = 3\n')
+    flags = {"batches.batch_size": 2.5, "mask_rate": 0.1, "model.preset": "huge", "seed": True}
+    with pytest.raises(bk.InputError) as told:
+        Pretraining.resolve(file, overrides=flags)
+    faults = str(told.value).replace("; did you mean", ", did you mean").split("; ")
+    assert sorted(faults) == sorted(
+        [
+            f"{file}: batch.batch_size is not a setting, did you mean batches.batch_size?",
+            f"{file}: optimizer.learning_rte is not a setting, did you mean optimizer.learning_rate?",
+            f"{file}: optimizer.beta_1 is '0.9', expected a number from 0 to below 1",
+            "the flags: mask_rate is not a setting, did you mean batches.mask_rate?",
+            "the flags: seed is True, expected a whole number from 0 to 2147483647",
+            "the flags: model.preset is 'huge', expected one of tiny, mini, small, medium, base, large",
+            "the flags: batches.batch_size is 2.5, expected a whole number from 1",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed = ", r"run.toml is not TOML \(Invalid value"),
+        ("model = 3", "run.toml: model is 3, expected a table of settings"),
+        ("phases = 3", r"run.toml: phases is 3, expected a list of tables: write \[\[phases\]\]"),
+        ("[[phases]]\nshaer = 1", "run.toml: phase 1: phases.shaer is not a setting; did you mean phases.share?"),
+        ('recipe = "brt"', "run.toml: recipe is 'brt', expected one of bert, roberta, electra-small, 24h, cramming"),
+        ("qqqq = 1", "run.toml: qqqq is not a setting$"),
+        ("[batches]\nreplace_rates = [0.8]", "batches.replace_rates is .0.8., expected a list of 2 items"),
+        ("[batches]\nreplace_rates = [0.8, 1.5]", "expected a list in which each item is a number from 0 to 1"),
+        ("[records]\nmax_sequence_lengths = []", r"max_sequence_lengths is \[\], expected a list of one or more items"),
+        ("[records]\npacked = 1", "records.packed is 1, expected true or false"),
+        ("[speed]\njit_compile = 'no'", "speed.jit_compile is 'no', expected true or false or 'auto'"),
+        ("[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan, expected a number above 0"),
+        ("[optimizer]\nlearning_rate = 0", "optimizer.learning_rate is 0, expected a number above 0"),
+        ("[model]\nstart_from = 3", "model.start_from is 3, expected a string"),
+        # settings that do not fit together
+        (
+            "[budget]\nsteps = 3\nhours = 2",
+            r"\[budget\] says steps, hours; expected exactly one of steps, epochs, hours",
+        ),
+        ("[batches]\nreplace_rates = [0.8, 0.3]", r"batches.replace_rates \[0.8, 0.3\] sum to more than 1"),
+        ('[records]\nsentence_objective = "none"', "model.objective 'bert' needs sentences"),
+        ("[records]\nkeep_documents_apart = true", "records.keep_documents_apart is for sentence_objective 'none'"),
+        ('[optimizer]\nschedule = "inverse_sqrt"\nwarmup_rate = 0', "set optimizer.warmup_rate above 0"),
+        ("[batches]\naccumulation_steps = 5", "batch_size 32 cannot be cut into batches.accumulation_steps 5 equal"),
+        ("[model]\nnum_heads = 3", r"\[model\] BertConfig.*hidden_dim 128 is not divisible by num_heads 3"),
+        ("[[phases]]\nshare = 0.5", r"the shares of \[\[phases\]\] sum to 0.5, expected 1"),
+        ("[[phases]]\nrecords = 1", "phase 1 reads records 1, counted from 0.*names 1: add its length"),
+        (
+            "[batches]\naccumulation_steps = 4\n[[phases]]\nbatch_size = 6",
+            "batch_size 6 cannot be cut into batches.acc",
+        ),
+    ],
+)
+def test_a_file_is_read_strictly(text, message, tmp_path):
+    file = write(tmp_path, text)
+    with pytest.raises(bk.InputError, match=message) as told:
+        Pretraining.resolve(file)
+    assert "run.toml" in str(told.value)
+
+
+def test_settings_that_do_not_fit_together_name_all_their_layers(tmp_path):
+    file = write(tmp_path, 'recipe = "bert"\n[records]\nsentence_objective = "nsp"\n')
+    with pytest.raises(bk.InputError, match=r"^recipe 'roberta' \+ .*run.toml \+ the flags: .*batch_size 8192 cannot"):
+        Pretraining.resolve(file, "roberta", {"batches.accumulation_steps": 3})
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(bk.InputError, match=r"nothing.toml cannot be read .*expected a TOML file: check the path"):
+        Pretraining.resolve(tmp_path / "nothing.toml")
+
+
+def test_tables_built_in_python_are_checked_too():
+    with pytest.raises(
+        bk.InputError, match=r"OptimizerSettings cannot be built: beta_2 is 1, expected .*; epsilon is 0"
+    ):
+        OptimizerSettings(beta_2=1, epsilon=0)
+
+
+OVERRIDES = [
+    {},
+    {"model.preset": "tiny", "budget.steps": 77, "records.max_sequence_lengths": [64]},
+    {"budget.hours": 0.25, "optimizer.name": "lamb", "optimizer.epsilon": 1e-12, "seed": 2**31 - 1},
+    {
+        "budget.epochs": 3,
+        "model.start_from": 'a "quoted" \\ folder\nä',
+        "model.num_layers": 3,
+        "speed.jit_compile": False,
+    },
+    {"phases": [], "batches.max_predictions": 5, "batches.replace_rates": [1, 0]},
+    {
+        "records.max_sequence_lengths": [32, 64],
+        "phases": [{"share": 0.25}, {"records": 1, "share": 0.75, "rewarm": True}],
+    },
+]
+
+
+@pytest.mark.parametrize(("recipe", "overrides"), list(itertools.product([None, *RECIPES], OVERRIDES)))
+def test_what_is_written_back_reads_as_the_same_run(recipe, overrides, tmp_path):
+    run = Pretraining.resolve(recipe=recipe, overrides=overrides)
+    again = Pretraining.resolve(write(tmp_path, run.to_toml(), "pretraining.toml"))
+    assert again == run
+    assert again.to_toml() == run.to_toml()
+
+
+def test_a_preset_takes_back_the_sizes_of_the_recipe_and_no_more():
+    small, tiny = (Pretraining.resolve(recipe="electra-small", overrides={"model.preset": p}) for p in (None, "tiny"))
+    assert small.model.num_layers == 12
+    assert tiny.model.bert_config(97, 128) == bk.BertConfig.from_preset(
+        "tiny", vocabulary_size=97, max_sequence_length=128
+    )
+    crammed = Pretraining.resolve(recipe="cramming", overrides={"model.preset": "tiny"}).model
+    assert (crammed.num_layers, crammed.position_type, crammed.hidden_dropout_rate) == (None, "sinusoidal", 0.0)
+    assert set(SIZE_FIELDS) >= set(PRESETS["tiny"])
+
+
+def test_the_model_table_has_every_field_of_the_config_that_the_data_does_not_decide():
+    fields = {field.name for field in dataclasses.fields(bk.BertConfig)} - {"vocabulary_size", "max_sequence_length"}
+    own = {"objective", "preset", "generator_size", "dtype_policy", "start_from"}
+    assert {field.name for field in dataclasses.fields(ModelSettings)} == fields | own
+
+
+def test_each_override_of_the_config_reaches_it():
+    values = {
+        "num_layers": 3, "num_heads": 5, "hidden_dim": 30, "intermediate_dim": 44, "embedding_dim": 18,
+        "type_vocabulary_size": 3, "hidden_act": "relu", "position_type": "sinusoidal", "hidden_dropout_rate": 0.2,
+        "attention_dropout_rate": 0.3, "layer_norm_epsilon": 1e-5, "initializer_range": 0.01,
+    }  # fmt: skip
+    config = ModelSettings(**values).bert_config(97, 17).to_dict()
+    assert config == {**values, "vocabulary_size": 97, "max_sequence_length": 17}
+
+
+@pytest.mark.parametrize(
+    ("preset", "size", "shape"),  # num_layers, num_heads, hidden_dim, intermediate_dim; electra/util/training_utils.py
+    [("base", 1 / 3, (12, 4, 256, 1024)), ("large", 0.25, (24, 4, 256, 1024)), ("tiny", 0.25, (2, 1, 32, 128))],
+)
+def test_the_generator_is_as_deep_and_a_share_as_wide(preset, size, shape):
+    settings = ModelSettings(preset=preset, generator_size=size)
+    config = settings.generator_config(settings.bert_config(97, 17))
+    assert (config.num_layers, config.num_heads, config.hidden_dim, config.intermediate_dim) == shape
+    assert config.embedding_dim == settings.bert_config(97, 17).embedding_dim  # the tables are shared
+
+
+# what the papers and their code say; warm-up in steps, or in hours where the budget is
+SOURCES = {
+    "": RECIPES,
+    "objective": ("bert", "mlm", "electra", "mlm", "mlm"),
+    "layers": (12, 12, 12, 24, 16),
+    "width": (768, 768, 256, 1024, 768),
+    "heads": (12, 12, 4, 16, 12),
+    "embedding": (768, 768, 128, 1024, 768),
+    "dropout": (0.1, 0.1, 0.1, 0.1, 0.0),
+    "sentences": ("nsp", "none", "none", "none", "none"),
+    "lengths": ((128, 512), (512,), (128,), (128,), (128,)),
+    "slots": ([20, 77], [77], [20], [20], [20]),
+    "batch": (256, 8192, 128, 4096, 4096),
+    "masking": ("static", "dynamic", "dynamic", "static", "dynamic"),
+    "replace": ((0.8, 0.1), (0.8, 0.1), (0.85, 0.0), (0.8, 0.1), (0.8, 0.1)),
+    "rate": (1e-4, 6e-4, 5e-4, 1e-3, 1e-3),
+    "schedule": ("linear", "linear", "linear", "linear", "one_cycle"),
+    "warmup": (10_000, 24_000, 10_000, 1.44, 18.0),
+    "beta_2": (0.999, 0.98, 0.999, 0.98, 0.98),
+    "epsilon": (1e-6, 1e-6, 1e-6, 1e-6, 1e-12),
+    "clip": (1.0, 0.0, 1.0, 0.0, 0.5),
+    "budget": (1_000_000, 500_000, 1_000_000, 24.0, 24.0),
+    "phases": ([900_000, 100_000], [500_000], [1_000_000], [None], [None]),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_says_what_its_source_says(recipe):
+    run, column = Pretraining.resolve(recipe=recipe), RECIPES.index(recipe)
+    config, optimizer = run.model.bert_config(30522, max(run.records.max_sequence_lengths)), run.optimizer
+    budget = run.budget.steps or run.budget.hours
+    assert {
+        "": run.recipe,
+        "objective": run.model.objective,
+        "layers": config.num_layers,
+        "width": config.hidden_dim,
+        "heads": config.num_heads,
+        "embedding": config.embedding_dim,
+        "dropout": config.hidden_dropout_rate,
+        "sentences": run.records.sentence_objective,
+        "lengths": run.records.max_sequence_lengths,
+        "batch": run.batches.batch_size,
+        "masking": run.batches.masking,
+        "replace": run.batches.replace_rates,
+        "slots": [plan.max_predictions for plan in run.plan()],
+        "rate": optimizer.learning_rate,
+        "schedule": optimizer.schedule,
+        "warmup": budget * optimizer.warmup_rate,
+        "beta_2": optimizer.beta_2,
+        "epsilon": optimizer.epsilon,
+        "clip": optimizer.clip_norm,
+        "budget": budget,
+        "phases": [plan.num_steps for plan in run.plan()],
+    } == {name: values[column] for name, values in SOURCES.items()}
+    assert (optimizer.name, optimizer.beta_1, optimizer.weight_decay) == ("adamw", 0.9, 0.01)
+    assert run.batches.mask_rate == 0.15
+    assert run.records.duplicates == (10 if run.batches.masking == "static" else 1)
+    assert config.attention_dropout_rate == config.hidden_dropout_rate
+    assert config.intermediate_dim == 4 * config.hidden_dim
+    assert "arXiv" in run.source
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_runs_small(recipe):
+    run = Pretraining.resolve(
+        recipe=recipe, overrides={"model.preset": "tiny", "budget.steps": 50, "batches.batch_size": 8}
+    )
+    assert run.num_steps() == 50
+    assert run.model.bert_config(97, 128).hidden_dim == 128
+
+
+def test_a_recipe_can_be_read_and_copied(tmp_path):
+    assert {recipe_path(name).name for name in RECIPES} == {
+        path.name for path in recipe_path("bert").parent.glob("recipe_*.toml")
+    }
+    copy = Pretraining.resolve(write(tmp_path, recipe_path("bert").read_text("utf-8")))
+    assert dataclasses.replace(copy, recipe="bert") == Pretraining.resolve(recipe="bert")
+    with pytest.raises(bk.InputError, match="there is no recipe 'brt'; expected one of bert"):
+        recipe_path("brt")
+
+
+def test_the_command_is_one_that_make_records_takes():
+    import argparse
+
+    from bert_keras.cli.commands.make_records import add_arguments
+
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    for recipe in RECIPES:
+        records = Pretraining.resolve(recipe=recipe, overrides={"records.packed": True}).records
+        taken = parser.parse_args(records.command(0).split()[2:])
+        assert taken.max_sequence_length == records.max_sequence_lengths[0]
+        assert taken.duplicates == records.duplicates
+
+
+def test_steps_are_shared_out_whole():
+    phases = tuple(PhaseSettings(share=0.1) for _ in range(10))  # which sum to a little less than 1
+    for steps in (10, 100, 101, 1_000_003):
+        run = Pretraining(budget=BudgetSettings(steps=steps), phases=phases)
+        assert sum(plan.num_steps for plan in run.plan()) == run.num_steps() == steps
+
+
+def test_a_step_has_the_batch_size_however_it_is_cut():
+    run = Pretraining(
+        batches=BatchesSettings(batch_size=48, accumulation_steps=4), phases=(PhaseSettings(batch_size=24),)
+    )
+    assert [plan.batch_size for plan in run.plan()] == [24]
+
+
+def test_epochs_are_counted_in_rows():
+    run = Pretraining(
+        records=RecordsSettings(max_sequence_lengths=(128, 512)),
+        batches=BatchesSettings(batch_size=10),
+        budget=BudgetSettings(epochs=4),
+        phases=(PhaseSettings(share=0.75), PhaseSettings(records=1, share=0.25, batch_size=7)),
+    )
+    assert [plan.num_steps for plan in run.plan([1005, 70])] == [301, 10]
+    assert run.num_steps([1005, 70]) == 311
+    with pytest.raises(bk.InputError, match=r"the rows of 1 records folders are known, 2 expected: give num_rows"):
+        run.plan([1005])
+    with pytest.raises(
+        bk.InputError, match=r"gives the phases \[301, 0\] steps of \[10, 7\] rows; expected one or more"
+    ):
+        run.plan([1005, 6])
+
+
+def test_hours_are_shared_out_in_seconds():
+    run = Pretraining(budget=BudgetSettings(hours=2), phases=(PhaseSettings(share=0.75), PhaseSettings(share=0.25)))
+    assert [plan.seconds for plan in run.plan()] == [1.5 * HOUR, 0.5 * HOUR]
+    assert run.num_steps() is None
+    assert run.stretches() == [(1e-3, 2 * HOUR)]
+
+
+def test_a_phase_that_warms_up_again_begins_a_stretch():
+    def stretches(**second):
+        phases = (PhaseSettings(share=0.9), PhaseSettings(share=0.1, **second))
+        return Pretraining(budget=BudgetSettings(steps=1000), phases=phases).stretches()
+
+    assert stretches() == [(1e-3, 1000)]
+    assert stretches(rewarm=True) == [(1e-3, 900), (1e-3, 100)]
+    assert stretches(learning_rate=4e-4) == [(1e-3, 900), (4e-4, 100)]
+
+
+def test_records_made_otherwise_are_refused_with_the_command():
+    records = RecordsSettings(sentence_objective="none", packed=True, max_sequence_lengths=(64, 256), duplicates=3)
+    manifest = {**records.of_folder(1), "num_rows": 7}
+    records.check_manifest(manifest, 1, "my/records")
+    with pytest.raises(bk.InputError) as told:
+        records.check_manifest({**manifest, "packed": False, "duplicates": 1}, 1, "my/records")
+    assert str(told.value) == (
+        "my/records was made with other settings (packed False there, True in the run; duplicates 1 there, 3 in the "
+        "run): change [records] of the run, or make it again with  bert-keras make-records my/records my/records_again "
+        "--text TEXT --max-sequence-length 256 --objective none --pack --duplicates 3"
+    )
+
+
+def test_the_slots_are_those_of_the_batches():
+    from bert_keras.pipelines.batches.masking import default_max_predictions
+
+    for length, rate in itertools.product((8, 100, 128, 512), (0.07, 0.15, 0.4)):
+        assert BatchesSettings(mask_rate=rate).slots(length) == default_max_predictions(length, rate)
+    assert BatchesSettings(max_predictions=5).slots(128) == 5
+
+
+def test_every_key_can_be_set_alone():
+    for name, table in TABLES.items():
+        for field in dataclasses.fields(table):
+            assert f"{name}.{field.name}" in known_keys()
+
+
+def test_recipes_need_no_tensorflow():
+    code = (
+        "import sys; from bert_keras.training import Pretraining; Pretraining.resolve(recipe='bert').to_toml(); "
+        "sys.exit(sorted({'tensorflow', 'keras', 'torch', 'jax'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

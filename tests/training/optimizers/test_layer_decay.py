@@ -1,0 +1,103 @@
+"""What is frozen stays, to the bit; what is deep learns slowly, as in ELECTRA's code."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.training.optimizers.adamw_and_lamb import adamw
+from bert_keras.training.optimizers.layer_decay import freeze, rate_factors
+
+DECAY = 0.8
+NUM_BLOCKS = 3  # of the tiny models
+
+
+def electra_rates(learning_rate: float, layer_decay: float, n_layers: int) -> dict[str, float]:
+    """google-research/electra, model/optimization.py, `_get_layer_lrs`, as it stands there."""
+    key_to_depths = {"/embeddings/": 0, "/embeddings_project/": 0, "task_specific/": n_layers + 2}
+    for layer in range(n_layers):
+        key_to_depths["encoder/layer_" + str(layer) + "/"] = layer + 1
+    return {key: learning_rate * (layer_decay ** (n_layers + 2 - depth)) for key, depth in key_to_depths.items()}
+
+
+def electra_name(path: str) -> str:
+    """Returns the key of the table above that a variable of ours belongs to."""
+    if block := re.search(r"block_(\d+)/", path):
+        return f"encoder/layer_{block[1]}/"
+    if "embedding_projection/" in path:
+        return "/embeddings_project/"
+    return "/embeddings/" if "/embeddings/" in path else "task_specific/"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [("classifier", {}), ("classifier_without_pooler", {"embedding_dim": 14}), ("token_classifier", {})],
+)
+def test_rates_fall_as_in_electras_code(kind, changes, make_model):
+    model = make_model(kind, **changes)
+    rates = electra_rates(1.0, DECAY, NUM_BLOCKS)
+    names = [electra_name(variable.path) for variable in model.trainable_variables]
+    assert rate_factors(model, DECAY) == pytest.approx([rates[name] for name in names])
+    assert set(names) == set(rates) - (set() if changes else {"/embeddings_project/"})
+
+
+def test_the_head_and_the_pooler_learn_at_the_whole_rate_and_the_last_block_at_that_squared(make_model):
+    model = make_model("classifier")
+    of_variable = dict(zip(map(id, model.trainable_variables), rate_factors(model, DECAY), strict=True))
+    encoder = model.encoder
+    for variable, depth in (
+        (model.classifier.kernel, 0),
+        (encoder.pooler.bias, 0),
+        (encoder.blocks[2].intermediate.kernel, 2),
+        (encoder.blocks[0].attention.query.bias, 4),
+        (encoder.embeddings.layer_norm.gamma, NUM_BLOCKS + 2),
+    ):
+        assert of_variable[id(variable)] == DECAY**depth, variable.path
+
+
+def test_a_decay_of_1_is_no_factor_at_all(make_model):
+    assert rate_factors(make_model("classifier"), 1.0) is None
+
+
+def test_factors_are_of_what_is_trained_alone(make_model):
+    model = make_model("classifier")
+    freeze(model, 2)
+    factors = rate_factors(model, DECAY)
+    assert len(factors) == len(model.trainable_variables)
+    assert sorted(set(factors)) == [DECAY**2, 1.0]
+
+
+@pytest.mark.parametrize(("num_blocks", "changes"), [(0, {}), (2, {}), (3, {}), (1, {"embedding_dim": 14})])
+def test_what_is_frozen_keeps_its_bits_and_all_else_learns(num_blocks, changes, make_model, make_batch):
+    model = make_model("classifier_without_pooler", **changes)
+    freeze(model, num_blocks)
+    frozen = ("embeddings/", "embedding_projection/", *(f"block_{number}/" for number in range(num_blocks)))
+    before = {weight.path: np.array(weight) for weight in model.weights}
+    model.compile(adamw(0.01, None), run_eagerly=True)
+    data = make_batch(), np.array([2, 0, 1])
+    for _ in range(2):
+        model.train_on_batch(*data)
+    for weight in model.weights:
+        is_frozen = any(f"/{name}" in weight.path for name in frozen)
+        # the bias of the keys adds the same to all scores of a softmax, so it has no gradient but rounding
+        if is_frozen or not weight.path.endswith("key/bias"):
+            assert np.array_equal(weight, before[weight.path]) == is_frozen, weight.path
+    assert len({weight.path for weight in model.weights}) == len(model.weights)
+
+
+def test_more_blocks_than_there_are_cannot_be_frozen(make_model):
+    with pytest.raises(
+        InputError, match="4 blocks are to be frozen; expected at most 3, which there are: freeze fewer"
+    ):
+        freeze(make_model("classifier"), 4)
+
+
+def test_layers_that_are_frozen_are_still_saved_and_loaded(make_model, tmp_path):
+    model = make_model("classifier")
+    freeze(model, 1)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
