@@ -10,7 +10,7 @@ Ends with a table: scores and seconds of training, loading and scoring not count
 
 The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(skip_padding=True)`;
 theirs draws batches at random and pads each to its longest row, as `DataCollatorWithPadding` does. Both read the same
-pieces, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
+tokens, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
 """
 
 import argparse
@@ -254,7 +254,7 @@ def torch_batch(labelled, numbers: np.ndarray) -> dict:
     length = int(rows.lengths[numbers].max())
     batch = {name: np.zeros((len(numbers), length), np.int64) for name in ("input_ids", "attention_mask")}
     batch["token_type_ids"] = np.zeros((len(numbers), length), np.int64)
-    if labelled.piece_labels is not None:
+    if labelled.token_labels is not None:
         batch["labels"] = np.full((len(numbers), length), -100, np.int64)
     for place, number in enumerate(numbers):
         within = slice(rows.row_splits[number], rows.row_splits[number + 1])
@@ -262,8 +262,8 @@ def torch_batch(labelled, numbers: np.ndarray) -> dict:
         batch["input_ids"][place, :size] = rows.token_ids[within]
         batch["attention_mask"][place, :size] = 1
         batch["token_type_ids"][place, rows.second_starts[number] : size] = 1
-        if labelled.piece_labels is not None:
-            batch["labels"][place, :size] = labelled.piece_labels[within]
+        if labelled.token_labels is not None:
+            batch["labels"][place, :size] = labelled.token_labels[within]
     if isinstance(labelled.labels, dict):
         batch |= {name: values[numbers].astype(np.int64) for name, values in labelled.labels.items()}
     elif labelled.labels is not None:
@@ -287,9 +287,9 @@ def answers_of(model, task, rows, examples) -> list[dict]:
             if values is None:
                 continue
             values = values.numpy()
-            size = len(rows.token_ids if task.of_pieces else rows)
-            flat = outputs.setdefault(name, np.empty((size, *values.shape[2 if task.of_pieces else 1 :]), np.float32))
-            if not task.of_pieces:
+            size = len(rows.token_ids if task.of_tokens else rows)
+            flat = outputs.setdefault(name, np.empty((size, *values.shape[2 if task.of_tokens else 1 :]), np.float32))
+            if not task.of_tokens:
                 flat[numbers] = values
                 continue
             for place, number in enumerate(numbers):

@@ -17,7 +17,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# preset, head, rows, pieces, dtype policy, checkpointing
+# preset, head, rows, tokens, dtype policy, checkpointing
 SHAPES = [
     ("tiny", "pretraining", 64, 64, "float32", False),
     ("mini", "pretraining", 8, 256, "float32", False),
@@ -42,7 +42,7 @@ def main() -> None:
     if arguments.child:
         print(json.dumps(SIDES[arguments.child](*SHAPES[arguments.shapes[0]])))
         return
-    print("| model | rows x pieces | memory, MB: predicted | measured | | seconds a step: predicted | measured | |")
+    print("| model | rows x tokens | memory, MB: predicted | measured | | seconds a step: predicted | measured | |")
     print("|---|---|---|---|---|---|---|---|")
     for number in arguments.shapes:
         found = {side: [] for side in SIDES}

@@ -71,8 +71,8 @@ def measure_speed(arguments, folder):
 
 
 def measure_packing(arguments, folder):
-    """Prints what share of the pieces is real for each number of examples that a row may hold."""
-    print("| examples a row, at most | rows | real pieces |\n|---|---|---|")
+    """Prints what share of the tokens is real for each number of examples that a row may hold."""
+    print("| examples a row, at most | rows | real tokens |\n|---|---|---|")
     for limit in EXAMPLES_A_ROW:
         options = ["--pack", "--max-examples-a-row", limit, "--workers", "1"]
         result = make_records(arguments.vocabulary, [arguments.text], folder / "out", *options)

@@ -3,7 +3,7 @@
     python benchmarks/tokenizer_differences.py [--vocabulary VOCAB.txt --text FILE ...]
 
 Asks both about every code point, alone and between other characters, under a vocabulary where every character is a
-piece, so that no difference hides behind [UNK]. With `--text`, `.gz` or not, it then counts the lines whose ids differ
+token, so that no difference hides behind [UNK]. With `--text`, `.gz` or not, it then counts the lines whose ids differ
 under a vocabulary of yours. Three to five minutes on two cores.
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
 def show_code_points(lowercase: bool) -> None:
     """Prints how many code points differ in each frame, and for each cause which."""
     differing = {frame: set() for frame in FRAMES}
-    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 pieces; ours takes 137,000 characters
+    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 tokens; ours takes 137,000 characters
         ours, theirs = both(alphabet(plane), lowercase)
         for frame in FRAMES:
             texts = [frame.format(chr(code)) for code in plane]
@@ -119,9 +119,9 @@ def in_every_pair(pairs: Iterable[str]) -> list[int]:
 
 def show_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, lowercase: bool) -> None:
     """Prints the differences under one vocabulary: for tensorflow-text's tokenizer, and for text."""
-    pieces = read_vocabulary(path)
-    ours, theirs = both(pieces, lowercase)
-    fast = tf_text.FastBertTokenizer(pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase)
+    tokens = read_vocabulary(path)
+    ours, theirs = both(tokens, lowercase)
+    fast = tf_text.FastBertTokenizer(tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase)
     print(f"\n{path.name}, a + C + b:")
     texts = [f"a{chr(code)}b" for code in itertools.chain.from_iterable(PLANES)]
     for name, other in (("Hugging Face", theirs), ("FastBertTokenizer", lambda texts: fast.tokenize(texts).to_list())):
@@ -133,10 +133,10 @@ def show_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, l
         print(f"  {num_different:,} of {len(lines):,} lines of {file.name} differ in Hugging Face")
 
 
-def both(pieces: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
+def both(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
     """Returns our tokenizer and Hugging Face's as functions from texts to lists of ids."""
-    ours = BertTokenizer(pieces, lowercase=lowercase)
-    theirs = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    ours = BertTokenizer(tokens, lowercase=lowercase)
+    theirs = Tokenizer(models.WordPiece({token: index for index, token in enumerate(tokens)}, unk_token="[UNK]"))
     theirs.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     theirs.add_special_tokens(list(SPECIAL_TOKENS))

@@ -44,7 +44,7 @@ class BertConfig:
         num_heads: N, attention heads a block; must divide `hidden_dim`.
         hidden_dim: D, width of the encoder.
         intermediate_dim: width of the feed-forward layer; 4 D in every published BERT.
-        max_sequence_length: the longest input in pieces, [CLS] and [SEP] counted.
+        max_sequence_length: the longest input in tokens, [CLS] and [SEP] counted.
         type_vocabulary_size: number of segment ids.
         embedding_dim: width of the embedding tables; ELECTRA's small models make it
             narrower than `hidden_dim` and project. Default: `hidden_dim`.

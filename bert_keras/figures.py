@@ -71,7 +71,7 @@ def draw(figure, file, ending: str) -> None:
 
     metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "bert_keras"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a piece in a script that has no font here
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a token in a script that has no font here
         figure.savefig(file, format=ending, dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata=metadata)
 
 

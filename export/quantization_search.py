@@ -37,7 +37,7 @@ def points(task: Task, scores: dict[str, float]) -> float:
 def checkpoint_score(reference: Reference, examples: Sequence) -> float:
     """Returns the points of the checkpoint itself."""
     task = reference.task
-    return _score(reference, task, reference.tokenizer, RowRunner(reference.model, of_pieces=task.of_pieces), examples)
+    return _score(reference, task, reference.tokenizer, RowRunner(reference.model, of_tokens=task.of_tokens), examples)
 
 
 def file_score(reference: Reference, path: str | os.PathLike, length: int, examples: Sequence, tokenizer=None) -> float:
@@ -51,7 +51,7 @@ def file_score(reference: Reference, path: str | os.PathLike, length: int, examp
         tokenizer: another one than the checkpoint's, such as a phone's.
     """
     task = reference.task.with_length(min(length, reference.task.max_sequence_length))
-    run = TfliteRows(path, reference.model, length, of_pieces=task.of_pieces)
+    run = TfliteRows(path, reference.model, length, of_tokens=task.of_tokens)
     return _score(reference, task, tokenizer or reference.tokenizer, run, examples)
 
 

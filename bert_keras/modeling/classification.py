@@ -14,7 +14,7 @@ from bert_keras.modeling.layers import dense, gelu
 from bert_keras.modeling.losses import StepMean
 
 PROBLEMS = ("single_label", "multi_label", "regression")
-IGNORED_LABEL = -100  # a token that does not count: padding, special tokens, later pieces of a word
+IGNORED_LABEL = -100  # a token that does not count: padding, special tokens, later tokens of a word
 
 
 class _ClassModel(HeadModel):

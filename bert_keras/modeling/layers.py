@@ -307,6 +307,6 @@ def check_length(length, limit: int) -> None:
     """Raises `InputError` when a batch is longer than the model's positions, as far as the length is known."""
     if isinstance(length, int) and length > limit:
         raise InputError(
-            f"the batch is {length} pieces long, the model reads at most {limit} (max_sequence_length): "
+            f"the batch is {length} tokens long, the model reads at most {limit} (max_sequence_length): "
             "truncate or window the text in the pipeline"
         )

@@ -17,7 +17,7 @@ class BertQuestionAnswerer(HeadModel):
         encoder: a `BertEncoder`; its pooler is not read.
 
     Returns: `start_logits` and `end_logits`, each (B, S), float32. Padding is scored too:
-    the caller looks only at the pieces of the context.
+    the caller looks only at the tokens of the context.
     Labels for `fit`: a dict of int (B,) `start_positions` and `end_positions`. The loss is the mean of both, over
     tokens; Google's and transformers' count padding as places where an answer might be, too.
     """

@@ -24,12 +24,12 @@ class QuestionAnswering(Task):
     sum of logits: the end is not before the start, and the start has most context in this window. That there is no
     answer is scored by [CLS], in the window where this is least likely. All as in Google's run_squad.py.
 
-    An answer is made of whole words: it begins where the word of its first piece does, and ends where that of its last
+    An answer is made of whole words: it begins where the word of its first token does, and ends where that of its last
     does, as in transformers' `question-answering` pipeline (`align_to_words`). A punctuation mark is a word.
 
     Args:
-        max_question_length: longer questions are cut, in pieces.
-        max_answer_length: the longest answer in pieces.
+        max_question_length: longer questions are cut, in tokens.
+        max_answer_length: the longest answer in tokens.
         num_best: how many different answers are given, the best first; their probabilities sum to 1.
         allows_null: whether there may be no answer (SQuAD 2.0).
         null_threshold: no answer is given where its score is above that of the best answer by more than this.
@@ -49,12 +49,12 @@ class QuestionAnswering(Task):
     name: ClassVar[str] = "answer"
     model_class: ClassVar[str] = "BertQuestionAnswerer"
     example_class: ClassVar[type] = Question
-    of_pieces: ClassVar[bool] = True
+    of_tokens: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
         if self.window_overlap is None:
-            raise InputError("contexts are read in windows; expected window_overlap as a number of pieces, 0 or more")
+            raise InputError("contexts are read in windows; expected window_overlap as a number of tokens, 0 or more")
         for name in ("max_question_length", "max_answer_length", "num_best"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name)))
 
@@ -91,7 +91,7 @@ class QuestionAnswering(Task):
     def with_labels(self, rows: EncodedRows, examples: Sequence[Question]) -> LabelledRows:
         """A window that does not hold the whole answer teaches that there is none."""
         positions = np.zeros((2, len(rows)), np.int32)  # 0 is [CLS]
-        wanted = _piece_ranges(rows, examples)
+        wanted = _token_ranges(rows, examples)
         for row in range(len(rows)):
             first, last = wanted[rows.examples[row]]
             begin, end = _context_of(rows, row)
@@ -176,16 +176,16 @@ def _accepted(examples: Sequence[Question]) -> dict[int, list[str]]:
 
 
 def _context_of(rows: EncodedRows, row: int) -> tuple[int, int]:
-    """Returns the range of a row's pieces of context, without [SEP], among all pieces."""
+    """Returns the range of a row's tokens of context, without [SEP], among all tokens."""
     return rows.row_splits[row] + rows.second_starts[row], rows.row_splits[row + 1] - 1
 
 
-def _piece_ranges(rows: EncodedRows, examples: Sequence[Question]) -> list[tuple[int, int]]:
-    """Returns the first and the last piece of the first answer of each example; (0, -1) where there is none."""
+def _token_ranges(rows: EncodedRows, examples: Sequence[Question]) -> list[tuple[int, int]]:
+    """Returns the first and the last token of the first answer of each example; (0, -1) where there is none."""
     ranges = [(0, -1)] * len(examples)
-    best = most_context(rows)  # each piece of a context once
-    of_pieces = rows.examples[rows.rows_of_pieces]
-    splits = np.searchsorted(of_pieces, np.arange(len(examples) + 1))
+    best = most_context(rows)  # each token of a context once
+    of_tokens = rows.examples[rows.rows_of_tokens]
+    splits = np.searchsorted(of_tokens, np.arange(len(examples) + 1))
     for index, example in enumerate(examples):
         if not example.answers:
             continue

@@ -27,14 +27,14 @@ class LabelledRows:
     Attributes:
         rows: N rows.
         labels: `(N, ...)`, or several such arrays by name.
-        piece_labels: a label for each piece, -100: it does not count.
+        token_labels: a label for each token, -100: it does not count.
         weights: what each row counts.
         group_size: neighbouring rows that stay together.
     """
 
     rows: EncodedRows
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None
-    piece_labels: np.ndarray | None = None
+    token_labels: np.ndarray | None = None
     weights: np.ndarray | None = None
     group_size: int = 1
 
@@ -45,7 +45,7 @@ class LabelledRows:
         return row_batches(
             self.rows,
             self.labels,
-            piece_labels=self.piece_labels,
+            token_labels=self.token_labels,
             weights=self.weights,
             batch_size=batch_size * self.group_size,
             group_size=self.group_size,
@@ -65,8 +65,8 @@ class Task(abc.ABC):
     checkpoint's `config.json`.
 
     Args:
-        max_sequence_length: the longest row in pieces, special tokens counted.
-        window_overlap: None: longer texts are cut. A number: they are read in windows that share so many pieces.
+        max_sequence_length: the longest row in tokens, special tokens counted.
+        window_overlap: None: longer texts are cut. A number: they are read in windows that share so many tokens.
     """
 
     max_sequence_length: int = 128
@@ -75,7 +75,7 @@ class Task(abc.ABC):
     name: ClassVar[str]
     model_class: ClassVar[str]  # its name in bert_keras.modeling
     example_class: ClassVar[type]
-    of_pieces: ClassVar[bool] = False  # whether the model gives something for each piece, or for each row
+    of_tokens: ClassVar[bool] = False  # whether the model gives something for each token, or for each row
 
     def __post_init__(self):
         object.__setattr__(self, "max_sequence_length", check_whole("max_sequence_length", self.max_sequence_length))
@@ -140,7 +140,7 @@ class Task(abc.ABC):
 
         Args:
             rows: what `encode` gave.
-            outputs: what the model gave: `(N, ...)`, or `(P, ...)` where `of_pieces`.
+            outputs: what the model gave: `(N, ...)`, or `(P, ...)` where `of_tokens`.
             examples: the examples, for their texts; labels are not looked at.
         """
 
@@ -187,7 +187,7 @@ class Task(abc.ABC):
         return list(answers)
 
     def with_length(self, length: int) -> Task:
-        """Returns the task with rows of so many pieces; windows share as much of a shorter row as they did."""
+        """Returns the task with rows of so many tokens; windows share as much of a shorter row as they did."""
         overlap = self.window_overlap
         if overlap is not None and length < self.max_sequence_length:
             overlap = overlap * length // self.max_sequence_length

@@ -77,6 +77,6 @@ def answer_all(
     """
     task = predictor.task
     rows = task.encode(predictor.tokenizer, examples)
-    run_rows = RowRunner(predictor.model, of_pieces=task.of_pieces)
+    run_rows = RowRunner(predictor.model, of_tokens=task.of_tokens)
     outputs = run_rows(rows) if progress is None else run_rows(rows, progress)
     return task.answers(rows, outputs, examples)

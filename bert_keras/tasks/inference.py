@@ -12,7 +12,7 @@ from bert_keras.pipelines.batches.encoding import EncodedRows
 from bert_keras.pipelines.batches.task_batches import RowTable
 from bert_keras.pipelines.text.as_written import as_written
 
-_PIECES_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 pieces are a fair load too
+_TOKENS_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 tokens are a fair load too
 
 
 class RowRunner:
@@ -20,12 +20,12 @@ class RowRunner:
 
     Args:
         model: an encoder with a head.
-        of_pieces: whether its outputs are of pieces, `(B, S, ...)`, or of rows, `(B, ...)`.
+        of_tokens: whether its outputs are of tokens, `(B, S, ...)`, or of rows, `(B, ...)`.
     """
 
-    def __init__(self, model: keras.Model, *, of_pieces: bool):
+    def __init__(self, model: keras.Model, *, of_tokens: bool):
         self._model = model
-        self._of_pieces = of_pieces
+        self._of_tokens = of_tokens
         self._run_eagerly = as_written(lambda features: model(features, training=False))
         self._graphs: dict[tuple[str, ...], Callable] = {}  # by the names of the features
         if keras.backend.backend() != "tensorflow":
@@ -34,7 +34,7 @@ class RowRunner:
     def __call__(
         self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None, *, once: bool = False
     ) -> dict[str, np.ndarray]:
-        """Returns what the model gives for N rows of P pieces in all, `(N, ...)` or `(P, ...)` each, by name.
+        """Returns what the model gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name.
 
         Args:
             rows: the rows.
@@ -55,9 +55,9 @@ class RowRunner:
                 values = keras.ops.convert_to_numpy(values)
                 check_finite_outputs(self._model, values)
                 if name not in outputs:
-                    tail = values.shape[2 if self._of_pieces else 1 :]
-                    outputs[name] = np.empty((len(rows.token_ids if self._of_pieces else rows), *tail), values.dtype)
-                if self._of_pieces:
+                    tail = values.shape[2 if self._of_tokens else 1 :]
+                    outputs[name] = np.empty((len(rows.token_ids if self._of_tokens else rows), *tail), values.dtype)
+                if self._of_tokens:
                     self._put(outputs[name], values, rows, numbers)
                 else:
                     outputs[name][numbers] = values
@@ -93,7 +93,7 @@ def _batches(lengths: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(-lengths, kind="stable")
     batches, begin = [], 0
     while begin < len(order):
-        end = begin + max(1, _PIECES_A_BATCH // int(lengths[order[begin]]))
+        end = begin + max(1, _TOKENS_A_BATCH // int(lengths[order[begin]]))
         batches.append(order[begin:end])
         begin = end
     return batches

@@ -58,7 +58,7 @@ def check_records(folder: str | os.PathLike, split: str, max_sequence_length: in
 def check_top_k(top_k: int, vocabulary_size: int) -> None:
     """Raises `InputError` if the vocabulary has not so many tokens."""
     if not 1 <= top_k <= vocabulary_size:
-        raise InputError(f"top_k is {top_k}; expected 1 to {vocabulary_size}, the pieces of the vocabulary")
+        raise InputError(f"top_k is {top_k}; expected 1 to {vocabulary_size}, the tokens of the vocabulary")
 
 
 def check_have_masks(texts: Sequence[str]) -> None:

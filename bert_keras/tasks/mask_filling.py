@@ -21,20 +21,20 @@ class Filling:
     """One proposal for one [MASK].
 
     Attributes:
-        piece: the piece, as the vocabulary has it ("##s" continues a word).
+        token: the token, as the vocabulary has it ("##s" continues a word).
         token_id: its id.
         probability: the model's, from 0 to 1, over the whole vocabulary.
-        text: the text with the piece in the place of this [MASK]; others stay.
+        text: the text with the token in the place of this [MASK]; others stay.
     """
 
-    piece: str
+    token: str
     token_id: int
     probability: float
     text: str
 
 
 def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Filling]]]:
-    """Proposes pieces for every [MASK] of every text. Several masks of a text are filled independently.
+    """Proposes tokens for every [MASK] of every text. Several masks of a text are filled independently.
 
     The probabilities are those of transformers' `pipeline("fill-mask")`.
 
@@ -54,7 +54,7 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
 
     Example:
         >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
-        >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].piece
+        >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].token
         'capital'
     """
     masked_lm = masked_lm_of(model)
@@ -108,7 +108,7 @@ def _check_lengths(texts: list[str], lengths: np.ndarray, max_sequence_length: i
     for number, (text, length) in enumerate(zip(texts, lengths, strict=True), 1):
         if length > max_sequence_length:
             raise InputError(
-                f"{place_of(number, text)} has {length} pieces with [CLS] and [SEP]; the model reads "
+                f"{place_of(number, text)} has {length} tokens with [CLS] and [SEP]; the model reads "
                 f"{max_sequence_length} at most: cut the text around its {MASK}"
             )
 
@@ -137,6 +137,6 @@ def _best(masked_lm, tokenizer: BertTokenizer, token_ids, masks: list[np.ndarray
 
 
 def _filling(tokenizer: BertTokenizer, text: str, start: int, end: int, token_id: int, probability: float) -> Filling:
-    piece = tokenizer.vocabulary[token_id]
-    before = text[:start].rstrip() if piece.startswith("##") else text[:start]
-    return Filling(piece, token_id, probability, before + piece.removeprefix("##") + text[end:])
+    token = tokenizer.vocabulary[token_id]
+    before = text[:start].rstrip() if token.startswith("##") else text[:start]
+    return Filling(token, token_id, probability, before + token.removeprefix("##") + text[end:])

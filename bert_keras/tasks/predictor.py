@@ -46,7 +46,7 @@ class Predictor:
         self.model = model
         self.tokenizer = tokenizer
         self.task = task
-        self._run = RowRunner(model, of_pieces=task.of_pieces)
+        self._run = RowRunner(model, of_tokens=task.of_tokens)
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes) -> "Predictor":

@@ -16,19 +16,19 @@ from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedS
 from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
 
 SCHEMES = ("IOB2", "none")
-PIECES = ("first", "all")
+TOKENS = ("first", "all")
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenClassification(Task):
-    """A tag for each word (Devlin et al. 2018, 5.3); the first piece of a word answers for it.
+    """A tag for each word (Devlin et al. 2018, 5.3); the first token of a word answers for it.
 
     Longer texts are read in windows, and a word's tag is taken from the window in which it has the most context.
 
     Args:
         labels: names of the tags.
         scheme: "IOB2": tags begin with "B-", "I-" or are "O", and make entities; "none": they stand for themselves.
-        labelled_pieces: which pieces of a word are trained: the "first", or "all"; in "IOB2" a "B-" goes on as "I-"
+        labelled_tokens: which tokens of a word are trained: the "first", or "all"; in "IOB2" a "B-" goes on as "I-"
             then.
 
     Raises:
@@ -38,18 +38,18 @@ class TokenClassification(Task):
     window_overlap: int | None = 32
     labels: tuple[str, ...] = ()
     scheme: str = "none"
-    labelled_pieces: str = "first"
+    labelled_tokens: str = "first"
 
     name: ClassVar[str] = "tag"
     model_class: ClassVar[str] = "BertTokenClassifier"
     example_class: ClassVar[type] = TaggedSentence
-    of_pieces: ClassVar[bool] = True
+    of_tokens: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("scheme", self.scheme, SCHEMES)
-        check_choice("labelled_pieces", self.labelled_pieces, PIECES)
+        check_choice("labelled_tokens", self.labelled_tokens, TOKENS)
 
     @property
     def main_score(self) -> str:
@@ -84,7 +84,7 @@ class TokenClassification(Task):
     def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedRows:
         return encode(
             tokenizer,
-            [" ".join(sentence.words) for sentence in examples],  # so that no piece belongs to two words
+            [" ".join(sentence.words) for sentence in examples],  # so that no token belongs to two words
             max_sequence_length=self.max_sequence_length,
             window_overlap=self.window_overlap,
             with_places=True,
@@ -94,10 +94,10 @@ class TokenClassification(Task):
         tags = label_ids([tag for sentence in examples for tag in sentence.tags], self.labels)
         words = _Words.of(rows, examples)
         labels = np.full(len(rows.token_ids), IGNORED_LABEL, np.int32)
-        if self.labelled_pieces == "all":
+        if self.labelled_tokens == "all":
             labels[words.places] = self._within()[tags[words.words]]
         labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
-        return LabelledRows(rows, piece_labels=labels)
+        return LabelledRows(rows, token_labels=labels)
 
     def answers(self, rows, outputs, examples) -> list[dict]:
         answers = []
@@ -109,7 +109,7 @@ class TokenClassification(Task):
     def word_probabilities(self, rows, outputs, examples) -> list[np.ndarray]:
         """Returns the probabilities of the tags of each word `(W, C)`, for each example.
 
-        A word without pieces (control characters alone) is answered by none: its probabilities are 0.
+        A word without tokens (control characters alone) is answered by none: its probabilities are 0.
         """
         words = _Words.of(rows, examples)
         answering = words.is_first & most_context(rows)[words.places]
@@ -130,7 +130,7 @@ class TokenClassification(Task):
         return {**scores, "accuracy": float(np.mean([one == other for one, other in pairs]))}
 
     def _best(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns the number of the likeliest tag of each word `(W,)`; of one without pieces that of "O"."""
+        """Returns the number of the likeliest tag of each word `(W,)`; of one without tokens that of "O"."""
         none = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
         return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), none)
 
@@ -140,7 +140,7 @@ class TokenClassification(Task):
         return letters <= set("BIO") and all(f"B{tag[1:]}" in self.labels for tag in self.labels if tag[0] == "I")
 
     def _within(self) -> np.ndarray:
-        """Returns the numbers of the tags that the later pieces of a word learn, by the number of its tag."""
+        """Returns the numbers of the tags that the later tokens of a word learn, by the number of its tag."""
         later = [f"I{tag[1:]}" if self.scheme == "IOB2" and tag[0] == "B" else tag for tag in self.labels]
         # a label whose entities are all of one word has no I
         known = [tag if tag in self.labels else own for tag, own in zip(later, self.labels, strict=True)]
@@ -162,12 +162,12 @@ class TokenClassification(Task):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Words:
-    """Which word each piece belongs to, words being numbered through all sentences.
+    """Which word each token belongs to, words being numbered through all sentences.
 
     Attributes:
-        places: `(K,)` the pieces of words among all P.
+        places: `(K,)` the tokens of words among all P.
         words: `(K,)` the number of each one's word.
-        is_first: `(K,)` whether it is the first piece of its word.
+        is_first: `(K,)` whether it is the first token of its word.
         num_words: words of all sentences.
     """
 
@@ -182,7 +182,7 @@ class _Words:
         word_starts = np.cumsum(lengths) - lengths
         first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
         places = np.flatnonzero(rows.numbers >= 0)
-        in_all = word_starts[first_words[rows.examples[rows.rows_of_pieces[places]]]] + rows.starts[places]
+        in_all = word_starts[first_words[rows.examples[rows.rows_of_tokens[places]]]] + rows.starts[places]
         words = np.searchsorted(word_starts, in_all, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
         np.minimum.at(firsts, words, rows.numbers[places])

@@ -157,7 +157,7 @@ class _Scorer:
         self._task = task
         self._rows = rows
         self._examples = examples
-        self._run = RowRunner(model, of_pieces=task.of_pieces)
+        self._run = RowRunner(model, of_tokens=task.of_tokens)
 
     def answers(self) -> list[dict]:
         return self._task.answers(self._rows, self._run(self._rows), self._examples)

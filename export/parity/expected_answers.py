@@ -71,8 +71,8 @@ def _compare_classes(comparison, task, _, rows, outputs, examples, answers) -> N
 def _compare_tags(comparison, task, tokenizer, rows, outputs, examples, answers) -> None:
     probabilities = task.word_probabilities(rows, outputs, examples)
     for example, of_words, answer in zip(examples, probabilities, answers, strict=True):
-        has_pieces = of_words.any(axis=1)
-        of_words = of_words[has_pieces]
+        has_tokens = of_words.any(axis=1)
+        of_words = of_words[has_tokens]
         number = int(answer.get("num_words", -1))
         comparison.labels("num_words", len(of_words), number)
         if number != len(of_words):
@@ -83,7 +83,7 @@ def _compare_tags(comparison, task, tokenizer, rows, outputs, examples, answers)
         comparison.labels("label_ids", of_words.argmax(axis=1), served.get("label_ids"), is_tie)
         names = [name.decode() for name in served.get("labels", ())]
         comparison.labels("labels", [task.labels[tag] for tag in of_words.argmax(axis=1)], names, is_tie)
-        places = np.flatnonzero(has_pieces)
+        places = np.flatnonzero(has_tokens)
         comparison.labels("words", [True] * number, _same_words(tokenizer, example, places, served))
 
 
@@ -93,13 +93,13 @@ def _same_words(tokenizer, example, places, served) -> list[bool]:
     ranges = list(zip(served.get("starts", ()), served.get("ends", ()), strict=True))
     if not len(words) == len(ranges) == len(places):
         return []
-    pieces = tokenizer.tokenize([*words, *(example.words[place] for place in places)]).to_list() if words else []
+    tokens = tokenizer.tokenize([*words, *(example.words[place] for place in places)]).to_list() if words else []
     return [
         word == example.text[start:end]
         and example.starts[place] <= start <= end <= example.ends[place]
         and one == other
         for word, (start, end), place, one, other in zip(
-            words, ranges, places, pieces[: len(words)], pieces[len(words) :], strict=True
+            words, ranges, places, tokens[: len(words)], tokens[len(words) :], strict=True
         )
     ]
 
@@ -144,7 +144,7 @@ def _compare_vectors(reference, texts, comparison, answers) -> None:
         comparison.labels("input_ids", ids, answer.get("input_ids", np.zeros(0))[:number])
         for name, values in reference.outputs(row).items():
             served = answer.get(name)
-            if name in reference.of_pieces and served is not None:
+            if name in reference.of_tokens and served is not None:
                 values = np.pad(values, [(0, len(served) - number), (0, 0)])  # zeros in padding
             comparison.floats(name, values, served)
 
@@ -173,7 +173,9 @@ def _compare_fillings(filled, comparison, answers) -> None:
         for place, proposals in enumerate(masks[: int(answer.get("num_masks", 0))]):
             scores = np.array([one.probability for one in proposals])
             comparison.floats("probabilities", scores, answer["probabilities"][place])
-            keys = [(one.piece, one.token_id, one.text) for one in proposals]
-            of_mask = [answer[name][place] for name in ("pieces", "token_ids", "texts")]
-            served = [(piece.decode(), int(token), text.decode()) for piece, token, text in zip(*of_mask, strict=True)]
-            _compare_ranked(comparison, "pieces", scores, keys, served)
+            keys = [(one.token, one.token_id, one.text) for one in proposals]
+            of_mask = [answer[name][place] for name in ("tokens", "token_ids", "texts")]
+            served = [
+                (token.decode(), int(token_id), text.decode()) for token, token_id, text in zip(*of_mask, strict=True)
+            ]
+            _compare_ranked(comparison, "tokens", scores, keys, served)

@@ -177,7 +177,7 @@ def _compare_ids(comparison, reference, rows, cut, answers, length=None, as_outp
             for name, values in as_outputs(reference.outputs(rows[number])).items():
                 served = answer.get(name)
                 served = served if served is None else served[place]
-                if name in reference.of_pieces:
+                if name in reference.of_tokens:
                     values = values[exchange.kept_places((1, padded, *values.shape[1:]))]
                     served = served if served is None else served[: len(values)]
                 comparison.floats(f"{IDS}/{name}", values, served)

@@ -90,7 +90,7 @@ def chosen_rows(config, tokenizer: BertTokenizer, longest: int, seed: int = 0) -
 
 
 def id_rows(config, tokenizer: BertTokenizer, longest: int, number: int = NUM_ROWS, seed: int = 0) -> list[IdRow]:
-    """Returns rows of random ids of 1 to `longest` pieces, [CLS] and [SEP] in their places, half of them pairs."""
+    """Returns rows of random ids of 1 to `longest` tokens, [CLS] and [SEP] in their places, half of them pairs."""
     rng = np.random.default_rng(seed)
     lengths = [1, 2, 3, longest - 1, longest, *np.exp(rng.uniform(0, np.log(longest + 1), number)).astype(int)]
     return [_row(rng, config, tokenizer, int(np.clip(length, 1, longest))) for length in lengths[:number]]
@@ -147,7 +147,7 @@ def _with_capitals_and_accents(words: Sequence[str]) -> str:
 
 
 def texts(tokenizer: BertTokenizer, longest: int, number: int = NUM_TEXTS, seed: int = 1) -> list[str]:
-    """Returns odd texts, and others of words of the vocabulary, some of them longer than `longest` pieces."""
+    """Returns odd texts, and others of words of the vocabulary, some of them longer than `longest` tokens."""
     rng = np.random.default_rng(seed)
     words = _words(tokenizer)
     counts = np.exp(rng.uniform(0, np.log(2 * longest), number - len(_ODD_TEXTS))).astype(int)
@@ -155,7 +155,7 @@ def texts(tokenizer: BertTokenizer, longest: int, number: int = NUM_TEXTS, seed:
 
 
 def _words(tokenizer: BertTokenizer) -> list[str]:
-    return [piece for piece in tokenizer.vocabulary if piece.isalpha()] or list(_ODD_WORDS)
+    return [token for token in tokenizer.vocabulary if token.isalpha()] or list(_ODD_WORDS)
 
 
 def _drawn(rng: np.random.Generator, words: Sequence[str], count: int) -> str:

@@ -55,12 +55,12 @@ class Reference:
 
     @property
     def text_length(self) -> int:
-        """Where texts are cut, or windows of them end, in pieces."""
+        """Where texts are cut, or windows of them end, in tokens."""
         return self.task.max_sequence_length if self.task else text_length(self.model, self.tokenizer)
 
     @functools.cached_property
-    def of_pieces(self) -> set[str]:
-        """The outputs that have something for each piece, `(B, S, ...)`."""
+    def of_tokens(self) -> set[str]:
+        """The outputs that have something for each token, `(B, S, ...)`."""
         outputs = self._run.get_concrete_function().structured_outputs
         return {name for name, spec in outputs.items() if len(spec.shape) > 1 and spec.shape[1] is None}
 
@@ -93,11 +93,11 @@ class Reference:
 
     def outputs_of_rows(self, rows: EncodedRows) -> dict[str, np.ndarray]:
         """Returns the outputs of N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, as a task reads them."""
-        return joined_outputs(rows, self.outputs, self.of_pieces.__contains__)
+        return joined_outputs(rows, self.outputs, self.of_tokens.__contains__)
 
 
 def joined_outputs(
-    rows: EncodedRows, outputs: Callable[..., dict[str, np.ndarray]], of_pieces: Callable[[str], bool]
+    rows: EncodedRows, outputs: Callable[..., dict[str, np.ndarray]], of_tokens: Callable[[str], bool]
 ) -> dict[str, np.ndarray]:
     """Runs rows one by one and joins what they give, under the names that the model has.
 
@@ -105,7 +105,7 @@ def joined_outputs(
         rows: N rows of P tokens in all.
         outputs: returns the outputs of one row, by their names at the border; it is also given `prompt_length` where
             rows have one.
-        of_pieces: whether an output of this name has something for each token, or for the row.
+        of_tokens: whether an output of this name has something for each token, or for the row.
     """
     collected: dict[str, list[np.ndarray]] = {}
     is_second = rows.is_second
@@ -113,5 +113,5 @@ def joined_outputs(
     for begin, end, prompt_length in zip(rows.row_splits[:-1], rows.row_splits[1:], lengths, strict=True):
         row = IdRow(rows.token_ids[begin:end], is_second[begin:end].astype(np.int32))
         for name, values in outputs(row, *prompt_length).items():
-            collected.setdefault(name, []).append(values[: end - begin] if of_pieces(name) else values[np.newaxis])
+            collected.setdefault(name, []).append(values[: end - begin] if of_tokens(name) else values[np.newaxis])
     return {_OWN_NAMES.get(name, name): np.concatenate(values) for name, values in collected.items()}

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-WIDEST = 1000  # values for each piece; an output with more is not told whole
+WIDEST = 1000  # values for each token; an output with more is not told whole
 _BYTES, _ENDS, _SHAPE = "bytes", "ends", "shape"
 
 
@@ -52,7 +52,7 @@ def _joined(values=None, bytes=None, ends=None, shape=None):
 
 
 def kept_places(shape):
-    """Returns which pieces of an output `(B, S, V)` are told: about eight of a row where V is a vocabulary.
+    """Returns which tokens of an output `(B, S, V)` are told: about eight of a row where V is a vocabulary.
 
     All of them would take 2 GB for 200 rows.
     """

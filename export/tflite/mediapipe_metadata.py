@@ -66,7 +66,7 @@ class Metadata(NamedTuple):
         min_parser_version: the oldest reader that understands all of it.
         inputs, outputs: names of its tensors, in the graph's order.
         labels: of the classes, in the order of the output; None: an embedder.
-        vocabulary: the pieces in the order of their ids.
+        vocabulary: the tokens in the order of their ids.
     """
 
     name: str
@@ -103,7 +103,7 @@ def add_metadata(
 
     Raises:
         InputError: the file has metadata, or MediaPipe cannot run it: a model of pairs, several lengths, other
-            outputs, a vocabulary whose first piece is not [PAD], labels that are not one line each.
+            outputs, a vocabulary whose first token is not [PAD], labels that are not one line each.
 
     Example:
         >>> write_tflite(model, "model.tflite")
@@ -111,7 +111,7 @@ def add_metadata(
     """
     if of_pairs:
         raise InputError("the model reads pairs of texts, and MediaPipe gives one text: run its file in LiteRT itself")
-    tokenizer.for_mediapipe()  # raises an InputError if [PAD] is not the first piece
+    tokenizer.for_mediapipe()  # raises an InputError if [PAD] is not the first token
     path = pathlib.Path(path)
     content = path.read_bytes()
     inputs, output, width = _tensors(path, content)
@@ -204,7 +204,7 @@ def _checked_labels(path, output: str, width: int, labels: Sequence[str] | None)
 
 
 def _subgraph(inputs: list[str], output: str, labels: list[str] | None) -> dict:
-    vocabulary = {_File.NAME: VOCABULARY_FILE, _File.DESCRIPTION: "a piece a line", _File.TYPE: _VOCABULARY}
+    vocabulary = {_File.NAME: VOCABULARY_FILE, _File.DESCRIPTION: "a token a line", _File.TYPE: _VOCABULARY}
     tokenizer = {
         _Unit.OPTIONS_TYPE: _BERT_TOKENIZER_OPTIONS,
         _Unit.OPTIONS: {_BertTokenizer.VOCABULARY_FILES: [vocabulary]},

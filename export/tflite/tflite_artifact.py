@@ -168,7 +168,7 @@ def _write(
     write_tflite_source(source, path, quantization)
     if for_mediapipe(reference):
         labels = reference.task.labels if isinstance(reference.model, BertClassifier) else None
-        description = f"{reference.task.name}, texts of up to {length} pieces, {quantization}"
+        description = f"{reference.task.name}, texts of up to {length} tokens, {quantization}"
         add_metadata(path, reference.tokenizer, name=name, description=description, labels=labels)
     return path
 

@@ -37,23 +37,23 @@ class TfliteRows:
         path: the file.
         model: what it was made of.
         length: S.
-        of_pieces: whether the task's outputs are of pieces, or of rows.
+        of_tokens: whether the task's outputs are of tokens, or of rows.
 
     Raises:
         MissingExtraError: LiteRT's interpreter is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike, model, length: int, *, of_pieces: bool):
+    def __init__(self, path: str | os.PathLike, model, length: int, *, of_tokens: bool):
         try:
             self._answer, _ = run_tflite.load(str(path))
         except ModuleNotFoundError:
             raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
-        self._model, self._length, self._of_pieces = model, length, of_pieces
+        self._model, self._length, self._of_tokens = model, length, of_tokens
 
     def __call__(self, rows: EncodedRows) -> dict[str, np.ndarray]:
-        """Returns what the file gives for N rows of P pieces in all, `(N, ...)` or `(P, ...)` each, by name."""
+        """Returns what the file gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name."""
         rows = dataclasses.replace(rows, prompt_lengths=None)  # a file pools all tokens, a prompt's too
-        return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_pieces)
+        return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_tokens)
 
     def _outputs(self, pad_id: int, row: IdRow) -> dict[str, np.ndarray]:
         answer = self._answer(SIGNATURE, id_inputs([row], pad_id, self._length))

@@ -59,7 +59,7 @@ def write_tflite(
         length: S, from 2 ([CLS] and [SEP]) to what the model reads.
         quantization: "float32"; "float16", half the size; "dynamic_int8", a quarter: matrices of 8 bits, multiplied
             by activations whose scale is found as they come. A masked LM's token table then stands there twice, with
-            a scale for all of it where it is looked up and one for each piece where it gives logits.
+            a scale for all of it where it is looked up and one for each token where it gives logits.
 
     Returns:
         What was found in the file.

@@ -1,7 +1,7 @@
-"""`encode`: texts, or pairs of them, as whole rows of pieces, tokenized once; cut to length or in windows.
+"""`encode`: texts, or pairs of them, as whole rows of tokens, tokenized once; cut to length or in windows.
 
 Fine-tuning reads the same texts in every epoch and wants to know their lengths beforehand, so all rows are kept in
-memory, without padding: 8 bytes a piece, and 8 more with places.
+memory, without padding: 8 bytes a token, and 8 more with places.
 
 TensorFlow is imported where texts are encoded, so that a command can read its files, and refuse them, before.
 """
@@ -19,25 +19,25 @@ from bert_keras.errors import InputError
 if TYPE_CHECKING:
     from bert_keras.pipelines.batches.windows import RowRanges
 
-IGNORED_LABEL = -100  # a piece that does not count
-_CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of pieces
-_ROWS_A_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 pieces
+IGNORED_LABEL = -100  # a token that does not count
+_CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of tokens
+_ROWS_A_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 tokens
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """N rows of P pieces in all, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, one after the other and not padded.
+    """N rows of P tokens in all, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, one after the other and not padded.
 
     Attributes:
         token_ids: `(P,)` int32.
         row_splits: `(N + 1,)` int64; row n is `token_ids[row_splits[n]:row_splits[n + 1]]`.
         second_starts: `(N,)` int32, the place in each row where the second text begins; the row's length if none does.
         examples: `(N,)` int64, the number of the text that a row was made of: several rows where it is in windows.
-        numbers: `(P,)` int32, the number of a piece in its text; -1 for special tokens.
+        numbers: `(P,)` int32, the number of a token in its text; -1 for special tokens.
         pad_id: the id of [PAD].
-        starts, ends: `(P,)` int32, the range of characters of its text that a piece was made of; -1 for special
+        starts, ends: `(P,)` int32, the range of characters of its text that a token was made of; -1 for special
             tokens. None unless places were asked for.
-        word_starts, word_ends: the same of the whole word that a piece belongs to. A punctuation mark is a word.
+        word_starts, word_ends: the same of the whole word that a token belongs to. A punctuation mark is a word.
         prompt_lengths: `(N,)` int32, how many tokens at the beginning of each row a sentence vector is not made of;
             None: none.
     """
@@ -59,19 +59,19 @@ class EncodedRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Pieces of each row `(N,)`, special tokens counted."""
+        """Tokens of each row `(N,)`, special tokens counted."""
         return np.diff(self.row_splits)
 
     @property
-    def rows_of_pieces(self) -> np.ndarray:
-        """The row of each piece `(P,)`."""
+    def rows_of_tokens(self) -> np.ndarray:
+        """The row of each token `(P,)`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     @property
     def is_second(self) -> np.ndarray:
-        """Whether each piece `(P,)` belongs to the second text, its [SEP] too."""
-        places = np.arange(len(self.token_ids)) - self.row_splits[:-1][self.rows_of_pieces]
-        return places >= self.second_starts[self.rows_of_pieces]
+        """Whether each token `(P,)` belongs to the second text, its [SEP] too."""
+        places = np.arange(len(self.token_ids)) - self.row_splits[:-1][self.rows_of_tokens]
+        return places >= self.second_starts[self.rows_of_tokens]
 
 
 def encode(
@@ -90,12 +90,12 @@ def encode(
         tokenizer: a `BertTokenizer`.
         texts: N texts.
         second_texts: the second text of each pair.
-        max_sequence_length: the longest row in pieces, special tokens counted.
+        max_sequence_length: the longest row in tokens, special tokens counted.
         window_overlap: None: longer texts are cut, of a pair the longer one first, as `pack` does. A number: the text,
-            of a pair the second one, is read in windows that share so many pieces with the one before.
-        max_first_length: in windows of a pair, the pieces of the first text that are kept. A first text that would
-            leave no room for new pieces of the second is cut to half of the row, less if `window_overlap` asks for it.
-        with_places: whether to find the characters that each piece was made of.
+            of a pair the second one, is read in windows that share so many tokens with the one before.
+        max_first_length: in windows of a pair, the tokens of the first text that are kept. A first text that would
+            leave no room for new tokens of the second is cut to half of the row, less if `window_overlap` asks for it.
+        with_places: whether to find the characters that each token was made of.
 
     Returns:
         The rows of the texts in their order, and of each text its windows in theirs.
@@ -114,7 +114,7 @@ def encode(
         raise InputError(
             f"there are {len(texts)} texts and {len(second_texts)} second texts; expected a second text for each"
         )
-    columns = [_Pieces.of(tokenizer, column, with_places) for column in (texts, second_texts) if column is not None]
+    columns = [_Tokens.of(tokenizer, column, with_places) for column in (texts, second_texts) if column is not None]
     ranges = row_ranges(
         [column.lengths for column in columns],
         max_sequence_length=max_sequence_length,
@@ -125,14 +125,14 @@ def encode(
 
 
 def most_context(rows: EncodedRows) -> np.ndarray:
-    """Returns for each piece `(P,)` whether its row is the one in which it has the most context.
+    """Returns for each token `(P,)` whether its row is the one in which it has the most context.
 
-    A piece lies in several windows; the best one has the most pieces of its text on that side where there are fewer,
+    A token lies in several windows; the best one has the most tokens of its text on that side where there are fewer,
     and a bit for its length, as in Google's run_squad.py. Special tokens and first texts of pairs are False.
     """
-    of_window = (rows.numbers >= 0) & (rows.is_second | (rows.second_starts == rows.lengths)[rows.rows_of_pieces])
+    of_window = (rows.numbers >= 0) & (rows.is_second | (rows.second_starts == rows.lengths)[rows.rows_of_tokens])
     places = np.flatnonzero(of_window)
-    row_of = rows.rows_of_pieces[places]
+    row_of = rows.rows_of_tokens[places]
     firsts, lasts = _extremes(rows.numbers[places], row_of, len(rows))
     numbers = rows.numbers[places]
     before, after = numbers - firsts[row_of], lasts[row_of] - numbers
@@ -147,8 +147,8 @@ def most_context(rows: EncodedRows) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Pieces:
-    """The pieces of a column of texts, one after the other."""
+class _Tokens:
+    """The tokens of a column of texts, one after the other."""
 
     token_ids: np.ndarray
     row_splits: np.ndarray
@@ -158,7 +158,7 @@ class _Pieces:
     word_ends: np.ndarray | None = None
 
     @classmethod
-    def of(cls, tokenizer, texts: Sequence[str], with_places: bool) -> _Pieces:
+    def of(cls, tokenizer, texts: Sequence[str], with_places: bool) -> _Tokens:
         if not with_places:
             ids = tokenizer.tokenize(texts)
             return cls(ids.flat_values.numpy(), ids.row_splits.numpy())
@@ -176,8 +176,8 @@ class _Pieces:
         return np.arange(len(self.token_ids)) - np.repeat(self.row_splits[:-1], self.lengths)
 
 
-def _rows(tokenizer, columns: list[_Pieces], ranges: RowRanges, max_sequence_length: int) -> EncodedRows:
-    """Packs the numbers of pieces instead of their ids, and then looks up everything that is known of each."""
+def _rows(tokenizer, columns: list[_Tokens], ranges: RowRanges, max_sequence_length: int) -> EncodedRows:
+    """Packs the numbers of tokens instead of their ids, and then looks up everything that is known of each."""
     from bert_keras.pipelines.batches.packing import pack_tokens
 
     offsets = np.cumsum([0, *(len(column.token_ids) for column in columns)])
@@ -219,19 +219,19 @@ def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) ->
 
 
 def _ranges_of_words(tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the word of each piece begins and ends in its text, `(P,)` each."""
+    """Return where the word of each token begins and ends in its text, `(P,)` each."""
     word_ids, row_splits = tokens.word_ids.flat_values.numpy(), tokens.word_ids.row_splits.numpy()
     begins = np.ones(len(word_ids), bool)
     begins[1:] = word_ids[1:] != word_ids[:-1]
     begins[row_splits[:-1][np.diff(row_splits) > 0]] = True  # two texts may meet at words of one number
-    first_pieces = np.flatnonzero(begins)
-    last_pieces = np.append(first_pieces[1:], len(word_ids)) - 1
+    first_tokens = np.flatnonzero(begins)
+    last_tokens = np.append(first_tokens[1:], len(word_ids)) - 1
     words = np.cumsum(begins) - 1
-    return starts[first_pieces[words]], ends[last_pieces[words]]
+    return starts[first_tokens[words]], ends[last_tokens[words]]
 
 
 def _extremes(numbers: np.ndarray, row_of: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first and the last piece `(N,)` of the text that stand in each row."""
+    """Returns the first and the last token `(N,)` of the text that stand in each row."""
     firsts = np.full(num_rows, np.iinfo(np.int32).max, np.int64)
     lasts = np.full(num_rows, -1, np.int64)
     np.minimum.at(firsts, row_of, numbers)

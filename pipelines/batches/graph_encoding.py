@@ -8,23 +8,23 @@ import tensorflow as tf
 from bert_keras.pipelines.batches.packing import pack_tokens
 from bert_keras.pipelines.batches.windows import row_ranges
 
-_CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of pieces
+_CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of tokens
 
 
 class GraphRows(NamedTuple):
-    """R rows of S pieces, made of B texts or pairs of texts.
+    """R rows of S tokens, made of B texts or pairs of texts.
 
     Attributes:
         features: `token_ids`, `segment_ids` and `padding_mask`, `(R, S)` int32.
         examples: `(R,)` int32, ascending: the number of the text that a row was made of.
-        pieces: `(R, S)` int32, the index of each piece among those of all first texts, and behind them of all second
+        tokens: `(R, S)` int32, the index of each token among those of all first texts, and behind them of all second
             texts; below 0: a special token or padding.
-        windowed: `(R, S)` bool, whether a piece is one of the text that is read in windows, of a pair the second one.
+        windowed: `(R, S)` bool, whether a token is one of the text that is read in windows, of a pair the second one.
     """
 
     features: dict[str, tf.Tensor]
     examples: tf.Tensor
-    pieces: tf.Tensor
+    tokens: tf.Tensor
     windowed: tf.Tensor
 
 
@@ -40,7 +40,7 @@ def graph_rows(
 
     Args:
         tokenizer: a `BertTokenizer`, for the ids of its special tokens.
-        columns: the pieces of the texts, and of the second texts where they are pairs: `(B, pieces)` int32, ragged.
+        columns: the tokens of the texts, and of the second texts where they are pairs: `(B, tokens)` int32, ragged.
     """
     ranges = row_ranges(
         [column.row_lengths() for column in columns],
@@ -51,26 +51,26 @@ def graph_rows(
     offsets = [0, tf.size(columns[0].flat_values)]
     indices = ranges.indices([tf.cast(c.row_starts(), tf.int32) + o for c, o in zip(columns, offsets, strict=False)])
     packed = pack_tokens(*indices, cls_id=_CLS, sep_id=_SEP, pad_id=_PAD, max_sequence_length=max_sequence_length)
-    pieces = packed.pop("token_ids")
+    tokens = packed.pop("token_ids")
     special = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]
     ids = tf.concat([special, *(column.flat_values for column in columns)], axis=0)
-    features = {"token_ids": tf.gather(ids, pieces + len(special)), **packed}
+    features = {"token_ids": tf.gather(ids, tokens + len(special)), **packed}
     in_windowed = offsets[len(columns) - 1]
-    return GraphRows(features, ranges.examples, pieces, (pieces >= 0) & (pieces >= in_windowed))
+    return GraphRows(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= in_windowed))
 
 
 def most_context_in_graph(rows: GraphRows) -> tf.Tensor:
-    """Returns for each piece `(R, S)` whether its row is the one in which it has the most context.
+    """Returns for each token `(R, S)` whether its row is the one in which it has the most context.
 
-    The rule of `most_context`: the more pieces on the side where there are fewer, and a bit for the length of the
+    The rule of `most_context`: the more tokens on the side where there are fewer, and a bit for the length of the
     window; of equals the first window.
     """
     length = tf.reduce_sum(tf.cast(rows.windowed, tf.int32), axis=1, keepdims=True)  # (R, 1)
-    place = tf.cumsum(tf.cast(rows.windowed, tf.int32), axis=1) - 1  # of each piece in its window
+    place = tf.cumsum(tf.cast(rows.windowed, tf.int32), axis=1) - 1  # of each token in its window
     # in hundredths, the bit for the length being 0.01 of it
     context = 100 * tf.minimum(place, length - 1 - place) + length
-    number = 1 + tf.maximum(tf.reduce_max(rows.pieces), -1)
-    flat = tf.where(rows.windowed, rows.pieces, number)  # those that do not count together, behind all others
+    number = 1 + tf.maximum(tf.reduce_max(rows.tokens), -1)
+    flat = tf.where(rows.windowed, rows.tokens, number)  # those that do not count together, behind all others
     best = tf.math.unsorted_segment_max(context, flat, number + 1)
     is_best = rows.windowed & (context == tf.gather(best, flat))
     row_numbers = tf.broadcast_to(tf.range(tf.shape(flat)[0])[:, tf.newaxis], tf.shape(flat))

@@ -1,7 +1,7 @@
-"""Which pieces of a row are masked: single ones, whole words, or spans of words.
+"""Which tokens of a row are masked: single ones, whole words, or spans of words.
 
 One rule for the three: words come into a random order and are taken one after the other, each that still fits into
-the row's budget of pieces. For "piece" every piece is a word of its own; for "span" neighbouring words share one place
+the row's budget of tokens. For "token" every token is a word of its own; for "span" neighbouring words share one place
 in the order.
 
 A word never reaches over a special token, so rows may hold several examples.
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_keras.pipelines.batches.seeds import uniform, uniform_at
 
-UNITS = ("piece", "whole_word", "span")
+UNITS = ("token", "whole_word", "span")
 
 _SPAN_END_RATE, _MAX_SPAN_WORDS = 0.2, 10  # p and l_max of SpanBERT (Joshi et al. 2019, section 3.1)
 _ORDER, _SPAN_LENGTH = 0, 4  # draws of an example; `masking.py` has 1 to 3
@@ -24,11 +24,11 @@ def span_length_rates() -> np.ndarray:
     return rates / rates.sum()
 
 
-def choose_pieces(candidates: tf.Tensor, seeds: tf.Tensor, budget: tf.Tensor, max_predictions: int):
+def choose_tokens(candidates: tf.Tensor, seeds: tf.Tensor, budget: tf.Tensor, max_predictions: int):
     """Draws `budget` candidates of each row, all alike.
 
     Args:
-        candidates: `(B, S)` bool, the pieces that may be masked.
+        candidates: `(B, S)` bool, the tokens that may be masked.
         seeds: `(B, 2)`.
         budget: `(B, 1)` int32, how many to mask, at most `max_predictions` and the row's candidates.
         max_predictions: M.
@@ -44,15 +44,15 @@ def choose_pieces(candidates: tf.Tensor, seeds: tf.Tensor, budget: tf.Tensor, ma
 
 
 def choose_words(candidates, continues, span_ids, seeds, budget, max_predictions: int) -> tf.Tensor:
-    """Draws whole words, or spans of them, of at most `budget` pieces together.
+    """Draws whole words, or spans of them, of at most `budget` tokens together.
 
     A word that does not fit into what is left of the budget is passed over, as in Google's
     `create_pretraining_data.py`. So the last span can lack its end; SpanBERT ends it with the budget too, in the
     middle of a word if need be.
 
     Args:
-        candidates, seeds, budget, max_predictions: as in `choose_pieces`.
-        continues: `(B, S)` bool, pieces that continue a word ("##").
+        candidates, seeds, budget, max_predictions: as in `choose_tokens`.
+        continues: `(B, S)` bool, tokens that continue a word ("##").
         span_ids: what `draw_spans` gave: words of one span stand side by side in the order. None: each by itself.
 
     Returns:
@@ -88,13 +88,13 @@ def draw_spans(candidates: tf.Tensor, continues: tf.Tensor, seeds: tf.Tensor) ->
 
 
 def word_begins(candidates: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
-    """Returns `(B, S)` bool: where words begin. Behind a special token even a "##" piece begins one."""
+    """Returns `(B, S)` bool: where words begin. Behind a special token even a "##" token begins one."""
     follows = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
     return candidates & ~(continues & follows)
 
 
 def _word_sizes(begins: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-    """Returns the number of pieces of each word at its first piece, `(B, S)` int32, and 0 elsewhere."""
+    """Returns the number of tokens of each word at its first token, `(B, S)` int32, and 0 elsewhere."""
     bounds = tf.reshape(begins | ~candidates, [-1])  # what is no candidate ends a word
     starts = tf.cast(tf.where(bounds)[:, 0], tf.int32)
     sizes = tf.concat([starts[1:], [tf.size(bounds)]], axis=0) - starts

@@ -1,4 +1,4 @@
-"""Pieces to model inputs: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, cut to length and padded.
+"""Tokens to model inputs: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, cut to length and padded.
 
 One implementation for records, `tf.data` and exported models. Only `tf.gather`, `tf.where`
 and arithmetic, so every TensorFlow runtime that has the tokenizer can run it: with all its modes in one
@@ -33,7 +33,7 @@ def pack(
         tokenizer: a `BertTokenizer`.
         texts: `(B,)` strings.
         second_texts: `(B,)` strings, the second of each pair.
-        max_sequence_length: the longest sequence in pieces, special tokens counted; longer ones are cut.
+        max_sequence_length: the longest sequence in tokens, special tokens counted; longer ones are cut.
         truncation: which text of a pair is cut: one of `TRUNCATIONS`.
         pad_to_length, pad_to_multiple, pad_to_buckets: S, by one of them at most. Default: this batch's longest.
         keep_special_tokens: special tokens written in a text ("[MASK]") stay whole (see `BertTokenizer.tokenize`).
@@ -75,19 +75,19 @@ def pack_tokens(
 ) -> dict[str, tf.Tensor]:
     """Packs tokenized texts, or pairs of them, into model inputs.
 
-    A text that is too long loses pieces from its end. Of a pair,
+    A text that is too long loses tokens from its end. Of a pair,
     - "longest_first" cuts the text that is longer at that moment, the second when they are equal, as in Google's
-      `_truncate_seq_pair`, with which BERT was trained. Hugging Face's `tokenizers` differs by one piece where both
-      texts are cut, the number of pieces is odd and A is not the longer: it leaves the odd piece to B;
+      `_truncate_seq_pair`, with which BERT was trained. Hugging Face's `tokenizers` differs by one token where both
+      texts are cut, the number of tokens is odd and A is not the longer: it leaves the odd token to B;
     - "only_first" and "only_second" cut that text and keep the other, as Hugging Face does. Where the text would have
       to be cut away entirely, Hugging Face raises an error; here nothing of it stays, and the other
       text is cut too if it does not fit alone. So every row fits into `max_sequence_length`.
 
     Args:
-        first: `(B, pieces)` int32, ragged.
-        second: `(B, pieces)` int32, ragged, the second text of each pair.
+        first: `(B, tokens)` int32, ragged.
+        second: `(B, tokens)` int32, ragged, the second text of each pair.
         cls_id, sep_id, pad_id: ids of the special tokens.
-        max_sequence_length: the longest sequence in pieces, special tokens counted.
+        max_sequence_length: the longest sequence in tokens, special tokens counted.
         truncation: one of `TRUNCATIONS`; a single text is cut alike by the first two.
         pad_to_length: S. Default: the longest sequence of this batch.
         pad_to_multiple: S is the batch's longest sequence rounded up to a multiple of this, or
@@ -98,14 +98,14 @@ def pack_tokens(
         `token_ids`, `segment_ids` and `padding_mask` (1 = real token, 0 = padding), each `(B, S)` int32.
 
     Raises:
-        InputError: a length has no room for the special tokens and a piece of each text, `pad_to_length` or the
+        InputError: a length has no room for the special tokens and a token of each text, `pad_to_length` or the
             last bucket is below `max_sequence_length`, or the settings contradict each other.
     """
     num_special = 2 if second is None else 3
     check_lengths(max_sequence_length, pad_to_length, num_texts=1 if second is None else 2)
     _check_truncation(truncation, second)
     _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets)
-    lengths = [None if pieces is None else pieces.row_lengths() for pieces in (first, second)]
+    lengths = [None if tokens is None else tokens.row_lengths() for tokens in (first, second)]
     first_lengths, second_lengths = truncated_lengths(*lengths, max_sequence_length - num_special, truncation)
     ends = num_special + first_lengths + second_lengths  # (B, 1): where padding begins
     if pad_to_length is None:
@@ -118,7 +118,7 @@ def pack_tokens(
     in_first = (positions > 0) & (positions < first_sep)
     in_second = (positions > first_sep) & (positions < ends - 1)
 
-    # Every position becomes an index into one row of candidates: A's pieces, B's pieces, [CLS], [SEP], [PAD].
+    # Every position becomes an index into one row of candidates: A's tokens, B's tokens, [CLS], [SEP], [PAD].
     candidates = [first.flat_values, [] if second is None else second.flat_values, [cls_id, sep_id, pad_id]]
     candidates = tf.concat([tf.cast(part, tf.int32) for part in candidates], axis=0)
     pad_index = tf.size(candidates) - 1
@@ -136,11 +136,11 @@ def pack_tokens(
 
 
 def truncated_lengths(first, second, budget: int, truncation: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many pieces of each text stay, `(B, 1)` each: at most `budget` together.
+    """Returns how many tokens of each text stay, `(B, 1)` each: at most `budget` together.
 
     Args:
-        first, second: `(B,)` integers, the pieces of each text; `second` is None where there is one text.
-        budget: pieces that fit beside the special tokens.
+        first, second: `(B,)` integers, the tokens of each text; `second` is None where there is one text.
+        budget: tokens that fit beside the special tokens.
         truncation: one of `TRUNCATIONS`.
     """
     if second is None:
@@ -148,7 +148,7 @@ def truncated_lengths(first, second, budget: int, truncation: str) -> tuple[tf.T
         return lengths, tf.zeros_like(lengths)
     # tf.stack refuses two batches of different sizes, where broadcasting would pair one text with all
     first_lengths, second_lengths = tf.split(tf.cast(tf.stack([first, second], axis=1), tf.int32), 2, axis=1)
-    # the pieces that B keeps however long A is; beyond them B has what A leaves
+    # the tokens that B keeps however long A is; beyond them B has what A leaves
     reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
     second_lengths = tf.minimum(second_lengths, tf.maximum(reserved, budget - first_lengths))
     return tf.minimum(first_lengths, budget - second_lengths), second_lengths
@@ -174,13 +174,13 @@ def _column(values: tf.Tensor) -> tf.Tensor:
 
 
 def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
-    """Raises `InputError` unless the lengths have room for special tokens and one piece of each text."""
+    """Raises `InputError` unless the lengths have room for special tokens and one token of each text."""
     _check_whole(max_sequence_length=max_sequence_length, pad_to_length=pad_to_length)
     shortest = 1 + 2 * num_texts
     if max_sequence_length < shortest:
         raise InputError(
             f"max_sequence_length is {max_sequence_length}; expected {shortest} or more, for the special tokens and "
-            "one piece of each text"
+            "one token of each text"
         )
     if pad_to_length is not None and pad_to_length < max_sequence_length:
         raise InputError(

@@ -11,7 +11,7 @@ from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.epochs import Epochs
 from bert_keras.pipelines.batches.masking import (
     BERT_REPLACE_RATES,
-    MaskingPieces,
+    MaskingTokens,
     check_masking,
     default_max_predictions,
     mask_tokens,
@@ -37,7 +37,7 @@ def pretraining_batches(
     epochs: int | None = 1,
     first_batch: int = 0,
     masking: str = "dynamic",
-    mask_unit: str = "piece",
+    mask_unit: str = "token",
     mask_rate: float = 0.15,
     replace_rates: tuple[float, float] = BERT_REPLACE_RATES,
     max_predictions: int | None = None,
@@ -64,7 +64,7 @@ def pretraining_batches(
         masking: "dynamic", new masks in every epoch (RoBERTa); "static", a row has the same masks for ever, as BERT had
             with `make-records --duplicates 10`.
         mask_unit, mask_rate, replace_rates: see `masking.mask_tokens`.
-        max_predictions: M, the masked slots of a row. Default: 20 for 128 pieces, 77 for 512 (`mask_rate`, rounded up).
+        max_predictions: M, the masked slots of a row. Default: 20 for 128 tokens, 77 for 512 (`mask_rate`, rounded up).
         max_sequence_length: what the model was planned for, to be checked: the records' own is S.
         shuffle: whether to change the order; otherwise rows come as they were written.
         drop_remainder: leave out what does not fill a batch at the end of an epoch.
@@ -97,7 +97,7 @@ def pretraining_batches(
     plan = Epochs(_batches_an_epoch(folder, manifest, split, batch_size, drop_remainder), epochs, first_batch)
     rows = _sharded_rows(folder, manifest, split, seed)
     prepare = _Preparation(
-        pieces=MaskingPieces.of(tokenizer),
+        tokens=MaskingTokens.of(tokenizer),
         pad_id=tokenizer.pad_id,
         max_sequence_length=length,
         max_examples=manifest["max_examples_a_row"] if manifest["packed"] else None,
@@ -133,7 +133,7 @@ def pretraining_batches(
 class _Preparation:
     """Makes serialized rows a batch. `max_examples` is None unless rows are packed."""
 
-    pieces: MaskingPieces
+    tokens: MaskingTokens
     pad_id: int
     max_sequence_length: int
     max_examples: int | None
@@ -150,7 +150,7 @@ class _Preparation:
             rows, max_sequence_length=self.max_sequence_length, max_examples=max_examples, pad_id=self.pad_id
         )
         seeds = example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
-        features, labels = mask_tokens(features, self.pieces, seeds=seeds, **self.mask_settings)
+        features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
         if self.has_sentence_labels:
             labels |= sentence_labels(rows, max_examples=max_examples)
         if self.max_examples is None:
@@ -187,7 +187,7 @@ def _sharded_rows(folder, manifest: dict, split: str, seed: int) -> ShardedRows:
 def _checked_length(folder, length: int, expected: int | None) -> int:
     if expected not in (None, length):
         raise InputError(
-            f"{folder} holds rows of {length} pieces; expected {expected}: write records of that length with "
+            f"{folder} holds rows of {length} tokens; expected {expected}: write records of that length with "
             f"make-records --max-sequence-length {expected}, or set max_sequence_length to {length}"
         )
     return length

@@ -1,7 +1,7 @@
 """Random numbers that depend on an example's own seed only, for a whole batch at once.
 
 `tf.random.stateless_uniform` takes one seed a call, so it would need a call an example. A hash in
-plain integer ops takes all seeds together: masking 128 x 256 pieces takes 4 ms on two cores.
+plain integer ops takes all seeds together: masking 128 x 256 tokens takes 4 ms on two cores.
 """
 
 import tensorflow as tf

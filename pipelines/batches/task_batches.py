@@ -25,7 +25,7 @@ def row_batches(
     rows: EncodedRows,
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None,
     *,
-    piece_labels: np.ndarray | None = None,
+    token_labels: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     batch_size: int,
     group_size: int = 1,
@@ -46,7 +46,7 @@ def row_batches(
     Args:
         rows: N rows, see `encode`.
         labels: `(N, ...)`, or several such arrays by name.
-        piece_labels: `(P,)` integers, a label for each piece; -100: it does not count.
+        token_labels: `(P,)` integers, a label for each token; -100: it does not count.
         weights: `(N,)`, what each row counts in the loss.
         batch_size: B, rows of a batch; one batch of an epoch can be smaller, the last one unless shuffled.
         group_size: so many neighbouring rows stay together in this order, as the two texts of a scored pair must.
@@ -64,7 +64,7 @@ def row_batches(
         `features`: `token_ids`, `segment_ids`, `padding_mask` `(B, S)` int32; `pooling_mask` too, where prompts are not
         pooled. With labels `(features, labels)`, and
         with `weights` or `fill_batches` besides `(features, labels, weights)`, the last `(B,)` float32. Labels of
-        pieces are `(B, S)`, -100 in the padding.
+        tokens are `(B, S)`, -100 in the padding.
 
     Raises:
         InputError: there are no rows, numbers do not fit together, or a setting is out of range.
@@ -82,7 +82,7 @@ def row_batches(
     if share.rows_a_replica(batch_size) % group_size:  # raises where the batch cannot be divided
         raise InputError(f"a replica gets {share.rows_a_replica(batch_size)} rows; expected groups of {group_size}")
     order = _Order(rows.lengths, batch_size, group_size, seed, shuffle, sort_by_length, fill_batches)
-    table = RowTable.of(rows, labels, piece_labels, weights, fill_batches)
+    table = RowTable.of(rows, labels, token_labels, weights, fill_batches)
     dataset = Epochs(order.num_batches, epochs, first_batch).read(order.numbers_of)
     dataset = dataset.map(table.batch_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if share != WHOLE_BATCH:
@@ -145,7 +145,7 @@ class _Order:
 class RowTable:
     """All rows and what belongs to each, as tensors."""
 
-    pieces: dict[str, tf.RaggedTensor]
+    tokens: dict[str, tf.RaggedTensor]
     second_starts: tf.Tensor
     labels: object
     weights: tf.Tensor | None
@@ -154,25 +154,25 @@ class RowTable:
 
     @classmethod
     def of(
-        cls, rows: EncodedRows, labels=None, piece_labels=None, weights=None, fill_batches: bool = False
+        cls, rows: EncodedRows, labels=None, token_labels=None, weights=None, fill_batches: bool = False
     ) -> "RowTable":
-        if labels is not None and piece_labels is not None:
-            raise InputError("labels of rows and labels of pieces were given together; expected one of them")
-        if labels is None and piece_labels is None and weights is not None:
+        if labels is not None and token_labels is not None:
+            raise InputError("labels of rows and labels of tokens were given together; expected one of them")
+        if labels is None and token_labels is None and weights is not None:
             raise InputError("weights were given and no labels; expected both, since weights are of a loss")
         for name, values, num_things, things in (
             *((f"labels {key}".strip(), values, len(rows), "rows") for key, values in _named(labels).items()),
-            ("piece_labels", piece_labels, len(rows.token_ids), "pieces"),
+            ("token_labels", token_labels, len(rows.token_ids), "tokens"),
             ("weights", weights, len(rows), "rows"),
         ):
             if values is not None and len(values) != num_things:
                 raise InputError(f"there are {len(values)} {name} for {num_things} {things}; expected one for each")
-        values = {"token_ids": rows.token_ids} | ({} if piece_labels is None else {"labels": piece_labels})
+        values = {"token_ids": rows.token_ids} | ({} if token_labels is None else {"labels": token_labels})
         splits = tf.constant(rows.row_splits, tf.int64)
         if fill_batches and weights is None:
             weights = np.ones(len(rows), np.float32)
         return cls(
-            pieces={
+            tokens={
                 name: tf.RaggedTensor.from_row_splits(tf.constant(flat, tf.int32), splits, validate=False)
                 for name, flat in values.items()
             },
@@ -187,13 +187,13 @@ class RowTable:
         """Returns the features of these rows, with their labels and weights; -1 is a row that only fills the batch."""
         is_row = numbers >= 0
         numbers = tf.where(is_row, numbers, numbers[0])
-        pieces = {name: tf.gather(values, numbers) for name, values in self.pieces.items()}
-        lengths = tf.cast(pieces["token_ids"].row_lengths(), tf.int32)[:, tf.newaxis]
+        tokens = {name: tf.gather(values, numbers) for name, values in self.tokens.items()}
+        lengths = tf.cast(tokens["token_ids"].row_lengths(), tf.int32)[:, tf.newaxis]
         places = tf.range(tf.reduce_max(lengths))[tf.newaxis]
         shape = [numbers.shape[0], None]  # B is known where batches are full
         is_second = (places >= tf.gather(self.second_starts, numbers)[:, tf.newaxis]) & (places < lengths)
         features = {
-            "token_ids": pieces["token_ids"].to_tensor(self.pad_id),
+            "token_ids": tokens["token_ids"].to_tensor(self.pad_id),
             "segment_ids": tf.cast(is_second, tf.int32),
             "padding_mask": tf.cast(places < lengths, tf.int32),
         }
@@ -201,10 +201,10 @@ class RowTable:
             is_text = places >= tf.gather(self.prompt_lengths, numbers)[:, tf.newaxis]
             features["pooling_mask"] = features["padding_mask"] * tf.cast(is_text, tf.int32)
         features = {name: tf.ensure_shape(values, shape) for name, values in features.items()}
-        if self.labels is None and "labels" not in pieces:
+        if self.labels is None and "labels" not in tokens:
             return features
-        if "labels" in pieces:
-            labels = tf.ensure_shape(pieces["labels"].to_tensor(IGNORED_LABEL), shape)
+        if "labels" in tokens:
+            labels = tf.ensure_shape(tokens["labels"].to_tensor(IGNORED_LABEL), shape)
         else:
             labels = tf.nest.map_structure(lambda values: tf.gather(values, numbers), self.labels)
         if self.weights is None:

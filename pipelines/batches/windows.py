@@ -1,4 +1,4 @@
-"""Which pieces of which texts make each row: texts cut to length, or read in windows. In the graph, and eagerly."""
+"""Which tokens of which texts make each row: texts cut to length, or read in windows. In the graph, and eagerly."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,17 +15,17 @@ class RowRanges(NamedTuple):
 
     Attributes:
         examples: `(N,)` int32, the number of the text, or of the pair of texts, that a row is made of.
-        columns: for the first text, and for the second where there is one, its begin and end in pieces, `(N,)` int32.
+        columns: for the first text, and for the second where there is one, its begin and end in tokens, `(N,)` int32.
     """
 
     examples: tf.Tensor
     columns: list[tuple[tf.Tensor, tf.Tensor]]
 
     def indices(self, row_starts: Sequence[tf.Tensor]) -> list[tf.RaggedTensor]:
-        """Returns the index of each piece of each row, `(N, pieces)` int32 for each column.
+        """Returns the index of each token of each row, `(N, tokens)` int32 for each column.
 
         Args:
-            row_starts: for each column, where each of its texts begins among the pieces that indices are to count.
+            row_starts: for each column, where each of its texts begins among the tokens that indices are to count.
         """
         of_columns = []
         for starts, (begins, ends) in zip(row_starts, self.columns, strict=True):
@@ -44,12 +44,12 @@ def row_ranges(
     """Returns what rows are made of texts, or of pairs of them.
 
     Args:
-        lengths: for each column of texts `(B,)` integers, their pieces.
-        max_sequence_length: the longest row in pieces, special tokens counted.
+        lengths: for each column of texts `(B,)` integers, their tokens.
+        max_sequence_length: the longest row in tokens, special tokens counted.
         window_overlap: None: longer texts are cut, of a pair the longer one first, as `pack` does. A number: the text,
-            of a pair the second one, is read in windows that share so many pieces with the one before.
-        max_first_length: in windows of a pair, the pieces of the first text that are kept. A first text that would
-            leave no room for new pieces of the second is cut to half of the row, less if `window_overlap` asks for it.
+            of a pair the second one, is read in windows that share so many tokens with the one before.
+        max_first_length: in windows of a pair, the tokens of the first text that are kept. A first text that would
+            leave no room for new tokens of the second is cut to half of the row, less if `window_overlap` asks for it.
 
     Raises:
         InputError: the lengths leave no room.
@@ -85,7 +85,7 @@ def _windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_leng
 
 
 def _kept_of_first(firsts, seconds, budget: int, overlap: int, max_first_length: int | None) -> tf.Tensor:
-    """Returns how many pieces of the first text of each pair are kept, so that windows of the second have room."""
+    """Returns how many tokens of the first text of each pair are kept, so that windows of the second have room."""
     if max_first_length is not None:
         firsts = tf.minimum(firsts, max_first_length)
     leaves_none = (firsts + seconds > budget) & (firsts + overlap >= budget)
@@ -97,6 +97,6 @@ def _check_overlap(overlap: int, budget: int) -> None:
         raise InputError(f"window_overlap is {overlap}; expected 0 or more")
     if overlap >= budget:
         raise InputError(
-            f"windows of {budget} pieces that share {overlap} leave no room for new ones; expected a smaller "
+            f"windows of {budget} tokens that share {overlap} leave no room for new ones; expected a smaller "
             "window_overlap, or a longer max_sequence_length"
         )

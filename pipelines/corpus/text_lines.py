@@ -30,7 +30,7 @@ def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
             num_bytes += len(line)
             if num_bytes > MAX_LINE_BYTES:
                 raise InputError(
-                    f"{path} holds more than {MAX_LINE_BYTES:,} bytes; expected a vocabulary, a piece a line: name "
+                    f"{path} holds more than {MAX_LINE_BYTES:,} bytes; expected a vocabulary, a token a line: name "
                     "another file"
                 )
             yield decode_line(line, path, number)

@@ -24,7 +24,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
 MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
-MAX_WORD_LENGTH = 200  # characters; Google's tokenizer reads longer words as [UNK], so no piece is learnt from them
+MAX_WORD_LENGTH = 200  # characters; Google's tokenizer reads longer words as [UNK], so no token is learnt from them
 _LONG_WORD_LENGTH = 100  # as Hugging Face's tokenizer and ours read longer ones as [UNK]
 
 _LOG = logging.getLogger(__name__)

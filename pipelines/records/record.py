@@ -1,6 +1,6 @@
-"""One record: a row of piece ids that holds one example, or several packed behind each other.
+"""One record: a row of token ids that holds one example, or several packed behind each other.
 
-A row is what a model will read, special tokens included and padding left out, before any piece is masked.
+A row is what a model will read, special tokens included and padding left out, before any token is masked.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ class Row:
     """One or several examples in one row.
 
     Attributes:
-        token_ids: all pieces of all examples, [CLS] and [SEP] included, no padding.
-        lengths: for each example how many pieces its first part has, with [CLS] and its [SEP], and its second part,
+        token_ids: all tokens of all examples, [CLS] and [SEP] included, no padding.
+        lengths: for each example how many tokens its first part has, with [CLS] and its [SEP], and its second part,
             with its [SEP]; 0 where there is no second part. They sum to the length of the row.
         sentence_labels: for each example 0 = B follows A, 1 = B is random (`nsp`) or the two were swapped (`sop`);
             empty where the objective has no labels.

@@ -19,7 +19,7 @@ class RecordSettings:
     """How text becomes rows.
 
     Attributes:
-        max_sequence_length: the longest row in pieces, special tokens counted.
+        max_sequence_length: the longest row in tokens, special tokens counted.
         sentence_objective: "nsp", half of the second sentences are of another document (Devlin et al. 2018); "sop",
             half of the pairs are swapped (ALBERT, Lan et al. 2019); "none", full sentences without labels (RoBERTa,
             Liu et al. 2019).
@@ -58,7 +58,7 @@ class RecordSettings:
         least = NUM_SPECIAL + 2
         if not _is_count(self.max_sequence_length, least):
             yield (
-                f"max_sequence_length is {self.max_sequence_length}; expected {least} pieces or more, since "
+                f"max_sequence_length is {self.max_sequence_length}; expected {least} tokens or more, since "
                 f"{NUM_SPECIAL} are [CLS] and [SEP]"
             )
         if not 0 <= self.short_sequence_rate <= 1:

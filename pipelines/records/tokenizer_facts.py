@@ -33,7 +33,7 @@ class TokenizerFacts:
     """The arguments of a `BertTokenizer`.
 
     Attributes:
-        vocabulary: the pieces in the order of their ids.
+        vocabulary: the tokens in the order of their ids.
         rules: how text becomes words.
         additional_special_tokens: those past BERT's five.
         added_tokens: those looked for in normalized text.

@@ -4,7 +4,7 @@ A `CharacterTable` applies `TextRules` to every code point once, for one vocabul
 characters up (`characters.py`).
 
 The rewritten text has an alphabet of its own: printable ASCII stays, each other character of the vocabulary gets
-a stand-in, and all the rest share one that no piece holds. Letters get stand-ins from Unicode's private use areas,
+a stand-in, and all the rest share one that no token holds. Letters get stand-ins from Unicode's private use areas,
 which no library ever takes for a space or a mark; characters that are words of their own get Chinese ones, which
 tensorflow-text cuts out by fixed ranges. So no library's Unicode version has a say in the ids.
 """
@@ -33,7 +33,7 @@ ODD = DROPPED | SEVERAL | SIGMA | MAX_RANK << RANK_SHIFT  # what needs more than
 
 _CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 _PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
-_UNKNOWN_LETTER, _UNKNOWN_WORD = _PRIVATE_USE[0][0], CHINESE[0][0]  # the stand-ins of what no piece holds
+_UNKNOWN_LETTER, _UNKNOWN_WORD = _PRIVATE_USE[0][0], CHINESE[0][0]  # the stand-ins of what no token holds
 _UNKNOWN = _UNKNOWN_LETTER | IN_WORD
 _BLOCK = 256  # code points, as `characters.py` looks them up
 
@@ -43,25 +43,25 @@ class CharacterTable:
 
     Args:
         rules: how text becomes words.
-        pieces: the vocabulary.
-        special_tokens: those of its pieces that can stand in a text as they are.
+        tokens: the vocabulary.
+        special_tokens: those of its tokens that can stand in a text as they are.
 
     Attributes:
         blocks: `(4352,)` int32, for each 256 code points their row in `codes`.
         codes: `(rows, 256)` int32.
         sequence_starts: `(sequences + 1,)` int32, where each sequence begins in `sequence_codes`.
         sequence_codes: `(all their codes,)` int32.
-        unknown: the code of a letter that no piece holds.
+        unknown: the code of a letter that no token holds.
         final_sigma: the code of a final sigma.
         special: the code of each special token, in the order given, a word of its own.
 
     Raises:
-        InputError: the pieces have more different characters than there are stand-ins.
+        InputError: the tokens have more different characters than there are stand-ins.
     """
 
-    def __init__(self, rules: TextRules, pieces: Sequence[str], special_tokens: Sequence[str]):
+    def __init__(self, rules: TextRules, tokens: Sequence[str], special_tokens: Sequence[str]):
         own_words = rules.own_words()
-        self._stand_ins = _stand_ins(pieces, own_words, len(special_tokens))
+        self._stand_ins = _stand_ins(tokens, own_words, len(special_tokens))
         self.unknown = _UNKNOWN
         self.special = [_UNKNOWN_WORD + 1 + index for index in range(len(special_tokens))]
         self.final_sigma = _unchanged(_FINAL_SIGMA, own_words, self._stand_ins)
@@ -69,9 +69,9 @@ class CharacterTable:
             rules, tuple(self._stand_ins.items())
         )
 
-    def rewritten_piece(self, piece: str) -> str:
-        """Returns a piece of the vocabulary in the alphabet of the rewritten text."""
-        return "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in piece)
+    def rewritten_token(self, token: str) -> str:
+        """Returns a token of the vocabulary in the alphabet of the rewritten text."""
+        return "".join(chr(self._stand_ins.get(ord(character), ord(character))) for character in token)
 
     def normalized(self, text: str) -> tuple[int, ...]:
         """Returns the stand-ins that a text becomes; a final sigma and the order of marks are left as they are."""
@@ -152,9 +152,9 @@ def _combined(parts: list[int], sequences: list[tuple[int, ...]]) -> int:
     return SEVERAL | (len(sequences) - 1)
 
 
-def _stand_ins(pieces: Sequence[str], own_words: np.ndarray, num_special: int) -> dict[int, int]:
+def _stand_ins(tokens: Sequence[str], own_words: np.ndarray, num_special: int) -> dict[int, int]:
     """Gives each character of the vocabulary but ASCII's visible ones a character that stands for it."""
-    alphabet = sorted({ord(character) for piece in pieces for character in piece if not "\x21" <= character <= "\x7e"})
+    alphabet = sorted({ord(character) for token in tokens for character in token if not "\x21" <= character <= "\x7e"})
     letters = itertools.islice(_members(_PRIVATE_USE), 1, None)  # the first one stands for "unknown"
     words = itertools.islice(_members(CHINESE), 1 + num_special, None)
     try:

@@ -107,7 +107,7 @@ class CharacterRules:
         return _kept_in_order(self._spelt_out(self._with_final_sigmas(characters)))
 
     def without_long_words(self, codes: tf.Tensor, places: tf.Tensor | None = None) -> tf.Tensor:
-        """Puts a letter that no piece holds into each word that is too long, so that it becomes [UNK].
+        """Puts a letter that no token holds into each word that is too long, so that it becomes [UNK].
 
         Args:
             codes: `(C,)` int32.

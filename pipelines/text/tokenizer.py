@@ -34,12 +34,12 @@ _EAGER_BATCHES, _EAGER_TEXTS = 8, 32  # batches of so many texts at most that ru
 
 
 class Tokens(NamedTuple):
-    """The pieces of B texts, each `(B, pieces)` int32, ragged.
+    """The tokens of B texts, each `(B, tokens)` int32, ragged.
 
     Attributes:
         token_ids: ids in the vocabulary.
-        starts, ends: the range of the original text that the piece was made of: `text[start:end]`.
-        word_ids: which word of its text a piece belongs to, from 0. A punctuation mark is a word.
+        starts, ends: the range of the original text that the token was made of: `text[start:end]`.
+        word_ids: which word of its text a token belongs to, from 0. A punctuation mark is a word.
     """
 
     token_ids: tf.RaggedTensor
@@ -56,7 +56,7 @@ class BertTokenizer:
     are not UTF-8 and NUL are ignored, as Google's code does.
 
     Args:
-        vocabulary: the pieces in the order of their ids, `SPECIAL_TOKENS` among them.
+        vocabulary: the tokens in the order of their ids, `SPECIAL_TOKENS` among them.
         lowercase: fold case and strip accents first ("uncased" BERT).
         strip_accents: whether to strip accents, where that differs from `lowercase`.
         tokenize_chinese_chars: whether each Chinese character is a word.
@@ -67,7 +67,7 @@ class BertTokenizer:
             Face's library; a phone splits them, and so does `text_rules` "mediapipe".
         added_tokens: tokens of your own that are looked for after case and accents were folded, and never split, also
             inside a word, as those that `add_tokens` of Hugging Face's library adds. They may be masked, as words are.
-        max_sequence_length: the longest input of the model this tokenizer belongs to, in pieces; only
+        max_sequence_length: the longest input of the model this tokenizer belongs to, in tokens; only
             kept and saved, never applied here. `None`: not known.
 
     Raises:
@@ -117,7 +117,7 @@ class BertTokenizer:
         self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole, self._added_tokens)
         with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
             self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
-            self._ids_of_pieces = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
+            self._ids_of_tokens = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
             special_tokens = frozenset(self._special_tokens)
             self._glued = tf.constant([_glued(token, special_tokens) for token in self._vocabulary])
             self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
@@ -158,12 +158,12 @@ class BertTokenizer:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The pieces, in the order of their ids."""
+        """The tokens, in the order of their ids."""
         return self._vocabulary
 
     @property
     def vocabulary_size(self) -> int:
-        """V, the number of pieces."""
+        """V, the number of tokens."""
         return len(self._vocabulary)
 
     @property
@@ -178,7 +178,7 @@ class BertTokenizer:
         strips no accents.
 
         Raises:
-            InputError: [PAD] is not the first piece; MediaPipe pads with id 0.
+            InputError: [PAD] is not the first token; MediaPipe pads with id 0.
         """
         if self.pad_id != 0:
             raise InputError(f"[PAD] has id {self.pad_id}; expected 0, with which MediaPipe pads: move it to the front")
@@ -206,7 +206,7 @@ class BertTokenizer:
 
     @property
     def max_sequence_length(self) -> int | None:
-        """The longest input of the tokenizer's model, in pieces; `None` if it is not known."""
+        """The longest input of the tokenizer's model, in tokens; `None` if it is not known."""
         return self._max_sequence_length
 
     @property
@@ -216,7 +216,7 @@ class BertTokenizer:
 
     @property
     def unk_id(self) -> int:
-        """The id of [UNK], which stands for a word that the pieces cannot spell."""
+        """The id of [UNK], which stands for a word that the tokens cannot spell."""
         return self._ids["[UNK]"]
 
     @property
@@ -241,7 +241,7 @@ class BertTokenizer:
 
     @as_written
     def tokenize(self, texts, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of each text, without [CLS] and [SEP].
+        """Returns the ids of the tokens of each text, without [CLS] and [SEP].
 
         Works eagerly, in `tf.function` and in `tf.data`. An eager batch of many megabytes takes every core.
 
@@ -252,7 +252,7 @@ class BertTokenizer:
                 special tokens are whole in any case.
 
         Returns:
-            `(B, pieces)` int32, ragged. A text without words has none.
+            `(B, tokens)` int32, ragged. A text without words has none.
 
         Raises:
             InputError: `texts` is not a batch of strings.
@@ -261,10 +261,10 @@ class BertTokenizer:
 
     @as_written
     def tokenize_with_offsets(self, texts, *, unit: str = "characters", keep_special_tokens: bool = False) -> Tokens:
-        """Returns the pieces of each text with the range of the text that each was made of.
+        """Returns the tokens of each text with the range of the text that each was made of.
 
-        `text[start:end]` is the source of the piece: a mark or a control character that was dropped lies outside at the
-        ends and inside between; the pieces of a character that became several share its range, as do marks that
+        `text[start:end]` is the source of the token: a mark or a control character that was dropped lies outside at the
+        ends and inside between; the tokens of a character that became several share its range, as do marks that
         canonical order moved. Bytes that are not UTF-8 count as in Python's `bytes.decode("utf-8", "replace")`.
 
         Args:
@@ -324,10 +324,10 @@ class BertTokenizer:
         return self._graphs[key]
 
     def _with_special_ids(self, ids: tf.RaggedTensor, keep_special_tokens: bool) -> tf.RaggedTensor:
-        """Gives special tokens their ids: their stand-ins come after the vocabulary's pieces."""
+        """Gives special tokens their ids: their stand-ins come after the vocabulary's tokens."""
         if not self._rewriter.kept(keep_special_tokens) and not self._added_tokens:
             return ids
-        return ids.with_values(tf.gather(self._ids_of_pieces, ids.flat_values))
+        return ids.with_values(tf.gather(self._ids_of_tokens, ids.flat_values))
 
     def _word_ids(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         begins_word = tf.cast(~tf.gather(self._continues, ids.flat_values), tf.int32)
@@ -337,7 +337,7 @@ class BertTokenizer:
 
     @as_written
     def detokenize(self, ids) -> tf.Tensor:
-        """Joins pieces to text: a space between words, special tokens and padding left out.
+        """Joins tokens to text: a space between words, special tokens and padding left out.
 
         Not the inverse of `tokenize`: case, accents and spacing around punctuation are gone.
 
@@ -353,7 +353,7 @@ class BertTokenizer:
 
     def __repr__(self) -> str:
         return (
-            f"BertTokenizer({self.vocabulary_size} pieces, lowercase={self.lowercase}, "
+            f"BertTokenizer({self.vocabulary_size} tokens, lowercase={self.lowercase}, "
             f"max_sequence_length={self.max_sequence_length})"
         )
 
@@ -363,15 +363,15 @@ def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) ->
 
     Its vocabulary is `vocabulary` and, behind it, the stand-ins of special tokens.
     """
-    pieces = [table.rewritten_piece(piece) for piece in vocabulary]
-    for piece, rewritten in zip(vocabulary, pieces, strict=True):
+    tokens = [table.rewritten_token(token) for token in vocabulary]
+    for token, rewritten in zip(vocabulary, tokens, strict=True):
         if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
             raise InputError(
-                f"the vocabulary's piece {piece[:20]!r}... has {len(piece)} characters; expected at most "
-                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter pieces"
+                f"the vocabulary's token {token[:20]!r}... has {len(token)} characters; expected at most "
+                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter tokens"
             )
     return tf_text.FastWordpieceTokenizer(
-        [*pieces, *map(chr, table.special)],
+        [*tokens, *map(chr, table.special)],
         unknown_token="[UNK]",
         max_bytes_per_word=4 * limit,
         token_out_type=tf.int32,
@@ -379,7 +379,7 @@ def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) ->
 
 
 def _glued(token: str, special_tokens: Collection[str]) -> str:
-    """Returns what a piece adds to a text that is written piece by piece."""
+    """Returns what a token adds to a text that is written token by token."""
     if token in special_tokens:
         return ""
     return token.removeprefix("##") if token.startswith("##") else f" {token}"

@@ -33,7 +33,7 @@ VOCABULARY, TOKENIZER_JSON = "vocab.txt", "tokenizer.json"
 _CONFIG, _ADDED, _SPECIAL_MAP = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
 _SENTENCE = "sentence_bert_config.json"  # of sentence-transformers
 _OTHER_KINDS = {  # files of other tokenizers, with their kind
-    "spiece.model": "SentencePiece",
+    "stoken.model": "SentencePiece",
     "sentencepiece.bpe.model": "SentencePiece",
     "tokenizer.model": "SentencePiece",
     "vocab.json": "BPE",

@@ -1,7 +1,7 @@
 """WordPiece vocabularies: learnt from text with Hugging Face `tokenizers`, and kept as `vocab.txt`.
 
-A vocabulary is a list of pieces; a piece's id is its place in the list. "##" marks a
-piece that continues a word.
+A vocabulary is a list of tokens; a token's id is its place in the list. "##" marks a
+token that continues a word.
 """
 
 import bisect
@@ -53,9 +53,9 @@ def learn_vocabulary(
     max_words: int = MAX_WORDS,
     num_workers: int = 1,
 ) -> list[str]:
-    """Learns a WordPiece vocabulary from text: the special tokens, the alphabet, then the most useful pieces.
+    """Learns a WordPiece vocabulary from text: the special tokens, the alphabet, then the most useful tokens.
 
-    The pieces are found by byte-pair merging of the most frequent neighbours (Sennrich et al. 2016),
+    The tokens are found by byte-pair merging of the most frequent neighbours (Sennrich et al. 2016),
     as Hugging Face's `WordPieceTrainer` does. The same text and options give the same vocabulary, byte
     for byte, whatever the number of workers.
 
@@ -65,7 +65,7 @@ def learn_vocabulary(
         lowercase: fold case first ("uncased" BERT).
         strip_accents: strip accents and non-spacing vowel signs first. None: as `lowercase`.
         tokenize_chinese_chars: whether each Chinese character is a word.
-        min_frequency: how often a pair of pieces must occur to be merged.
+        min_frequency: how often a pair of tokens must occur to be merged.
         special_tokens: tokens of your own that are never split, "[E1]" for example.
         num_unused: how many slots `[unused0]`, `[unused1]`, ... to keep for later (see `leading_tokens`).
         alphabet_size: how many characters to have, the most frequent ones. None: see `choose_alphabet`.
@@ -73,7 +73,7 @@ def learn_vocabulary(
         num_workers: processes that count words; more than one needs `if __name__ == "__main__":` in a script.
 
     Returns:
-        The pieces in the order of their ids; `[PAD]` has id 0.
+        The tokens in the order of their ids; `[PAD]` has id 0.
 
     Raises:
         InputError: there is no text, the alphabet asked for is larger than `size`, or the special tokens are no tokens
@@ -183,17 +183,17 @@ def vocabulary_of_words(
             words, size=size, leading=leading, tokenize_chinese_chars=tokenize_chinese_chars
         ).characters
     continuing = [f"##{character}" for character in alphabet if _continues(character, tokenize_chinese_chars)]
-    first_pieces = list(dict.fromkeys([*leading, *alphabet, *continuing]))
-    if len(first_pieces) > size:
+    first_tokens = list(dict.fromkeys([*leading, *alphabet, *continuing]))
+    if len(first_tokens) > size:
         raise InputError(
-            f"a vocabulary of {size:,} pieces cannot hold the text's alphabet of {len(alphabet):,} characters, which "
-            f"takes {len(first_pieces):,} pieces with the special tokens: ask for {len(first_pieces):,} pieces or "
+            f"a vocabulary of {size:,} tokens cannot hold the text's alphabet of {len(alphabet):,} characters, which "
+            f"takes {len(first_tokens):,} tokens with the special tokens: ask for {len(first_tokens):,} tokens or "
             "more, or for a smaller alphabet (--alphabet)"
         )
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=min_frequency, show_progress=False, special_tokens=first_pieces
+        vocab_size=size, min_frequency=min_frequency, show_progress=False, special_tokens=first_tokens
     )
     tokenizer.train_from_iterator(_blocks(_mergeable(words, set(alphabet)), progress), trainer)
     ids = tokenizer.get_vocab()
@@ -340,14 +340,14 @@ def _blocks(words: Mapping[str, int], progress: Callable[[int, int], None] | Non
 
 
 def read_vocabulary(path: str | os.PathLike) -> list[str]:
-    r"""Reads a `vocab.txt`: one piece a line, its id the line's number from 0.
+    r"""Reads a `vocab.txt`: one token a line, its id the line's number from 0.
 
-    Only "\n" ends a line, since pieces may hold other characters that Unicode calls line ends.
+    Only "\n" ends a line, since tokens may hold other characters that Unicode calls line ends.
     Windows line ends, a byte order mark and blank lines at the end are mended, not reported.
 
     Raises:
-        InputError: the file is missing, not UTF-8, has a blank line before its last piece, the
-            same piece twice, or lacks one of `SPECIAL_TOKENS`; file and line are named.
+        InputError: the file is missing, not UTF-8, has a blank line before its last token, the
+            same token twice, or lacks one of `SPECIAL_TOKENS`; file and line are named.
     """
     tokens = [line.removesuffix("\n").removesuffix("\r") for line in utf8_lines(path)]
     while tokens and not tokens[-1]:
@@ -382,18 +382,18 @@ def check_vocabulary(tokens: Sequence[str], *, source: str = "the vocabulary") -
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if not token:
-            raise InputError(f"{source}, line {number}: the line is blank; expected a piece: take the blank line out")
+            raise InputError(f"{source}, line {number}: the line is blank; expected a token: take the blank line out")
         if "\n" in token or "\r" in token:
             raise InputError(
-                f"{source}, line {number}: the piece {shown(token)} holds a line end; expected one line a piece"
+                f"{source}, line {number}: the token {shown(token)} holds a line end; expected one line a token"
             )
         if NOT_TEXT.search(token):
             raise InputError(
-                f"{source}, line {number}: the piece {shown(token)} cannot be written as UTF-8 text: take it out"
+                f"{source}, line {number}: the token {shown(token)} cannot be written as UTF-8 text: take it out"
             )
         if token in lines:
             raise InputError(
-                f"{source}, line {number}: the piece {shown(token)} stands on line {lines[token]} already; expected "
+                f"{source}, line {number}: the token {shown(token)} stands on line {lines[token]} already; expected "
                 "each "
                 "once, since the line number is its id: restore the file that the model was trained with"
             )

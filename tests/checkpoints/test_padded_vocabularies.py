@@ -9,17 +9,17 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.export.saved_model.answers.fillings import filling_masks
-from bert_keras.pipelines.batches.masking import MaskingPieces
+from bert_keras.pipelines.batches.masking import MaskingTokens
 
 NUM_ROWS = 97  # of `make_model`
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", *(f"w{i}" for i in range(83))]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", *(f"w{i}" for i in range(83))]
 TEXTS = ["w1 [MASK] w2 [E1]", "[MASK]"]
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     """A tokenizer of 89 tokens."""
-    return bk.BertTokenizer(PIECES, additional_special_tokens=["[E1]"])
+    return bk.BertTokenizer(TOKENS, additional_special_tokens=["[E1]"])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def model(make_model):
     """A masked-LM model that would predict rows behind the vocabulary, if one let it."""
     model = make_model("masked_lm")
     bias = np.asarray(model.mlm_head.bias).copy()
-    bias[len(PIECES) :] = 2 * np.arange(1, NUM_ROWS - len(PIECES) + 1)
+    bias[len(TOKENS) :] = 2 * np.arange(1, NUM_ROWS - len(TOKENS) + 1)
     model.mlm_head.bias.assign(bias)
     return model
 
@@ -44,7 +44,7 @@ def test_a_padded_folder_opens_and_survives_convert(missing, folder, tmp_path):
     (folder / missing).unlink()
     (folder / "SHA256SUMS").unlink()
     assert main(["convert", str(folder), str(tmp_path / "out")]) == 0
-    assert bk.load_tokenizer(tmp_path / "out").vocabulary == tuple(PIECES)
+    assert bk.load_tokenizer(tmp_path / "out").vocabulary == tuple(TOKENS)
     assert json.loads((tmp_path / "out/config.json").read_text())["vocab_size"] == NUM_ROWS
     before, after = bk.load(folder), bk.load(tmp_path / "out")
     for one, other in zip(before.weights, after.weights, strict=True):
@@ -52,10 +52,10 @@ def test_a_padded_folder_opens_and_survives_convert(missing, folder, tmp_path):
 
 
 def test_rows_without_a_token_are_never_predicted(model, tokenizer):
-    filled = bk.fill_mask(model, tokenizer, TEXTS, top_k=len(PIECES))
+    filled = bk.fill_mask(model, tokenizer, TEXTS, top_k=len(TOKENS))
     for masks in filled:
         (proposals,) = masks
-        assert {one.token_id for one in proposals} == set(range(len(PIECES)))
+        assert {one.token_id for one in proposals} == set(range(len(TOKENS)))
         assert sum(one.probability for one in proposals) < 0.5  # over all rows, as in transformers
 
 
@@ -75,16 +75,16 @@ def test_inspect_guesses_tokens_only(model, tokenizer):
 
     row = row_of(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
     (guess,) = masked_guesses(model, tokenizer, row, top_k=3)
-    assert {piece for piece, _ in guess.proposals} <= set(PIECES)
+    assert {token for token, _ in guess.proposals} <= set(TOKENS)
 
 
 def test_no_row_without_a_token_is_put_in_the_place_of_a_masked_word(tokenizer):
-    assert MaskingPieces.of(tokenizer).random_ids.max() == len(PIECES) - 1
+    assert MaskingTokens.of(tokenizer).random_ids.max() == len(TOKENS) - 1
 
 
 def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):
     sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "intermediate_dim": 4, "max_sequence_length": 8}
-    encoder = bk.BertEncoder(bk.BertConfig(vocabulary_size=len(PIECES) + 1025, **sizes))
+    encoder = bk.BertEncoder(bk.BertConfig(vocabulary_size=len(TOKENS) + 1025, **sizes))
     bk.save(encoder, tokenizer, tmp_path / "wide")
     bk.load(tmp_path / "wide")
     assert "has 89 tokens, the model's token table 1,114 rows: is the vocabulary of this model?" in caplog.text
@@ -97,7 +97,7 @@ def test_transformers_opens_a_padded_folder_and_fills_alike(folder, tokenizer, m
     theirs = pipeline(
         "fill-mask", model=open_twin(folder, "BertForMaskedLM"), tokenizer=AutoTokenizer.from_pretrained(folder)
     )
-    ids = list(range(len(PIECES)))
+    ids = list(range(len(TOKENS)))
     for text, (proposals,) in zip(TEXTS, bk.fill_mask(model, tokenizer, TEXTS, top_k=7), strict=True):
         scores = {one["token"]: one["score"] for one in theirs(text, top_k=NUM_ROWS) if one["token"] in ids}
         best = sorted(scores, key=lambda token: -scores[token])[:7]

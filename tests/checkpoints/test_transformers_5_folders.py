@@ -10,7 +10,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.pipelines.records import write_records
 
-PIECES = [
+TOKENS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]"),
     *"the cat sat on a mat dog ran red hat café . , 中 ##s ##ed".split(),
     *(f"word{i}" for i in range(97 - 6 - 16 - 2)),
@@ -29,7 +29,7 @@ def write_folder(make_twin, tmp_path_factory):
         folder = tmp_path_factory.mktemp("theirs") / architecture
         twin = make_twin(architecture, **changes)
         twin.save_pretrained(folder)
-        (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES), encoding="utf-8")
+        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS), encoding="utf-8")
         tokenizer = BertTokenizer.from_pretrained(folder, extra_special_tokens=["[E1]"], model_max_length=17)
         tokenizer.add_tokens(["Covid", "newword"])
         (folder / "vocab.txt").unlink()

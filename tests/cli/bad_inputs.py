@@ -156,7 +156,7 @@ CASES = {
     "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
     # what else commands take
     "verify: no artifact": ("verify encoder good", r"encoder holds no artifact"),
-    "plan: rows that are too long": ("plan tiny --length 600", r"rows of 600 pieces were asked for"),
+    "plan: rows that are too long": ("plan tiny --length 600", r"rows of 600 tokens were asked for"),
     "plan: a recipe": ("plan bad.toml", r"bad\.toml"),
     "plan: a recipe that is missing": ("plan no.toml", r"no\.toml"),
     "pretrain: no records": ("pretrain no_config out", r"no_config"),

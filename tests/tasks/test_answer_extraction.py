@@ -26,7 +26,7 @@ def random_context(rng, max_words: int) -> str:
     return "".join(str(word) + str(rng.choice(spaces)) for word in words).strip()
 
 
-def pieces_of(their_tokenizer, text: str) -> list[tuple[int, int]]:
+def tokens_of(their_tokenizer, text: str) -> list[tuple[int, int]]:
     return their_tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
 
 
@@ -36,24 +36,24 @@ def question(context: str, *ranges: tuple[int, int], name: str = "q") -> Questio
 
 
 def random_questions(their_tokenizer, num_questions: int, max_words: int, seed: int) -> list[Question]:
-    """Returns questions whose answers begin and end with pieces, or within them; some have none."""
+    """Returns questions whose answers begin and end with tokens, or within them; some have none."""
     rng = np.random.default_rng(seed)
     questions = []
     for number in range(num_questions):
         context = random_context(rng, max_words)
-        pieces = pieces_of(their_tokenizer, context)
-        first = rng.integers(len(pieces))
-        last = min(first + rng.integers(9), len(pieces) - 1)
+        tokens = tokens_of(their_tokenizer, context)
+        first = rng.integers(len(tokens))
+        last = min(first + rng.integers(9), len(tokens) - 1)
         kind = number % 5
-        start, end = pieces[first][0], pieces[last][1]
-        if kind == 1:  # within pieces
-            start, end = rng.integers(*pieces[first]), 1 + rng.integers(*pieces[last])
+        start, end = tokens[first][0], tokens[last][1]
+        if kind == 1:  # within tokens
+            start, end = rng.integers(*tokens[first]), 1 + rng.integers(*tokens[last])
         elif kind == 2:  # at the very start
-            start = pieces[0][0]
-            end = pieces[min(last - first, len(pieces) - 1)][1]
+            start = tokens[0][0]
+            end = tokens[min(last - first, len(tokens) - 1)][1]
         elif kind == 3:  # at the very end
-            end = pieces[-1][1]
-            start = pieces[max(0, len(pieces) - 1 - (last - first))][0]
+            end = tokens[-1][1]
+            start = tokens[max(0, len(tokens) - 1 - (last - first))][0]
         ranges = [] if number % 11 == 10 or end <= start else [(int(start), int(end))]
         questions.append(question(context, *ranges, name=str(number)))
     return questions
@@ -79,13 +79,13 @@ def test_training_positions_are_those_of_transformers_recipe(length, overlap, to
         assert len(rows) - num_answered > 20
 
 
-def test_an_answer_with_space_around_is_of_the_pieces_that_it_holds(tokenizer):
+def test_an_answer_with_space_around_is_of_the_tokens_that_it_holds(tokenizer):
     context = "in  Berlin \t now"
     examples = [question(context, (2, 12)), question(context, (10, 13)), question(context, (3, 5))]
     task = QuestionAnswering()
     labels = task.with_labels(task.encode(tokenizer, examples), examples).labels
     begin = 1 + tokenizer.tokenize([QUESTION]).row_lengths().numpy()[0] + 1
-    assert labels["start_positions"].tolist() == [begin + 1, 0, begin + 1]  # the second holds no piece at all
+    assert labels["start_positions"].tolist() == [begin + 1, 0, begin + 1]  # the second holds no token at all
     assert labels["end_positions"].tolist() == [begin + 1, 0, begin + 1]
 
 
@@ -128,8 +128,8 @@ def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, l
 @pytest.mark.parametrize("length", [100, 12])
 def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, tokenizer, their_tokenizer):
     context = "the unaffable player, playing: a word-playing. unaffable"
-    pieces = their_tokenizer(context, add_special_tokens=False)
-    continues = [piece.startswith("##") for piece in their_tokenizer.convert_ids_to_tokens(pieces["input_ids"])]
+    tokens = their_tokenizer(context, add_special_tokens=False)
+    continues = [token.startswith("##") for token in their_tokenizer.convert_ids_to_tokens(tokens["input_ids"])]
     assert sum(continues) > 3
     task = QuestionAnswering(max_sequence_length=length, window_overlap=2, num_best=1)
     rows = task.encode(tokenizer, [question(context)])
@@ -138,7 +138,7 @@ def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, t
         for values in outputs.values():
             values[(rows.numbers == number) & rows.is_second] = 9
         [answer] = task.answers(rows, outputs, [question(context)])
-        word = pieces.word_to_chars(pieces.token_to_word(int(number)))
+        word = tokens.word_to_chars(tokens.token_to_word(int(number)))
         assert (answer["start"], answer["end"]) == (word.start, word.end)
         assert answer["answer"] == context[word.start : word.end]
 
@@ -185,9 +185,9 @@ def test_answers_do_not_hang_on_the_windows_of_other_questions(tokenizer, their_
     task = QuestionAnswering(max_sequence_length=30, window_overlap=10)
     rows = task.encode(tokenizer, examples)
     together = task.answers(rows, random_outputs(rows, seed=4), examples)
-    of_pieces = rows.examples[rows.rows_of_pieces]
+    of_tokens = rows.examples[rows.rows_of_tokens]
     for number, example in enumerate(examples):
-        outputs = {name: values[of_pieces == number] for name, values in random_outputs(rows, seed=4).items()}
+        outputs = {name: values[of_tokens == number] for name, values in random_outputs(rows, seed=4).items()}
         [alone] = task.answers(task.encode(tokenizer, [example]), outputs, [example])
         assert alone == together[number]
 
@@ -200,7 +200,7 @@ def without_span(tokenizer, task, context: str):
     return task.answers(rows, {"start_logits": rising, "end_logits": -rising}, examples)[0]
 
 
-@pytest.mark.parametrize("context", ["a word " * 30, "\x07 \u200b"], ids=["no span fits", "no pieces"])
+@pytest.mark.parametrize("context", ["a word " * 30, "\x07 \u200b"], ids=["no span fits", "no tokens"])
 @pytest.mark.parametrize("allows_null", [False, True])
 def test_where_no_span_is_possible_no_answer_is_given(context, allows_null, tokenizer):
     task = QuestionAnswering(max_sequence_length=120, window_overlap=0, allows_null=allows_null)
@@ -289,7 +289,7 @@ def test_a_question_without_a_context_is_refused(save_task):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"window_overlap": None}, "contexts are read in windows; expected window_overlap as a number of pieces"),
+        ({"window_overlap": None}, "contexts are read in windows; expected window_overlap as a number of tokens"),
         ({"max_answer_length": 0}, "max_answer_length is 0; expected a whole number from 1"),
         ({"max_question_length": 0}, "max_question_length is 0; expected a whole number from 1"),
         ({"num_best": 0}, "num_best is 0; expected a whole number from 1"),

@@ -14,47 +14,47 @@ TOLERANCE = 1e-5  # of logits up to 10; measured: 1.4e-6
 TEXTS = ["the one"] + [f"{'so very ' * (number * 7 % 23)}number {number}" for number in range(200)]
 
 
-@pytest.fixture(scope="module", params=["rows", "pieces"])
-def of_pieces(request):
-    return request.param == "pieces"
+@pytest.fixture(scope="module", params=["rows", "tokens"])
+def of_tokens(request):
+    return request.param == "tokens"
 
 
 @pytest.fixture(scope="module")
-def runner(of_pieces, build):
+def runner(of_tokens, build):
     """A runner of a tiny model."""
-    task = QuestionAnswering() if of_pieces else TextClassification(labels=("a", "b", "c"))
-    return RowRunner(build(task), of_pieces=of_pieces)
+    task = QuestionAnswering() if of_tokens else TextClassification(labels=("a", "b", "c"))
+    return RowRunner(build(task), of_tokens=of_tokens)
 
 
-def outputs_of(rows, outputs, of_pieces: bool) -> list[dict]:
+def outputs_of(rows, outputs, of_tokens: bool) -> list[dict]:
     """Returns the outputs of each row."""
-    splits = rows.row_splits[1:-1] if of_pieces else np.arange(1, len(rows))
+    splits = rows.row_splits[1:-1] if of_tokens else np.arange(1, len(rows))
     parts = {name: np.split(values, splits) for name, values in outputs.items()}
     return [{name: values[number] for name, values in parts.items()} for number in range(len(rows))]
 
 
-def test_a_text_alone_gets_what_it_gets_among_two_hundred(of_pieces, runner, tokenizer):
+def test_a_text_alone_gets_what_it_gets_among_two_hundred(of_tokens, runner, tokenizer):
     together = encode(tokenizer, TEXTS, max_sequence_length=64)
-    whole = outputs_of(together, runner(together), of_pieces)
+    whole = outputs_of(together, runner(together), of_tokens)
     for number in (0, 3, 77, 200):
         alone = encode(tokenizer, [TEXTS[number]], max_sequence_length=64)
-        [outputs] = outputs_of(alone, runner(alone), of_pieces)
-        assert set(outputs) == ({"start_logits", "end_logits"} if of_pieces else {"logits"})
+        [outputs] = outputs_of(alone, runner(alone), of_tokens)
+        assert set(outputs) == ({"start_logits", "end_logits"} if of_tokens else {"logits"})
         for name, values in outputs.items():
-            assert values.shape == ((alone.lengths[0],) if of_pieces else (1, 3))
+            assert values.shape == ((alone.lengths[0],) if of_tokens else (1, 3))
             np.testing.assert_allclose(whole[number][name], values, rtol=0, atol=TOLERANCE)
 
 
-def test_rows_in_another_order_get_the_same(of_pieces, runner, tokenizer):
+def test_rows_in_another_order_get_the_same(of_tokens, runner, tokenizer):
     order = np.random.default_rng(0).permutation(len(TEXTS))
     given, shuffled = (encode(tokenizer, texts, max_sequence_length=64) for texts in (TEXTS, np.array(TEXTS)[order]))
-    given, shuffled = (outputs_of(rows, runner(rows), of_pieces) for rows in (given, shuffled))
+    given, shuffled = (outputs_of(rows, runner(rows), of_tokens) for rows in (given, shuffled))
     for place, number in enumerate(order):
         for name, values in given[number].items():
             np.testing.assert_allclose(shuffled[place][name], values, rtol=0, atol=TOLERANCE)
 
 
-def test_the_model_is_asked_as_it_is_trained(of_pieces, runner, build, tokenizer):
+def test_the_model_is_asked_as_it_is_trained(of_tokens, runner, build, tokenizer):
     """The features of one row, as the model wants them, give what the runner gives; segments and masks are in them."""
     rows = encode(tokenizer, ["one two"], ["three four five"], max_sequence_length=64)
     features = {
@@ -62,14 +62,14 @@ def test_the_model_is_asked_as_it_is_trained(of_pieces, runner, build, tokenizer
         "segment_ids": rows.is_second[None].astype("int32"),
         "padding_mask": np.ones((1, len(rows.token_ids)), "int32"),
     }
-    model = build(QuestionAnswering() if of_pieces else TextClassification(labels=("a", "b", "c")))
+    model = build(QuestionAnswering() if of_tokens else TextClassification(labels=("a", "b", "c")))
     for name, values in model(features, training=False).items():
         given = runner(rows)[name]
-        np.testing.assert_allclose(given if not of_pieces else given[None], values, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(given if not of_tokens else given[None], values, rtol=0, atol=TOLERANCE)
 
 
-def test_batches_are_of_like_lengths_and_hold_no_more_pieces_than_is_good(monkeypatch):
-    monkeypatch.setattr(inference, "_PIECES_A_BATCH", 30)
+def test_batches_are_of_like_lengths_and_hold_no_more_tokens_than_is_good(monkeypatch):
+    monkeypatch.setattr(inference, "_TOKENS_A_BATCH", 30)
     lengths = np.array([3, 31, 9, 10, 4, 50, 10, 10])
     batches = inference._batches(lengths)
     assert [lengths[numbers].tolist() for numbers in batches] == [[50], [31], [10, 10, 10], [9, 4, 3]]
@@ -79,7 +79,7 @@ def test_batches_are_of_like_lengths_and_hold_no_more_pieces_than_is_good(monkey
 def test_progress_ends_with_all_rows(runner, tokenizer):
     told = []
     runner(encode(tokenizer, TEXTS, max_sequence_length=64), lambda done, whole: told.append((done, whole)))
-    assert told == [(85, 201), (201, 201)]  # 85 rows of 48 pieces are one batch
+    assert told == [(85, 201), (201, 201)]  # 85 rows of 48 tokens are one batch
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -90,8 +90,8 @@ def test_a_model_that_computes_no_number_is_refused_and_its_weights_are_named(bu
     bias.assign(np.array([0, value, 0], "float32"))
     named = r"the model computes NaN or infinity, as its weights do \(.*classifier/bias\); expected finite numbers"
     with pytest.raises(InputError, match=named):
-        RowRunner(model, of_pieces=False)(rows, once=True)
+        RowRunner(model, of_tokens=False)(rows, once=True)
     bias.assign(np.array([0, 3e38, 0], "float32"))
     model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38, "float32"))
     with pytest.raises(InputError, match="the model computes NaN or infinity on this text; expected finite numbers"):
-        RowRunner(model, of_pieces=False)(rows, once=True)
+        RowRunner(model, of_tokens=False)(rows, once=True)

@@ -30,7 +30,7 @@ TASKS = {  # every setting is another one than the default
     "several": TextClassification(max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")),
     "number": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),
     "tag": TokenClassification(
-        max_sequence_length=31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2", labelled_pieces="all"
+        max_sequence_length=31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2", labelled_tokens="all"
     ),
     "words": TokenClassification(max_sequence_length=31, window_overlap=3, labels=("X", "B")),
     "answer": QuestionAnswering(

@@ -56,7 +56,7 @@ def theirs(minilm):
 
 def test_vectors_of_texts_are_sentence_transformers(predictor, theirs):
     assert predictor.task == SentenceEmbedding(max_sequence_length=256)
-    texts = [*TEXTS, "a fine film about the sea " * 30, "they say it rains in Berlin " * 60]  # cut at 256 pieces
+    texts = [*TEXTS, "a fine film about the sea " * 30, "they say it rains in Berlin " * 60]  # cut at 256 tokens
     vectors = [answer["embedding"] for answer in predictor(texts)]
     np.testing.assert_allclose(vectors, theirs.encode(texts), rtol=0, atol=2e-6)  # measured: 2.5e-7
 

@@ -45,7 +45,7 @@ CHANGES = {  # of every setting another value
         "window_overlap": 4,
         "labels": ("B-X", "O", "I-X"),
         "scheme": "none",
-        "labelled_pieces": "all",
+        "labelled_tokens": "all",
     },
     "answer": {
         "max_sequence_length": 19,
@@ -74,11 +74,11 @@ FIELDS = [(name, field) for name, changes in CHANGES.items() for field in change
 def outputs_of(task, rows) -> dict[str, np.ndarray]:
     """Returns what a model could give; [CLS] is likely to be the answer."""
     rng = np.random.default_rng(0)
-    num = len(rows.token_ids) if task.of_pieces else len(rows)
+    num = len(rows.token_ids) if task.of_tokens else len(rows)
     shapes = {"logits": (num, 3 if task.name == "tag" else 2), "embedding": (num, 4)}
     shapes |= {"start_logits": (num,), "end_logits": (num,)}
     outputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-    outputs["start_logits"][rows.row_splits[:-1] if task.of_pieces else []] += 9
+    outputs["start_logits"][rows.row_splits[:-1] if task.of_tokens else []] += 9
     return outputs
 
 
@@ -90,7 +90,7 @@ def behaviour(task, tokenizer) -> str:
     answers = task.answers(rows, outputs_of(task, rows), examples)
     losses = task.loss()
     done = {
-        "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.piece_labels, labelled.weights],
+        "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.token_labels, labelled.weights],
         "answers": [task.shown(answer, 9) for answer in answers],
         "scores": task.scores(answers, examples),
         "artifact": task.input_names,

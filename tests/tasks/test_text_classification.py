@@ -151,7 +151,7 @@ def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(b
     model.compile("sgd", task.loss())
     [[*batch]] = labelled.batches(len(examples))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
-    logits = RowRunner(model, of_pieces=False)(labelled.rows)["logits"]
+    logits = RowRunner(model, of_tokens=False)(labelled.rows)["logits"]
     import torch
 
     of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))

@@ -19,7 +19,7 @@ TOLERANCE = 2e-6  # of probabilities; measured: 5.2e-7
 WORDS = (
     *("the", "Berlin", "antidisestablishmentarianism", "unaffable,", "U.S.A.", "Zürich", "cafe\u0301", "東京", "3.5"),
     *("😀", "👨‍👩‍👧", "New York", "a\tb c", "\u0301x", "ﬁne", "Straße", "İstanbul"),
-    *("\x07", "\u200b", "\u0301", "\ufeff"),  # these have no pieces
+    *("\x07", "\u200b", "\u0301", "\ufeff"),  # these have no tokens
 )
 RAW = {
     "plain": "Angela Merkel met the unaffable U.N. chief in New York, Berlin.",
@@ -55,7 +55,7 @@ def parts(save_task):
     return save_task(TokenClassification(labels=("ADJ", "NOUN", "VERB"), window_overlap=7))
 
 
-def recipe(their_tokenizer, example, pieces: str) -> list[int]:
+def recipe(their_tokenizer, example, tokens: str) -> list[int]:
     """transformers' run_ner.py: the labels of a whole sentence."""
     later = [tag.replace("B-", "I-") for tag in TAGS]
     later = [TAGS.index(tag) if tag in TAGS else own for own, tag in enumerate(later)]
@@ -66,56 +66,56 @@ def recipe(their_tokenizer, example, pieces: str) -> list[int]:
         elif word != before:
             labels.append(TAGS.index(example.tags[word]))
         else:
-            labels.append(later[TAGS.index(example.tags[word])] if pieces == "all" else -100)
+            labels.append(later[TAGS.index(example.tags[word])] if tokens == "all" else -100)
         before = word
     return labels
 
 
-def windows_of_recipe(their_tokenizer, example, pieces: str, length: int, overlap: int) -> list:
+def windows_of_recipe(their_tokenizer, example, tokens: str, length: int, overlap: int) -> list:
     """Returns (ids, labels) of each window.
 
-    Where a window begins within a word, run_ner.py labels the first piece that it sees there, as if it were the word's
-    first; ours is a later piece there too, since only the first one answers.
+    Where a window begins within a word, run_ner.py labels the first token that it sees there, as if it were the word's
+    first; ours is a later token there too, since only the first one answers.
     """
     options = {"max_length": length, "stride": overlap, "truncation": True, "return_overflowing_tokens": True}
     windows = their_tokenizer([list(example.words)], is_split_into_words=True, **options)["input_ids"]
-    labels = recipe(their_tokenizer, example, pieces)[1:-1]
+    labels = recipe(their_tokenizer, example, tokens)[1:-1]
     step = length - 2 - overlap
     cut = [labels[number * step : number * step + len(ids) - 2] for number, ids in enumerate(windows)]
     return [(ids, [-100, *own, -100]) for ids, own in zip(windows, cut, strict=True)]
 
 
-@pytest.mark.parametrize("pieces", ["first", "all"])
+@pytest.mark.parametrize("tokens", ["first", "all"])
 @pytest.mark.parametrize(("length", "overlap"), [(128, 32), (23, 5), (16, 0)])
-def test_labels_of_pieces_are_those_of_transformers_recipe(length, overlap, pieces, tokenizer, their_tokenizer):
+def test_labels_of_tokens_are_those_of_transformers_recipe(length, overlap, tokens, tokenizer, their_tokenizer):
     examples = random_sentences(40, 30, seed=1)
     lengths = {"max_sequence_length": length, "window_overlap": overlap}
-    task = TokenClassification(labels=TAGS, scheme="IOB2", labelled_pieces=pieces, **lengths)
+    task = TokenClassification(labels=TAGS, scheme="IOB2", labelled_tokens=tokens, **lengths)
     labelled = task.with_labels(task.encode(tokenizer, examples), examples)
-    theirs = [windows_of_recipe(their_tokenizer, example, pieces, length, overlap) for example in examples]
+    theirs = [windows_of_recipe(their_tokenizer, example, tokens, length, overlap) for example in examples]
     wanted = [window for windows in theirs for window in windows]
     splits = labelled.rows.row_splits[1:-1]
-    ids, labels = np.split(labelled.rows.token_ids, splits), np.split(labelled.piece_labels, splits)
+    ids, labels = np.split(labelled.rows.token_ids, splits), np.split(labelled.token_labels, splits)
     assert [(one.tolist(), other.tolist()) for one, other in zip(ids, labels, strict=True)] == wanted
     assert len(wanted) > 40 if length < 128 else len(wanted) == 40
 
 
-def test_tags_of_no_scheme_stay_as_they_are_on_later_pieces(tokenizer):
-    task = TokenClassification(labels=("A-B-x", "B-x", "I-x"), labelled_pieces="all")
+def test_tags_of_no_scheme_stay_as_they_are_on_later_tokens(tokenizer):
+    task = TokenClassification(labels=("A-B-x", "B-x", "I-x"), labelled_tokens="all")
     examples = [sentence(["unaffable", "unaffable"], ("B-x", "A-B-x"))]
     labelled = task.with_labels(task.encode(tokenizer, examples), examples)
-    assert labelled.piece_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
+    assert labelled.token_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
 
 
 def test_bare_letters_of_iob2_go_on_too(tokenizer):
-    task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_pieces="all")
+    task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_tokens="all")
     examples = [sentence(["unaffable"], ("B",))]
     labelled = task.with_labels(task.encode(tokenizer, examples), examples)
-    assert labelled.piece_labels.tolist() == [-100, 1, 2, 2, -100]
+    assert labelled.token_labels.tolist() == [-100, 1, 2, 2, -100]
 
 
 def space_separated(num_texts: int) -> list[str]:
-    """Returns texts whose words are the same for transformers, which tells them by the lengths of their pieces."""
+    """Returns texts whose words are the same for transformers, which tells them by the lengths of their tokens."""
     rng = np.random.default_rng(2)
     words = "the Berlin antidisestablishmentarianism unaffable chief 3 New York naively Zurich met Merkel".split()
     return [" ".join(rng.choice(words, length)) for length in rng.integers(1, 25, num_texts)]
@@ -232,12 +232,12 @@ def test_windows_give_the_tags_of_one_long_row_where_the_model_sees_single_token
         np.testing.assert_allclose(given, long, rtol=0, atol=1e-6)  # measured: 1.0e-7
 
 
-def test_each_word_is_answered_by_its_first_piece_where_that_has_most_context(entities):
+def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(entities):
     predictor, _ = entities
     examples = random_sentences(6, 60, seed=5)
     task = dataclasses.replace(predictor.task, max_sequence_length=17, window_overlap=9)
     rows = task.encode(predictor.tokenizer, examples)
-    logits = RowRunner(predictor.model, of_pieces=True)(rows)["logits"]
+    logits = RowRunner(predictor.model, of_tokens=True)(rows)["logits"]
     num_windows = 0
     answers = task.answers(rows, {"logits": logits}, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
@@ -247,16 +247,16 @@ def test_each_word_is_answered_by_its_first_piece_where_that_has_most_context(en
         firsts = [0, *firsts[:-1]]
         for word, first in enumerate(firsts[:-1]):
             if firsts[word + 1] == first:
-                assert answer["tags"][word] == "O"  # a word without pieces
+                assert answer["tags"][word] == "O"  # a word without tokens
                 continue
-            best = window_of_most_context([(pieces.start, pieces.stop) for _, pieces in windows], first)
-            row, pieces = windows[best]
-            place = rows.row_splits[row] + 1 + first - pieces.start
+            best = window_of_most_context([(tokens.start, tokens.stop) for _, tokens in windows], first)
+            row, tokens = windows[best]
+            place = rows.row_splits[row] + 1 + first - tokens.start
             assert answer["tags"][word] == TAGS[logits[place].argmax()]
     assert num_windows > 24
 
 
-def test_a_word_without_pieces_has_the_first_tag_where_there_is_no_o_and_no_probability(parts):
+def test_a_word_without_tokens_has_the_first_tag_where_there_is_no_o_and_no_probability(parts):
     [answer] = parts[0].answers([sentence(["a", "\x07", "b"])])
     assert answer["tags"][1] == "ADJ"
     assert [one["probability"] > 0 for one in answer["words"]] == [True, False, True]
@@ -296,7 +296,7 @@ def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
     ("settings", "message"),
     [
         ({"scheme": "IOB1"}, "scheme is 'IOB1'; expected one of IOB2, none"),
-        ({"labelled_pieces": "last"}, "labelled_pieces is 'last'; expected one of first, all"),
+        ({"labelled_tokens": "last"}, "labelled_tokens is 'last'; expected one of first, all"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

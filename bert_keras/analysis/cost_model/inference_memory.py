@@ -30,7 +30,7 @@ class InferenceMemory:
 
 
 def inference_memory(model: keras.Model, batch_size: int = 1) -> list[InferenceMemory]:
-    """Returns the memory of one pass for rows of 32, 64, 128, ... pieces, up to what the model reads.
+    """Returns the memory of one pass for rows of 32, 64, 128, ... tokens, up to what the model reads.
 
     Args:
         model: any; it is traced once, and nothing is computed.

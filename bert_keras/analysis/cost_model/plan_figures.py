@@ -92,7 +92,7 @@ def inference_memory_section(model: keras.Model) -> FigureSection:
     sentence = (
         "What one text takes in inference, from the model as it is traced: all tensors that are alive at one moment, "
         "and the attention scores of all layers, (N, S, S) each in float32 (of the last one only what is read), which "
-        "grow with the square of the pieces. "
+        "grow with the square of the tokens. "
         f"The weights take {weights:,.1f} MB whatever the length."
     )
     return FigureSection("memory", "Memory by length", sentence, inference_memory_figure(memories))
@@ -111,7 +111,7 @@ def inference_memory_figure(memories: Sequence[InferenceMemory]):
         axes.bar(places, [bytes_of(one) / _MEGABYTE for one in memories], width=0.4, color=color, label=label)
     axes.set_xticks(range(len(memories)), [str(one.length) for one in memories])
     axes.set_ylabel("MB")
-    axes.set_xlabel("pieces in a text")
+    axes.set_xlabel("tokens in a text")
     plain(axes)
     return figure
 
@@ -175,7 +175,7 @@ def memory_figure(memories: Sequence[Memory]):
         if any(heights):
             axes.bar(names, heights, bottom=bottom, color=color, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    axes.set_xlabel("pieces in a row")
+    axes.set_xlabel("tokens in a row")
     plain(axes)
     axes.set_ylabel("MB")
     first = memories[0]

@@ -102,9 +102,9 @@ def plan(
         head: what goes on top of the encoder: "classification", "tagging", "answers", "masked_lm" or "pretraining";
             None: what a folder, a model or a recipe has, and nothing but the pooler on a preset or a config.
         num_classes: C, of heads that have classes.
-        length: S, pieces in a row; None: 128, or as many as the model reads, and of a recipe that of its first phase.
+        length: S, tokens in a row; None: 128, or as many as the model reads, and of a recipe that of its first phase.
         batch_size: B, rows in a batch; None: 1, and of a recipe that of its first phase, cut into its parts.
-        num_slots: M, masked slots in a row; None: 15 % of the pieces, and of a recipe as many as it masks.
+        num_slots: M, masked slots in a row; None: 15 % of the tokens, and of a recipe as many as it masks.
         memory_limit: bytes that the training may take; None: the memory of this machine.
         quick: leave out the memory and the time of training: nothing is measured then.
 

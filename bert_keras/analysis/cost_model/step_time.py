@@ -14,7 +14,7 @@ from bert_keras.analysis.cost_model.tracing.sized_graph import SizedOperation, S
 from bert_keras.analysis.cost_model.training_memory import TrainingMemory
 
 _ARGUMENTS = {"MatMul": ("a", "b", "transpose_a", "transpose_b"), "BatchMatMulV2": ("x", "y", "adj_x", "adj_y")}
-_MEASURED_PIECES = 4096  # in a batch; of a larger one this much is measured, and counted as often as it is in there
+_MEASURED_TOKENS = 4096  # in a batch; of a larger one this much is measured, and counted as often as it is in there
 _ROUNDS, _SECONDS, _LEAST_RUNS = 3, 0.02, 3  # for each product
 # Fitted to real steps of tiny, mini, small and base on two cores (benchmarks/planning.py): what starting an operation
 # takes, and the share of the bytes that still move where XLA writes a chain of operations as one
@@ -101,7 +101,7 @@ class StepTime:
 
     def product_seconds(self, sizes: Sizes) -> float:
         """Returns what the products of matrices take, one after the other."""
-        measured = max(1, min(sizes.batch_size, _MEASURED_PIECES // sizes.length))
+        measured = max(1, min(sizes.batch_size, _MEASURED_TOKENS // sizes.length))
         products = collections.Counter(
             self._product(one, dataclasses.replace(sizes, batch_size=measured)) for one in self._products
         )

@@ -33,7 +33,7 @@ def recipe_of(subject) -> Pretraining | None:
 def check_plan_length(length: int, longest: int) -> None:
     """Raises `InputError` if a plan is asked for longer sequences than the model reads."""
     if length > longest:
-        raise InputError(f"rows of {length} pieces were asked for, the model reads at most {longest}")
+        raise InputError(f"rows of {length} tokens were asked for, the model reads at most {longest}")
 
 
 def check_preset(subject) -> None:

@@ -20,7 +20,7 @@ class PhaseCost:
     Attributes:
         length, batch_size, num_slots: S, B and M; the batch is that of a step, all its parts together.
         num_steps: optimizer steps.
-        tokens: pieces read in all steps, padding included.
+        tokens: tokens read in all steps, padding included.
         step_seconds: a step's.
         seconds: of the phase.
         process: bytes, see `Memory`, in the run's own types, with its parts and its checkpointing.
@@ -59,7 +59,7 @@ class TrainingCosts:
     def by_shape(self, lengths: Sequence[int], batch_sizes: Sequence[int]) -> list[Memory]:
         """Returns the memory in float32 without checkpointing, for every length with every batch size.
 
-        15 % of the pieces are masked.
+        15 % of the tokens are masked.
         """
         return [self._plain.at(Sizes(rows, length, slots_of(length))) for length in lengths for rows in batch_sizes]
 

@@ -151,7 +151,7 @@ class TrainingMemory:
         return int(held + own)
 
     def largest_batch(self, sizes: Sizes, limit: float, parts: int = 1) -> int:
-        """Returns the most rows, of these pieces and slots, with which the process holds no more than `limit` bytes.
+        """Returns the most rows, of these tokens and slots, with which the process holds no more than `limit` bytes.
 
         Args:
             parts: into how many a step is cut; the rows are those of a part.

@@ -21,7 +21,7 @@ from bert_keras.modeling.electra import ID_BLOCK
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
 
 _LENGTHS = (32, 64, 128, 256, 512)
-MASKED_SHARE = 0.15  # of the pieces of a row, Devlin et al. 2018, 3.1
+MASKED_SHARE = 0.15  # of the tokens of a row, Devlin et al. 2018, 3.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Workload:
     Args:
         model: an encoder, with a head or without. Nothing is computed, its weights are not read.
         batch_size: B, rows in a batch.
-        length: S, pieces in a row.
-        num_slots: M, masked slots in a row, of models that predict them; None: 15 % of the pieces.
+        length: S, tokens in a row.
+        num_slots: M, masked slots in a row, of models that predict them; None: 15 % of the tokens.
 
     Raises:
         InputError: rows are longer than the model reads.
@@ -136,10 +136,10 @@ def dimensions_of(model: keras.Model) -> set[int]:
 
 
 def usual_lengths(longest: int) -> list[int]:
-    """Returns 32, 64, 128, 256 and 512 pieces, as far as a model reads that many; else the most that it reads."""
+    """Returns 32, 64, 128, 256 and 512 tokens, as far as a model reads that many; else the most that it reads."""
     return [length for length in _LENGTHS if length <= longest] or [longest]
 
 
 def slots_of(length: int) -> int:
-    """Returns how many slots of a row of `length` pieces are masked: 15 %."""
+    """Returns how many slots of a row of `length` tokens are masked: 15 %."""
     return max(1, round(MASKED_SHARE * length))

@@ -15,10 +15,10 @@ _ONE_ROW = ("hidden_states", "attention_scores")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Look:
-    """What a model computes on one row. L layers, N heads of width H, S pieces, D the width of the encoder.
+    """What a model computes on one row. L layers, N heads of width H, S tokens, D the width of the encoder.
 
     Attributes:
-        row: the row of pieces.
+        row: the row of tokens.
         attention: `(L, N, S, S)` float32, softmaxed: row = who looks, column = at whom.
         queries, keys: `(L, N, S, H)` float32, unscaled: Q and K of Vaswani et al. (2017), 3.2.1.
         hidden_states: `(L + 1, S, D)` float32; 0 is what goes into the first block, l + 1 what block l gives.

@@ -1,4 +1,4 @@
-"""What a model with a head says of the text: classes, ranges of characters, a cosine, replaced pieces."""
+"""What a model with a head says of the text: classes, ranges of characters, a cosine, replaced tokens."""
 
 import dataclasses
 import os
@@ -24,7 +24,7 @@ class Finding:
     """A line of an answer.
 
     Attributes:
-        label: what is said: a class, a tag, an answer, a piece.
+        label: what is said: a class, a tag, an answer, a token.
         value: its probability, or the number that `Answer.measure` names; None: it has none.
         text: which of the texts its range is in, from 0; None: no range.
         start, end: the characters of that text, `text[start:end]`.
@@ -66,8 +66,8 @@ def predictor_of(folder: str | os.PathLike | None, model: keras.Model, tokenizer
     if kind is None:
         return None
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
-    if kind.of_pieces:
-        changes["window_overlap"] = 0  # there is one row, and no window to share pieces with
+    if kind.of_tokens:
+        changes["window_overlap"] = 0  # there is one row, and no window to share tokens with
     stored = _NOWHERE if folder is None else folder
     return Predictor(model, tokenizer, task_of(stored, model, tokenizer, **changes))
 
@@ -145,9 +145,9 @@ def _replaced(look: Look) -> Answer:
     row = look.row
     places = (row.segment_ids.tolist(), row.starts.tolist(), row.ends.tolist())
     findings = tuple(
-        Finding(piece, value, text, start, end, value >= 0.5)
-        for piece, value, text, start, end in zip(row.pieces, probabilities.tolist(), *places, strict=True)
+        Finding(token, value, text, start, end, value >= 0.5)
+        for token, value, text, start, end in zip(row.tokens, probabilities.tolist(), *places, strict=True)
         if start >= 0
     )
-    sentence = "How likely each piece is not what stood there: replaced from a probability of 0.5."
+    sentence = "How likely each token is not what stood there: replaced from a probability of 0.5."
     return Answer(sentence, "probability", findings)

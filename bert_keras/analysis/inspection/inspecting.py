@@ -39,9 +39,9 @@ class Inspection:
         config: the shape of its encoder.
         has_pooler: whether the encoder ends in the pooler.
         num_parameters: of the whole model.
-        look: the row of pieces, attention `(L, N, S, S)`, queries and keys, hidden states `(L + 1, S, D)`.
+        look: the row of tokens, attention `(L, N, S, S)`, queries and keys, hidden states `(L + 1, S, D)`.
         heads: L * N summaries, layer by layer.
-        similarity: cosines between the vectors of the pieces.
+        similarity: cosines between the vectors of the tokens.
         guesses: of a masked-LM head; empty without one.
         answer: of another head; None without one, and where it needs a second text that is not there.
         positions: tables of position embeddings, "sinusoidal" and, if it has them, "learned".
@@ -69,18 +69,18 @@ class Inspection:
         return self.look.attention
 
     @property
-    def pieces(self) -> tuple[str, ...]:
-        """The S pieces of the row."""
-        return self.look.row.pieces
+    def tokens(self) -> tuple[str, ...]:
+        """The S tokens of the row."""
+        return self.look.row.tokens
 
     def to_dict(self) -> dict:
-        """Returns the numbers as plain values: the pieces, the summaries of the heads, guesses and answer."""
+        """Returns the numbers as plain values: the tokens, the summaries of the heads, guesses and answer."""
         row = self.look.row
         return {
             "model": self.name,
             "kind": self.kind,
             "texts": list(row.texts),
-            "pieces": list(row.pieces),
+            "tokens": list(row.tokens),
             "heads": [dataclasses.asdict(head) for head in self.heads],
             "guesses": [dataclasses.asdict(guess) for guess in self.guesses],
             "answer": None if self.answer is None else dataclasses.asdict(self.answer),
@@ -153,12 +153,12 @@ def inspect(
 
     Args:
         subject: a folder that `bert_keras.load` reads, with a vocabulary; or a model.
-        text: the text; the question, of a model that answers questions. "[MASK]" in it stands for a masked piece where
+        text: the text; the question, of a model that answers questions. "[MASK]" in it stands for a masked token where
             the model has a masked-LM head, and is a word in brackets elsewhere.
         second: the second text of a pair; the context of a question.
         tokenizer: the model's; None: the folder's.
         layer, head: what the picture of attention shows, from 0; None: all.
-        top_k: proposals for each masked piece.
+        top_k: proposals for each masked token.
 
     Raises:
         InputError: the folder cannot be read or has no vocabulary, the texts are longer than the model reads, there
@@ -185,7 +185,7 @@ def inspect(
         has_pooler=encoder.pooler is not None,
         num_parameters=model.count_params(),
         look=seen,
-        heads=head_summaries(seen.attention, row.pieces),
+        heads=head_summaries(seen.attention, row.tokens),
         similarity=similarity(seen.hidden_states),
         guesses=() if masked_lm is None else masked_guesses(masked_lm, tokenizer, row, top_k=top_k),
         answer=answer_of(model, predictor, seen),

@@ -12,7 +12,7 @@ from bert_keras.analysis.inspection.curves import (
 from bert_keras.analysis.inspection.histograms import score_histograms
 from bert_keras.figures import COLORS, FigureSection, new_figure, plain
 
-_MOST_LABELLED = 48  # pieces that stand at the axes; of more, every second, third, ...
+_MOST_LABELLED = 48  # tokens that stand at the axes; of more, every second, third, ...
 _BLUES = "Blues"
 _OF_HEADS = ("entropy", "distance", "cls", "sep", "itself", "previous", "next")
 
@@ -62,7 +62,7 @@ def heads_figure(inspection):
     for axes, name in zip(all_axes, _OF_HEADS, strict=False):
         values = np.array([getattr(head, name) for head in inspection.heads]).reshape(shape)
         image = axes.imshow(values, cmap=_BLUES, vmin=0, vmax=max(values.max(), 1e-9), aspect="auto")
-        unit = {"entropy": " (bits)", "distance": " (pieces)"}.get(name, " (share)")
+        unit = {"entropy": " (bits)", "distance": " (tokens)"}.get(name, " (share)")
         axes.set_title({"cls": "[CLS]", "sep": "[SEP]"}.get(name, name) + unit, fontsize=9)
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
@@ -93,19 +93,19 @@ def scores_figure(inspection):
 
 
 def similarity_figure(inspection):
-    """Returns how much each piece's vector turns in each layer, and how alike different pieces are."""
-    found, pieces = inspection.similarity, inspection.pieces
-    figure = new_figure(figsize=(max(6.5, 0.16 * min(len(pieces), 70) + 2), 6), layout="constrained")
+    """Returns how much each token's vector turns in each layer, and how alike different tokens are."""
+    found, tokens = inspection.similarity, inspection.tokens
+    figure = new_figure(figsize=(max(6.5, 0.16 * min(len(tokens), 70) + 2), 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     image = top.imshow(found.to_previous, cmap=_BLUES, vmax=1, aspect="auto")
     top.set_ylabel("layer")
-    top.set_title("cosine of each piece's vector with its vector before the layer", fontsize=10)
-    _name_pieces(top, pieces, of_rows=False)
+    top.set_title("cosine of each token's vector with its vector before the layer", fontsize=10)
+    _name_tokens(top, tokens, of_rows=False)
     figure.colorbar(image, ax=top)
     states = np.arange(len(found.anisotropy))
     bottom.plot(states[1:], found.to_previous.mean(1), color=COLORS[0], label="with the state before")
     bottom.plot(states[1:], found.to_embeddings.mean(1), color=COLORS[1], label="with the embeddings")
-    bottom.plot(states, found.anisotropy, color=COLORS[2], label="of two different pieces")
+    bottom.plot(states, found.anisotropy, color=COLORS[2], label="of two different tokens")
     bottom.set_xlabel("state: 0 = embeddings, l + 1 = after layer l")
     bottom.set_ylabel("mean cosine")
     plain(bottom)
@@ -149,8 +149,8 @@ def activations_figure(inspection):
 
 
 def _one_map(inspection, layer: int, head: int):
-    pieces = inspection.pieces
-    side = max(3.2, 0.19 * min(len(pieces), _MOST_LABELLED))
+    tokens = inspection.tokens
+    side = max(3.2, 0.19 * min(len(tokens), _MOST_LABELLED))
     figure = new_figure(figsize=(side + 1.8, side + 1.1), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(inspection.attention[layer, head], cmap=_BLUES, vmin=0)
@@ -158,7 +158,7 @@ def _one_map(inspection, layer: int, head: int):
     axes.set_title(f"layer {layer}, head {head}: {kind}", fontsize=10)
     axes.set_ylabel("who looks")
     axes.set_xlabel("at whom")
-    _name_pieces(axes, pieces, of_rows=True)
+    _name_tokens(axes, tokens, of_rows=True)
     figure.colorbar(image, ax=axes, shrink=0.8).set_label("attention; a row sums to 1", fontsize=8)
     return figure
 
@@ -178,9 +178,9 @@ def _folded(num_maps: int) -> tuple[int, int]:
     return -(-num_maps // num_columns), num_columns
 
 
-def _name_pieces(axes, pieces, *, of_rows: bool) -> None:
-    step = -(-len(pieces) // _MOST_LABELLED)
-    places = range(0, len(pieces), step)
-    axes.set_xticks(places, pieces[::step], rotation=90, fontsize=7, parse_math=False)  # a "$" is no formula
+def _name_tokens(axes, tokens, *, of_rows: bool) -> None:
+    step = -(-len(tokens) // _MOST_LABELLED)
+    places = range(0, len(tokens), step)
+    axes.set_xticks(places, tokens[::step], rotation=90, fontsize=7, parse_math=False)  # a "$" is no formula
     if of_rows:
-        axes.set_yticks(places, pieces[::step], fontsize=7, parse_math=False)
+        axes.set_yticks(places, tokens[::step], fontsize=7, parse_math=False)

@@ -14,22 +14,22 @@ from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 MOST_WORDS = 64  # masked in turn, each a row of its own
-_PIECES_A_BATCH = 4096
+_TOKENS_A_BATCH = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """What the model expects at one masked piece.
+    """What the model expects at one masked token.
 
     Attributes:
-        position: of the piece in the row, from 0.
-        piece: what stands there: "[MASK]", or the piece that was masked.
-        probability: of that piece; None where the text itself has [MASK].
-        proposals: the likeliest pieces with their probabilities over the whole vocabulary, best first.
+        position: of the token in the row, from 0.
+        token: what stands there: "[MASK]", or the token that was masked.
+        probability: of that token; None where the text itself has [MASK].
+        proposals: the likeliest tokens with their probabilities over the whole vocabulary, best first.
     """
 
     position: int
-    piece: str
+    token: str
     probability: float | None
     proposals: tuple[tuple[str, float], ...]
 
@@ -42,7 +42,7 @@ def masked_lm_of(model: keras.Model) -> MaskedLMModel | None:
 
 
 def masked_guesses(model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, *, top_k: int = 5) -> tuple[Guess, ...]:
-    """Guesses every [MASK] of a row; of a row without one the words, each masked in turn with all its pieces.
+    """Guesses every [MASK] of a row; of a row without one the words, each masked in turn with all its tokens.
 
     The first 64 words are masked so. The others stay readable, as in Salazar et al. (2020), 2.
 
@@ -50,28 +50,28 @@ def masked_guesses(model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, *, 
         model: what `masked_lm_of` gives.
         tokenizer: its tokenizer.
         row: the row.
-        top_k: proposals for each piece.
+        top_k: proposals for each token.
 
     Raises:
         InputError: `top_k` is below 1 or above the vocabulary's size.
     """
     vocabulary = tokenizer.vocabulary
     if not 1 <= top_k <= len(vocabulary):
-        raise InputError(f"top_k is {top_k}; expected 1 to {len(vocabulary)}, the pieces of the vocabulary")
+        raise InputError(f"top_k is {top_k}; expected 1 to {len(vocabulary)}, the tokens of the vocabulary")
     written = np.flatnonzero(row.token_ids == tokenizer.mask_id)
     slots = [written] if len(written) else words_of(row, tokenizer)[:MOST_WORDS]
     found = []
     for places, probabilities in _runs(model, tokenizer, row, slots):
-        for place, of_piece in zip(places, probabilities, strict=True):
-            best = np.argsort(-of_piece[: len(vocabulary)], kind="stable")[:top_k]  # a padded table has more rows
-            own = None if len(written) else float(of_piece[row.token_ids[place]])
-            proposals = tuple((vocabulary[token_id], float(of_piece[token_id])) for token_id in best)
-            found.append(Guess(int(place), row.pieces[place], own, proposals))
+        for place, of_token in zip(places, probabilities, strict=True):
+            best = np.argsort(-of_token[: len(vocabulary)], kind="stable")[:top_k]  # a padded table has more rows
+            own = None if len(written) else float(of_token[row.token_ids[place]])
+            proposals = tuple((vocabulary[token_id], float(of_token[token_id])) for token_id in best)
+            found.append(Guess(int(place), row.tokens[place], own, proposals))
     return tuple(found)
 
 
 def words_of(row: Row, tokenizer: BertTokenizer) -> list[np.ndarray]:
-    """Returns the positions of the pieces of each word; special tokens are no words."""
+    """Returns the positions of the tokens of each word; special tokens are no words."""
     no_words = [token_id for token_id in tokenizer.special_ids if token_id != tokenizer.unk_id]
     is_word = (row.word_ids >= 0) & ~np.isin(row.token_ids, no_words)
     keys = np.where(is_word, row.segment_ids * len(row) + row.word_ids, -1)
@@ -82,7 +82,7 @@ def _runs(
     model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, slots: list[np.ndarray]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields the masked positions `(M,)` of each masked row and the probabilities there `(M, V)`."""
-    rows_a_batch = max(1, _PIECES_A_BATCH // len(row))
+    rows_a_batch = max(1, _TOKENS_A_BATCH // len(row))
     for begin in range(0, len(slots), rows_a_batch):
         of_batch = slots[begin : begin + rows_a_batch]
         features = {name: np.repeat(values, len(of_batch), axis=0) for name, values in row.features().items()}

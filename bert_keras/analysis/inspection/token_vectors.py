@@ -1,4 +1,4 @@
-"""How the vectors of the pieces change from layer to layer, and how alike they become."""
+"""How the vectors of the tokens change from layer to layer, and how alike they become."""
 
 import dataclasses
 
@@ -7,24 +7,24 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Similarity:
-    """Cosines between vectors of one row. L layers, S pieces; state 0 is what goes into the first block.
+    """Cosines between vectors of one row. L layers, S tokens; state 0 is what goes into the first block.
 
     Attributes:
-        to_previous: `(L, S)`, of each piece's vector after layer l with its vector before it.
+        to_previous: `(L, S)`, of each token's vector after layer l with its vector before it.
         to_embeddings: `(L, S)`, with the vector that goes into the first block.
-        between_pieces: `(L + 1, S, S)`, of every two pieces in the same state.
+        between_tokens: `(L + 1, S, S)`, of every two tokens in the same state.
     """
 
     to_previous: np.ndarray
     to_embeddings: np.ndarray
-    between_pieces: np.ndarray
+    between_tokens: np.ndarray
 
     @property
     def anisotropy(self) -> np.ndarray:
-        """The mean cosine of two different pieces in each state, `(L + 1,)` (Ethayarajh 2019, 3.3)."""
-        size = self.between_pieces.shape[-1]
+        """The mean cosine of two different tokens in each state, `(L + 1,)` (Ethayarajh 2019, 3.3)."""
+        size = self.between_tokens.shape[-1]
         others = ~np.eye(size, dtype=bool)
-        return self.between_pieces[:, others].mean(-1)
+        return self.between_tokens[:, others].mean(-1)
 
 
 def similarity(hidden_states: np.ndarray) -> Similarity:
@@ -41,7 +41,7 @@ def similarity(hidden_states: np.ndarray) -> Similarity:
     return Similarity(
         to_previous=(directions[1:] * directions[:-1]).sum(-1),
         to_embeddings=(directions[1:] * directions[:1]).sum(-1),
-        between_pieces=directions @ directions.transpose(0, 2, 1),
+        between_tokens=directions @ directions.transpose(0, 2, 1),
     )
 
 

@@ -16,7 +16,7 @@ def model_card(model, tokenizer=None, *, history: str | None = None) -> str:
         f"# {name}",
         "",
         f"{config.num_layers} layers, {config.hidden_dim} wide, {config.num_heads} heads, "
-        f"{config.vocabulary_size:,} pieces, at most {config.max_sequence_length} pieces a text: "
+        f"{config.vocabulary_size:,} tokens, at most {config.max_sequence_length} tokens a text: "
         f"{model.count_params():,} parameters.",
     ]
     if tokenizer is not None:

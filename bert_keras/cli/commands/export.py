@@ -85,14 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tflite-length",
         type=positive_integer,
-        metavar="PIECES",
+        metavar="TOKENS",
         help="of each row (default: the task's, 128 at most)",
     )
     group.add_argument(
         "--tflite-lengths",
         type=positive_integer,
         nargs="+",
-        metavar="PIECES",
+        metavar="TOKENS",
         help="write also a file with a signature for each of several lengths, such as 32 64 128",
     )
     task_options.add_file_options(parser)

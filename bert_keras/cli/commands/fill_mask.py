@@ -72,6 +72,6 @@ def _table(text: str, masks: list) -> list[str]:
     for number, fillings in enumerate(masks, 1):
         if len(masks) > 1:
             lines.append(f"  [MASK] {number} of {len(masks)}")
-        width = max(len(filling.piece) for filling in fillings)
-        lines += [f"  {filling.probability:6.1%}  {filling.piece:<{width}}  {filling.text}" for filling in fillings]
+        width = max(len(filling.token) for filling in fillings)
+        lines += [f"  {filling.probability:6.1%}  {filling.token:<{width}}  {filling.text}" for filling in fillings]
     return lines

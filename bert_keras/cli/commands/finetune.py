@@ -84,10 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--class-weights", choices=("equal", "balanced"), help="classify: balanced helps rare classes (default equal)"
     )
     parser.add_argument(
-        "--labelled-pieces", choices=("first", "all"), help="tag: which pieces of a word learn its tag (default first)"
+        "--labelled-tokens", choices=("first", "all"), help="tag: which tokens of a word learn its tag (default first)"
     )
     parser.add_argument(
-        "--max-answer-length", type=positive_integer, metavar="PIECES", help="answer: the longest (default 30)"
+        "--max-answer-length", type=positive_integer, metavar="TOKENS", help="answer: the longest (default 30)"
     )
     parser.add_argument(
         "--objective",
@@ -245,7 +245,7 @@ def _task_shown(data: LearningData) -> dict[str, object]:
         shown["to beat"] = _majority(data.train, data.dev)
     shown |= task_options.prompt_shown(task)
     shown["rows"] = task_options.rows_shown(task)
-    rare = ("class_weights", "labelled_pieces", "max_answer_length", "highest_score")
+    rare = ("class_weights", "labelled_tokens", "max_answer_length", "highest_score")
     unusual = {name: getattr(task, name, None) for name in rare}
     usual = (None, "equal", "first", 1.0)
     return shown | {_spelled(name): value for name, value in unusual.items() if value not in usual}

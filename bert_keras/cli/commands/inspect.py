@@ -86,7 +86,7 @@ def _text(arguments: argparse.Namespace) -> None:
     kinds = collections.Counter(head.kind for head in seen.heads)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     sentence = (
-        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(seen.pieces):,} pieces, "
+        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(seen.tokens):,} tokens, "
         f"{len(seen.heads):,} heads ({counted})"
     )
     print_result(sentence, {"out": str(arguments.out), "files": files, **seen.to_dict()}, as_json=arguments.json)

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_vocabulary_options(parser)
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, default=128, help="pieces a row (default %(default)s)"
+        "--max-sequence-length", type=positive_integer, default=128, help="tokens a row (default %(default)s)"
     )
     parser.add_argument(
         "--objective",

@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a preset, any BERT folder, a recipe, or its TOML file")
     parser.add_argument("--head", choices=HEADS, help="what goes on top (default: what a folder has; the pooler)")
     parser.add_argument("--num-classes", type=positive_integer, default=2, help="of a new head (default %(default)s)")
-    parser.add_argument("--length", type=positive_integer, help="pieces in a row (default 128, or the recipe's)")
+    parser.add_argument("--length", type=positive_integer, help="tokens in a row (default 128, or the recipe's)")
     parser.add_argument("--batch-size", type=positive_integer, help="rows in a batch (default 1, or the recipe's)")
     parser.add_argument(
-        "--num-slots", type=positive_integer, help="masked slots in a row (default: 15 %% of the pieces)"
+        "--num-slots", type=positive_integer, help="masked slots in a row (default: 15 %% of the tokens)"
     )
     parser.add_argument(
         "--memory", type=positive_number, metavar="GB", help="what the training may take (default: this machine's)"

@@ -51,7 +51,7 @@ _FLAGS = (
     ("--batch-size", "batches.batch_size", positive_integer, "rows a step (default 32)"),
     ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "parts a step is computed in (default 1)"),
     ("--masking", "batches.masking", ("dynamic", "static"), "new masks in every epoch, or the same (default dynamic)"),
-    ("--mask-unit", "batches.mask_unit", ("piece", "whole_word", "span"), "what is masked as a whole (default piece)"),
+    ("--mask-unit", "batches.mask_unit", ("token", "whole_word", "span"), "what is masked as a whole (default token)"),
     ("--optimizer", "optimizer.name", OPTIMIZERS, "default adamw"),
     ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3, with --start-from 5e-5)"),
     ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
@@ -208,7 +208,7 @@ def _shown(
 
 def _budget(plan, manifest: Mapping) -> str:
     rows = manifest["splits"]["train"]["num_rows"]
-    what = f"{rows:,} rows of {plan.max_sequence_length} pieces"
+    what = f"{rows:,} rows of {plan.max_sequence_length} tokens"
     if plan.num_steps is None:
         return f"{plan.seconds / 3600:g} hours on {what}"
     return (

@@ -70,16 +70,16 @@ def _memory_by_shape(planned) -> str:
         table.setdefault(one.length, {})[one.batch_size] = one.process
     sizes = next(iter(table.values()))
     header = ("process, MB, float32", *(f"{size} row{'s' if size > 1 else ''}" for size in sizes))
-    return aligned([header, *((f"{length} pieces", *map(_megabytes, row.values())) for length, row in table.items())])
+    return aligned([header, *((f"{length} tokens", *map(_megabytes, row.values())) for length, row in table.items())])
 
 
 def _time(planned) -> str:
-    pieces = planned.batch_size * planned.length
+    tokens = planned.batch_size * planned.length
     if not planned.phases:
-        header = ("time on this machine", "seconds", "pieces a second")
-        of_step = (f"a step of {pieces:,} pieces", f"{planned.step_seconds:,.3f}")
-        return aligned([header, (*of_step, f"{pieces / planned.step_seconds:,.0f}")])
-    header = ("time on this machine", "rows", "pieces", "steps", "tokens", "seconds a step", "time", "rows that fit")
+        header = ("time on this machine", "seconds", "tokens a second")
+        of_step = (f"a step of {tokens:,} tokens", f"{planned.step_seconds:,.3f}")
+        return aligned([header, (*of_step, f"{tokens / planned.step_seconds:,.0f}")])
+    header = ("time on this machine", "rows", "length", "steps", "tokens", "seconds a step", "time", "rows that fit")
     rows = [
         (
             f"phase {number}",
@@ -100,7 +100,7 @@ def _time(planned) -> str:
 
 def _batch(planned) -> str:
     rows = "1 row" if planned.batch_size == 1 else f"{planned.batch_size:,} rows"
-    return f"{rows} of {planned.length:,} pieces"
+    return f"{rows} of {planned.length:,} tokens"
 
 
 def _megabytes(number: int) -> str:

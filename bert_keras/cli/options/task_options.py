@@ -74,13 +74,13 @@ def add_on_error(parser: argparse.ArgumentParser) -> None:
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
     """Adds the options of long texts; `length` and `overlap` say what happens without them."""
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, metavar="PIECES", help=f"pieces a row (default {length})"
+        "--max-sequence-length", type=positive_integer, metavar="TOKENS", help=f"tokens a row (default {length})"
     )
     parser.add_argument(
         "--window-overlap",
         type=whole_number,
-        metavar="PIECES",
-        help=f"read longer texts in windows that share so many pieces (default {overlap})",
+        metavar="TOKENS",
+        help=f"read longer texts in windows that share so many tokens (default {overlap})",
     )
 
 
@@ -176,7 +176,7 @@ def skipped_shown(bad: BadExamples) -> dict[str, object]:
 def rows_shown(task: Task) -> str:
     """Returns what becomes of long texts, in words."""
     longer = "cut" if task.window_overlap is None else f"in windows that share {task.window_overlap}"
-    return f"at most {task.max_sequence_length} pieces, longer texts {longer}"
+    return f"at most {task.max_sequence_length} tokens, longer texts {longer}"
 
 
 def scores_shown(scores: Mapping[str, float], main_score: str) -> str:

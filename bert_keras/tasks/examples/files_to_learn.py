@@ -33,7 +33,7 @@ from bert_keras.tasks.token_classification import TokenClassification
 
 # arguments of the tasks that a user may give
 TASK_SETTINGS = (
-    *("problem", "class_weights", "labelled_pieces", "max_answer_length", "objective"),
+    *("problem", "class_weights", "labelled_tokens", "max_answer_length", "objective"),
     *("max_sequence_length", "window_overlap"),
 )
 _OF_EMBEDDERS = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")  # what they keep

@@ -9,7 +9,7 @@ DEV_SHARE = 0.1  # of the training examples, held out where no others are named
 TASKS_OF_OPTION = {
     "problem": ("classify",),
     "class_weights": ("classify",),
-    "labelled_pieces": ("tag",),
+    "labelled_tokens": ("tag",),
     "max_answer_length": ("answer",),
     "objective": ("embed",),
     "prompt": ("embed",),

@@ -22,7 +22,7 @@ class PhasePlan:
 
     Attributes:
         records: which records folder, from 0.
-        max_sequence_length: pieces a row.
+        max_sequence_length: tokens a row.
         max_predictions: masked slots a row.
         batch_size: rows a step.
         learning_rate: the peak.

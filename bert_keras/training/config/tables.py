@@ -96,7 +96,7 @@ class RecordsSettings(Settings):
         short_sequence_rate: the share of pairs made shorter.
         keep_documents_apart: with "none": a row ends where its document ends.
         packed: several examples in one row.
-        max_sequence_lengths: pieces a row, one number for each records folder.
+        max_sequence_lengths: tokens a row, one number for each records folder.
         duplicates: how often each text is read, with other pairs and, if masking is static, other masks.
     """
 
@@ -139,16 +139,16 @@ class BatchesSettings(Settings):
         batch_size: rows an optimizer step, however many parts it is cut into.
         accumulation_steps: into how many parts a step is cut, to save memory.
         masking: "dynamic" (new masks in every epoch) or "static" (each row keeps its masks).
-        mask_unit: what is masked as a whole: "piece", "whole_word" or "span".
-        mask_rate: the share of pieces to choose.
-        replace_rates: of the chosen, the shares that become [MASK] and a random piece; the rest stay.
+        mask_unit: what is masked as a whole: "token", "whole_word" or "span".
+        mask_rate: the share of tokens to choose.
+        replace_rates: of the chosen, the shares that become [MASK] and a random token; the rest stay.
         max_predictions: masked slots a row; unsaid: `mask_rate` of its length, rounded up (20 of 128, 77 of 512).
     """
 
     batch_size: int = whole(32)
     accumulation_steps: int = whole(1)
     masking: str = choice("dynamic", ("dynamic", "static"))
-    mask_unit: str = choice("piece", ("piece", "whole_word", "span"))
+    mask_unit: str = choice("token", ("token", "whole_word", "span"))
     mask_rate: float = number(0.15, above=0, below=1)
     replace_rates: tuple[float, ...] = several((0.8, 0.1), number(0.0, maximum=1), length=2)
     max_predictions: int | None = whole(None)

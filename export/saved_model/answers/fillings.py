@@ -15,29 +15,29 @@ NUM_FILLINGS = 5
 def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFunction:
     """Returns the function from `text` with [MASK] in it to proposals, as `fill_mask` makes them.
 
-    Its answers, for B texts with M masks at most and K = 5 proposals, the likeliest first: `pieces` (B, M, K), "" where
-    a text has no such mask; `token_ids`; `probabilities`; `texts`, the text with the piece in the place of that mask;
-    `num_masks` (B,). Texts are cut to `length` pieces, and masks behind are not answered.
+    Its answers, for B texts with M masks at most and K = 5 proposals, the likeliest first: `tokens` (B, M, K), "" where
+    a text has no such mask; `token_ids`; `probabilities`; `texts`, the text with the token in the place of that mask;
+    `num_masks` (B,). Texts are cut to `length` tokens, and masks behind are not answered.
     """
-    pieces = list(tokenizer.vocabulary)
-    continues = [piece.startswith("##") for piece in pieces]
-    written = [piece.removeprefix("##") for piece in pieces]
+    tokens = list(tokenizer.vocabulary)
+    continues = [token.startswith("##") for token in tokens]
+    written = [token.removeprefix("##") for token in tokens]
 
     def answer(text):
-        tokens = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
-        rows = graph_rows(tokenizer, [tokens.token_ids], max_sequence_length=length)
+        tokenized = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
+        rows = graph_rows(tokenizer, [tokenized.token_ids], max_sequence_length=length)
         places = tf.cast(tf.where(rows.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (K, 2)
         examples, num_texts = places[:, 0], tf.size(text)
         positions = padded(places[:, 1], examples, num_texts, 0)
         logits = run({**rows.features, "mask_positions": positions})["mlm_logits"]  # (B, M, V)
         slots = tf.range(tf.shape(positions)[1])[tf.newaxis] < counts_of(examples, num_texts)[:, tf.newaxis]
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, slots))  # (K, V)
-        probabilities = probabilities[:, : len(pieces)]  # rows of a padded table are no tokens
-        values, ids = tf.math.top_k(probabilities, min(NUM_FILLINGS, len(pieces)))
-        found = tf.gather_nd(rows.pieces, places)
-        starts, ends = (tf.gather(x.flat_values, found) for x in (tokens.starts, tokens.ends))
+        probabilities = probabilities[:, : len(tokens)]  # rows of a padded table are no tokens
+        values, ids = tf.math.top_k(probabilities, min(NUM_FILLINGS, len(tokens)))
+        found = tf.gather_nd(rows.tokens, places)
+        starts, ends = (tf.gather(x.flat_values, found) for x in (tokenized.starts, tokenized.ends))
         of_masks = {
-            "pieces": (tf.gather(tf.constant(pieces), ids), ""),
+            "tokens": (tf.gather(tf.constant(tokens), ids), ""),
             "token_ids": (ids, 0),
             "probabilities": (values, 0.0),
             "texts": (_filled(TextCharacters.of(text), examples, starts, ends, ids), ""),
@@ -46,7 +46,7 @@ def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextF
         return {**answers, "num_masks": counts_of(examples, num_texts)}
 
     def _filled(characters: TextCharacters, examples, starts, ends, ids) -> tf.Tensor:
-        """Returns the texts (K, 5) with pieces in the place of masks; one that goes on a word stands close to it."""
+        """Returns the texts (K, 5) with tokens in the place of masks; one that goes on a word stands close to it."""
         before = characters.cut(examples, tf.zeros_like(starts), starts)[:, tf.newaxis]
         close = tf.strings.regex_replace(before, r"[\s\p{Z}]+$", "")
         before = tf.where(tf.gather(tf.constant(continues), ids), close, before)

@@ -25,11 +25,11 @@ def answering(run: Callable, tokenizer: BertTokenizer, task: QuestionAnswering) 
     """
 
     def answer(question, context):
-        tokens = tokenizer.tokenize_with_offsets(context)
+        tokenized = tokenizer.tokenize_with_offsets(context)
         first = tokenizer.tokenize(question)
         rows = graph_rows(
             tokenizer,
-            [first, tokens.token_ids],
+            [first, tokenized.token_ids],
             max_sequence_length=task.max_sequence_length,
             window_overlap=task.window_overlap,
             max_first_length=task.max_question_length,
@@ -38,14 +38,14 @@ def answering(run: Callable, tokenizer: BertTokenizer, task: QuestionAnswering) 
         logits = [tf.cast(outputs[name], tf.float64) for name in ("start_logits", "end_logits")]
         null_scores = tf.math.segment_min(logits[0][:, 0] + logits[1][:, 0], rows.examples)
         spans = _spans(task, rows, *logits)
-        best = _Best.of(task, context, tokens, tf.size(first.flat_values), spans, tf.size(context))
+        best = _Best.of(task, context, tokenized, tf.size(first.flat_values), spans, tf.size(context))
         return best.answers(task, null_scores)
 
     return TextFunction(task.input_names, answer)
 
 
 def _spans(task: QuestionAnswering, rows: GraphRows, starts: tf.Tensor, ends: tf.Tensor):
-    """Returns the possible spans `(K,)`: of which text, their scores, their first and last pieces."""
+    """Returns the possible spans `(K,)`: of which text, their scores, their first and last tokens."""
     width = tf.minimum(NUM_LOGITS, tf.shape(starts)[1])
     hidden = tf.where(rows.windowed, tf.zeros_like(starts), _IMPOSSIBLE)
     (first_scores, firsts), (last_scores, lasts) = (tf.math.top_k(x + hidden, width) for x in (starts, ends))  # (R, L)
@@ -53,23 +53,23 @@ def _spans(task: QuestionAnswering, rows: GraphRows, starts: tf.Tensor, ends: tf
     length = lasts[:, tf.newaxis, :] - firsts[:, :, tf.newaxis]
     in_best_window = tf.gather(most_context_in_graph(rows), firsts, batch_dims=1)[:, :, tf.newaxis]
     fits = (length >= 0) & (length < task.max_answer_length) & in_best_window & (scores > _IMPOSSIBLE / 2)
-    first_pieces, last_pieces = (tf.gather(rows.pieces, at, batch_dims=1) for at in (firsts, lasts))
+    first_tokens, last_tokens = (tf.gather(rows.tokens, at, batch_dims=1) for at in (firsts, lasts))
     values = (
         rows.examples[:, tf.newaxis, tf.newaxis],
         scores,
-        first_pieces[:, :, tf.newaxis],
-        last_pieces[:, tf.newaxis, :],
+        first_tokens[:, :, tf.newaxis],
+        last_tokens[:, tf.newaxis, :],
     )
     return tuple(tf.boolean_mask(tf.broadcast_to(x, tf.shape(scores)), fits) for x in values)
 
 
-def _ranges_of_words(tokens) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return where the word of each piece begins and ends in its text, `(P,)` each."""
-    words = tokens.word_ids.flat_values
+def _ranges_of_words(tokenized) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return where the word of each token begins and ends in its text, `(P,)` each."""
+    words = tokenized.word_ids.flat_values
     longest = tf.reduce_max(tf.concat([words, [0]], axis=0)) + 1
-    words += tf.cast(tokens.word_ids.value_rowids(), words.dtype) * longest  # of all texts, ascending
-    starts = tf.math.segment_min(tokens.starts.flat_values, words)
-    ends = tf.math.segment_max(tokens.ends.flat_values, words)
+    words += tf.cast(tokenized.word_ids.value_rowids(), words.dtype) * longest  # of all texts, ascending
+    starts = tf.math.segment_min(tokenized.starts.flat_values, words)
+    ends = tf.math.segment_max(tokenized.ends.flat_values, words)
     return tf.gather(starts, words), tf.gather(ends, words)
 
 
@@ -81,10 +81,10 @@ class _Best:
         self.starts, self.ends, self.num_examples = starts, ends, num_examples
 
     @classmethod
-    def of(cls, task, context, tokens, num_questions, spans, num_examples) -> "_Best":
-        """Of equal texts the best stays, and of those `task.num_best` of each question. `num_questions`: in pieces."""
+    def of(cls, task, context, tokenized, num_questions, spans, num_examples) -> "_Best":
+        """Of equal texts the best stays, and of those `task.num_best` of each question. `num_questions`: in tokens."""
         examples, scores, firsts, lasts = spans
-        word_starts, word_ends = _ranges_of_words(tokens)
+        word_starts, word_ends = _ranges_of_words(tokenized)
         starts, ends = tf.gather(word_starts, firsts - num_questions), tf.gather(word_ends, lasts - num_questions)
         order = _descending_order(-examples, scores, starts, ends)
         longest = tf.cast(tf.reduce_max(tf.concat([ends, [0]], axis=0)) + 1, tf.int64)

@@ -21,21 +21,21 @@ def tagging(run: Callable, tokenizer: BertTokenizer, task: TokenClassification) 
     """
 
     def answer(text):
-        tokens = tokenizer.tokenize_with_offsets(text)
+        tokenized = tokenizer.tokenize_with_offsets(text)
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
-        rows = graph_rows(tokenizer, [tokens.token_ids], **settings)
-        first, last = _ends_of_words(tokens.word_ids)
+        rows = graph_rows(tokenizer, [tokenized.token_ids], **settings)
+        first, last = _ends_of_words(tokenized.word_ids)
         answering = most_context_in_graph(rows)
-        answering &= tf.gather(tf.concat([[False], first], axis=0), tf.maximum(rows.pieces, -1) + 1)
+        answering &= tf.gather(tf.concat([[False], first], axis=0), tf.maximum(rows.tokens, -1) + 1)
         logits = tf.boolean_mask(run(rows.features)["logits"], answering)  # (K, C)
-        pieces = tf.boolean_mask(rows.pieces, answering)  # ascending: later words are answered by later windows
-        return _answers(text, tokens, pieces, last, logits)
+        tokens = tf.boolean_mask(rows.tokens, answering)  # ascending: later words are answered by later windows
+        return _answers(text, tokenized, tokens, last, logits)
 
-    def _answers(text, tokens, pieces, last, logits):
+    def _answers(text, tokenized, tokens, last, logits):
         num_texts = tf.size(text)
-        examples = tf.cast(tf.gather(tokens.token_ids.value_rowids(), pieces), tf.int32)
-        starts = tf.gather(tokens.starts.flat_values, pieces)
-        ends = tf.gather(tokens.ends.flat_values, tf.gather(last, pieces))
+        examples = tf.cast(tf.gather(tokenized.token_ids.value_rowids(), tokens), tf.int32)
+        starts = tf.gather(tokenized.starts.flat_values, tokens)
+        ends = tf.gather(tokenized.ends.flat_values, tf.gather(last, tokens))
         probabilities = tf.nn.softmax(tf.cast(logits, tf.float64))
         label_ids = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         of_words = {
@@ -53,7 +53,7 @@ def tagging(run: Callable, tokenizer: BertTokenizer, task: TokenClassification) 
 
 
 def _ends_of_words(word_ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns for each of P pieces whether it is the first of its word `(P,)`, and which is the last of its word."""
+    """Returns for each of P tokens whether it is the first of its word `(P,)`, and which is the last of its word."""
     flat, texts = word_ids.flat_values, tf.cast(word_ids.value_rowids(), tf.int32)
     changes = (flat[1:] != flat[:-1]) | (texts[1:] != texts[:-1])
     first = tf.concat([tf.ones_like(flat[:1], tf.bool), changes], axis=0)

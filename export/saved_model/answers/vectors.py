@@ -1,4 +1,4 @@
-"""Vectors of texts: one a text from an embedder, one a piece from an encoder."""
+"""Vectors of texts: one a text from an embedder, one a token from an encoder."""
 
 from collections.abc import Callable
 

@@ -45,7 +45,7 @@ def next_sentence_pairs(
 
     Args:
         text: the documents; the others serve for random sentences.
-        max_sequence_length: the longest example in pieces, with its three special tokens.
+        max_sequence_length: the longest example in tokens, with its three special tokens.
         seed: decides, with the document's number, everything that is random.
         short_sequence_rate: the share of sequences made shorter.
         duplicate: which time the documents are gone through; each time gives other pairs.
@@ -85,7 +85,7 @@ def swapped_pairs(
 ) -> Iterator[Pair]:
     """Yields the sentence-order pairs of all documents: two segments that follow each other, swapped half of the time.
 
-    A lone sentence is cut at a random piece; one piece alone has no order and is left out. Arguments as for
+    A lone sentence is cut at a random token; one token alone has no order and is left out. Arguments as for
     `next_sentence_pairs`.
     """
     max_tokens = max_sequence_length - NUM_SPECIAL
@@ -113,14 +113,14 @@ def _target(max_tokens: int, short_sequence_rate: float, rng: np.random.Generato
 
 
 def _filled(starts: list[int], start: int, limit: int, target: int) -> int:
-    """Returns the end of the shortest run of sentences from `start` with `target` pieces, `limit` at most."""
+    """Returns the end of the shortest run of sentences from `start` with `target` tokens, `limit` at most."""
     return min(max(bisect.bisect_left(starts, starts[start] + target, start, limit + 1), start + 1), limit)
 
 
 def _random_run(
     starts: list[int], documents: list[Document], index: int, target: int, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """Returns about `target` pieces from a random place in a random other document."""
+    """Returns about `target` tokens from a random place in a random other document."""
     other_index = int(rng.integers(len(documents) - 1))
     other = documents[other_index + (other_index >= index)]
     start = other.start + int(rng.integers(other.end - other.start))
@@ -130,9 +130,9 @@ def _random_run(
 def _truncated(
     first_start: int, first_end: int, second_start: int, second_end: int, max_tokens: int, rng: np.random.Generator
 ) -> tuple[int, int, int, int]:
-    """Cuts the longer of the two until both fit, piece by piece from the front or the back at random.
+    """Cuts the longer of the two until both fit, token by token from the front or the back at random.
 
-    Google's `truncate_seq_pair` in closed form: coin flips for single pieces are one binomial draw.
+    Google's `truncate_seq_pair` in closed form: coin flips for single tokens are one binomial draw.
     """
     num_first, num_second = first_end - first_start, second_end - second_start
     left_second = min(num_second, max(max_tokens // 2, max_tokens - num_first))

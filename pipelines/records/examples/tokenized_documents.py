@@ -1,4 +1,4 @@
-"""The documents of a block as piece ids: one flat array, with the places where sentences and documents begin."""
+"""The documents of a block as token ids: one flat array, with the places where sentences and documents begin."""
 
 import dataclasses
 import itertools
@@ -31,7 +31,7 @@ class TokenizedText:
     """The documents of one split of a block.
 
     Attributes:
-        ids: `(pieces,)` int32, all sentences behind each other; none is empty.
+        ids: `(tokens,)` int32, all sentences behind each other; none is empty.
         starts: where each sentence begins in `ids`, and behind them where the last one ends; plain ints, for `bisect`.
         documents: those to make examples of.
         others: documents of elsewhere, that a wrong next sentence may be drawn from where there is no second one here.
@@ -55,7 +55,7 @@ class TokenizedText:
         documents = [[sentence for sentence in document if len(sentence)] for document in documents]
         sentences = [sentence for document in documents for sentence in document]
         borders = [0, *itertools.accumulate(map(len, documents))]
-        ids = np.array([piece for sentence in sentences for piece in sentence], np.int32)
+        ids = np.array([token for sentence in sentences for token in sentence], np.int32)
         starts = [0, *itertools.accumulate(map(len, sentences))]
         places = [Document(number, 0, *ends) for number, ends in enumerate(itertools.pairwise(borders))]
         return cls(ids, starts, [place for place in places if place.start < place.end], [])
@@ -90,10 +90,10 @@ def tokenize_block(
     sentences = [_sentences(passages, split_sentences) for *_, passages in plan]
     ragged = tokenize([sentence for document in sentences for sentence in document])
     lengths = ragged.row_lengths().numpy()
-    has_pieces = lengths > 0
-    starts = [0, *np.cumsum(lengths[has_pieces]).tolist()]
+    has_tokens = lengths > 0
+    starts = [0, *np.cumsum(lengths[has_tokens]).tolist()]
     borders = np.cumsum([0, *map(len, sentences)])
-    borders = np.concatenate([[0], np.cumsum(has_pieces)])[borders].tolist()
+    borders = np.concatenate([[0], np.cumsum(has_tokens)])[borders].tolist()
     groups: dict[str, list[Document]] = {name: [] for split in SPLITS for name in (split, f"{split} pool")}
     for (group, number, part, _), start, end in zip(plan, borders[:-1], borders[1:], strict=True):
         if start < end:

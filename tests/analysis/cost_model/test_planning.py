@@ -254,7 +254,7 @@ def test_a_budget_in_epochs_has_no_steps_without_records(tmp_path):
 
 
 def test_a_recipe_masks_as_many_slots_as_it_says(tiny_recipe):
-    whole, said = plan(tiny_recipe), plan(tiny_recipe, num_slots=4)  # 15 % of 24 pieces
+    whole, said = plan(tiny_recipe), plan(tiny_recipe, num_slots=4)  # 15 % of 24 tokens
     assert whole.training_flops == said.training_flops
     assert whole.training_flops != plan(tiny_recipe, num_slots=3).training_flops
 
@@ -316,7 +316,7 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
             "its encoder has no pooler",
         ),
         ({"subject": keras.Sequential([])}, "a Sequential was given; expected a model of bert_keras"),
-        ({"subject": "tiny", "length": 513}, "rows of 513 pieces were asked for, the model reads at most 512"),
+        ({"subject": "tiny", "length": 513}, "rows of 513 tokens were asked for, the model reads at most 512"),
     ],
 )
 def test_what_cannot_be_planned_is_told(arguments, message):

@@ -63,7 +63,7 @@ def test_each_product_is_measured_once():
 
 
 @pytest.mark.parametrize(("num_rows", "num_measured"), [(3, 3), (400, 4096 // 12)])
-def test_as_many_rows_are_measured_as_pieces_allow(num_rows, num_measured):
+def test_as_many_rows_are_measured_as_tokens_allow(num_rows, num_measured):
     model = HEADS["classification"](bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=90)), 3)
     machine = CountingMachine()
     StepTime(TrainingMemory(model), machine).product_seconds(Sizes(num_rows, 12, 1))

@@ -130,7 +130,7 @@ def test_weights_gradients_and_adamw_are_those_of_the_real_ones(memories):
     assert memory.optimizer == 4 * sum(np.prod(variable.shape) for variable in slots) == 8 * model.count_params()
 
 
-def test_activations_grow_with_rows_and_scores_with_the_square_of_pieces(memories):
+def test_activations_grow_with_rows_and_scores_with_the_square_of_tokens(memories):
     short, long = (at(memories, Sizes(8, length, 4)) for length in (64, 128))
     twice = at(memories, Sizes(16, 64, 4))
     assert twice.attention_scores == 2 * short.attention_scores
@@ -203,7 +203,7 @@ def test_a_step_in_parts_keeps_the_sum_of_their_gradients(memories):
 
 def test_rows_too_short_to_tell_anything_are_refused():
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, max_sequence_length=3, intermediate_dim=6)
-    with pytest.raises(InputError, match="rows of at most 3 pieces are too short to tell what grows with them"):
+    with pytest.raises(InputError, match="rows of at most 3 tokens are too short to tell what grows with them"):
         TrainingMemory(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)))
 
 

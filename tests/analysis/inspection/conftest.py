@@ -25,7 +25,7 @@ def make(make_model):
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    """A tokenizer with as many pieces as the tiny models know, 97."""
+    """A tokenizer with as many tokens as the tiny models know, 97."""
     fill = [f"word{place}" for place in range(97 - 5 - len(WORDS))]
     return bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *fill])
 

@@ -37,7 +37,7 @@ def theirs(minilm):
 def test_attention_is_that_of_transformers(minilm, theirs, second):
     seen = bk.inspect(minilm, TEXT, second)
     [expected], _ = theirs(TEXT, second)
-    assert seen.attention.shape == (6, 12, len(seen.pieces), len(seen.pieces))
+    assert seen.attention.shape == (6, 12, len(seen.tokens), len(seen.tokens))
     np.testing.assert_allclose(seen.attention, expected, rtol=0, atol=TOLERANCE)
 
 

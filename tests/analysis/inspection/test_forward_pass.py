@@ -1,4 +1,4 @@
-"""The inside of a model: rows of pieces, attention, scores, hidden states."""
+"""The inside of a model: rows of tokens, attention, scores, hidden states."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ def softmax(scores):
     return exponentials / exponentials.sum(-1, keepdims=True)
 
 
-def test_a_row_names_the_characters_of_each_piece(make, tokenizer):
+def test_a_row_names_the_characters_of_each_token(make, tokenizer):
     row = row_of(tokenizer, make("encoder").config, TEXT, SECOND)
-    assert row.pieces == tuple("[CLS] the cat ##s sat on a mat . [SEP] every dog [SEP]".split())
+    assert row.tokens == tuple("[CLS] the cat ##s sat on a mat . [SEP] every dog [SEP]".split())
     assert row.segment_ids.tolist() == [0] * 10 + [1] * 3
     found = [
         (TEXT, SECOND)[segment][start:end]
@@ -96,10 +96,10 @@ def test_the_mean_largest_share_is_that_of_the_model(make, tokenizer):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (("the cat " * 8,), "the text has 18 pieces with .* reads 17 at most .* cut the text"),
-        (("the cat " * 4, "a dog " * 4), "the two texts have 19 pieces"),
-        ((" \n",), "the text has no pieces; expected words"),
-        (("the cat", ""), "the second text has no pieces"),
+        (("the cat " * 8,), "the text has 18 tokens with .* reads 17 at most .* cut the text"),
+        (("the cat " * 4, "a dog " * 4), "the two texts have 19 tokens"),
+        ((" \n",), "the text has no tokens; expected words"),
+        (("the cat", ""), "the second text has no tokens"),
     ],
 )
 def test_texts_that_do_not_fit_are_told(make, tokenizer, texts, message):

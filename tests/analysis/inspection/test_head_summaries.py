@@ -6,7 +6,7 @@ import pytest
 from bert_keras.analysis.inspection.head_summaries import head_summaries
 
 SIZE = 12
-PIECES = ["[CLS]", *["word"] * 4, "[SEP]", *["word"] * 5, "[SEP]"]
+TOKENS = ["[CLS]", *["word"] * 4, "[SEP]", *["word"] * 5, "[SEP]"]
 
 
 def rows_to(*columns):
@@ -17,13 +17,13 @@ def rows_to(*columns):
 
 
 def shifted(offset):
-    """Attention of each piece to the one `offset` after it; at the border to itself."""
+    """Attention of each token to the one `offset` after it; at the border to itself."""
     places = np.clip(np.arange(SIZE) + offset, 0, SIZE - 1)
     return np.eye(SIZE)[places]
 
 
 def near():
-    """Attention alike to all pieces within 2, and 3 % far away."""
+    """Attention alike to all tokens within 2, and 3 % far away."""
     places = np.arange(SIZE)
     attention = (np.abs(places[:, None] - places[None, :]) <= 2).astype(float)
     return attention / attention.sum(1, keepdims=True)
@@ -42,7 +42,7 @@ KINDS = {
 
 
 def of(attention):
-    [found] = head_summaries(attention[None, None], PIECES)
+    [found] = head_summaries(attention[None, None], TOKENS)
     return found
 
 
@@ -65,7 +65,7 @@ def test_uniform_attention_has_the_numbers_of_the_book():
     assert found.itself == pytest.approx(1 / SIZE)
 
 
-def test_attention_to_one_piece_has_no_entropy():
+def test_attention_to_one_token_has_no_entropy():
     assert of(rows_to(3)).entropy == 0
     assert of(shifted(0)).distance == 0
     assert of(shifted(-1)).distance == pytest.approx((SIZE - 1) / SIZE)
@@ -78,5 +78,5 @@ def test_before_and_after_are_told_apart():
 
 def test_summaries_come_layer_by_layer():
     attention = np.stack([np.stack([shifted(0), shifted(1)]), np.stack([rows_to(0), shifted(-1)])])
-    found = [(head.layer, head.head, head.kind) for head in head_summaries(attention, PIECES)]
+    found = [(head.layer, head.head, head.kind) for head in head_summaries(attention, TOKENS)]
     assert found == [(0, 0, "itself"), (0, 1, "next"), (1, 0, "[CLS]"), (1, 1, "previous")]

@@ -19,16 +19,16 @@ def test_guesses_at_masks_are_those_of_fill_mask(make, tokenizer, see):
     [expected] = bk.fill_mask(make("pretrainer"), tokenizer, [text], top_k=3)
     assert [guess.position for guess in seen.guesses] == [2, 6]
     for guess, fillings in zip(seen.guesses, expected, strict=True):
-        assert [piece for piece, _ in guess.proposals] == [filling.piece for filling in fillings]
+        assert [token for token, _ in guess.proposals] == [filling.token for filling in fillings]
         probabilities = [probability for _, probability in guess.proposals]
         assert probabilities == pytest.approx([filling.probability for filling in fillings], rel=1e-5)
         assert guess.probability is None
 
 
-def test_without_a_mask_each_word_is_masked_with_all_its_pieces(make, tokenizer, see):
+def test_without_a_mask_each_word_is_masked_with_all_its_tokens(make, tokenizer, see):
     seen = see("masked_lm", TEXT, SECOND)
-    assert [guess.piece for guess in seen.guesses] == "the cat ##s sat on a mat . every dog ran".split()
-    [one, other] = [guess for guess in seen.guesses if guess.piece in ("cat", "##s")]
+    assert [guess.token for guess in seen.guesses] == "the cat ##s sat on a mat . every dog ran".split()
+    [one, other] = [guess for guess in seen.guesses if guess.token in ("cat", "##s")]
     row = row_of(tokenizer, make("masked_lm").encoder.config, TEXT, SECOND)
     features = {**row.features(), "mask_positions": np.array([[2, 3]])}
     features["token_ids"] = features["token_ids"].copy()
@@ -56,7 +56,7 @@ def test_electras_generator_guesses_too(see):
 
 
 def test_where_no_head_guesses_a_mask_is_a_word_in_brackets(see):
-    assert "[MASK]" not in see("classifier", "a [MASK] sat").pieces
+    assert "[MASK]" not in see("classifier", "a [MASK] sat").tokens
 
 
 def test_a_classifier_answers_with_its_probabilities(make, tokenizer, run, see):
@@ -98,11 +98,11 @@ def test_an_embedder_says_how_alike_two_texts_are_each_read_alone(make, tokenize
     assert see("embedder", TEXT).answer is None
 
 
-def test_electra_tells_which_pieces_look_replaced(see):
+def test_electra_tells_which_tokens_look_replaced(see):
     seen = see("electra", TEXT)
-    logits = seen.look.outputs["replaced_logits"][1:-1]  # [CLS] and [SEP] are no pieces of the text
+    logits = seen.look.outputs["replaced_logits"][1:-1]  # [CLS] and [SEP] are no tokens of the text
     assert [finding.value for finding in seen.answer.findings] == pytest.approx(list(1 / (1 + np.exp(-logits))))
-    assert [finding.label for finding in seen.answer.findings] == list(seen.pieces[1:-1])
+    assert [finding.label for finding in seen.answer.findings] == list(seen.tokens[1:-1])
 
 
 def test_an_encoder_answers_nothing_with_a_pooler_or_without(see):
@@ -145,4 +145,4 @@ def test_the_numbers_are_plain_values(see):
     found = see("classifier", TEXT).to_dict()
     assert len(found["heads"]) == 15
     assert found["heads"][7] == dataclasses.asdict(see("classifier", TEXT).heads[7])
-    assert found["pieces"][:2] == ["[CLS]", "the"]
+    assert found["tokens"][:2] == ["[CLS]", "the"]

@@ -92,7 +92,7 @@ def test_no_text_becomes_markup(see, kind):
     assert len(odd.scripts) == 2
     assert not odd.named("b")
     assert {name for name, _ in plain.found} | {"mark", "sup"} >= {name for name, _ in odd.found}
-    assert json.loads(odd.scripts[0])["pieces"][1:5] == ["<", "/", "script", ">"]
+    assert json.loads(odd.scripts[0])["tokens"][1:5] == ["<", "/", "script", ">"]
 
 
 def test_data_in_a_script_cannot_end_it():
@@ -126,15 +126,15 @@ def test_the_maps_of_a_page_are_bounded(shape):
     assert shown == shape[2] or 2 * shape[0] * shape[1] * (shown + 1) ** 2 > MOST_MAP_BYTES
 
 
-def test_a_page_that_shows_fewer_pieces_says_so(see, monkeypatch):
+def test_a_page_that_shows_fewer_tokens_says_so(see, monkeypatch):
     assert "The maps show the first" not in see("encoder", TEXT).to_html()
     monkeypatch.setattr("bert_keras.analysis.inspection.page.page_data.MOST_MAP_BYTES", 2 * 15 * 6**2)
     page = see("encoder", TEXT).to_html()
-    assert "The maps show the first 6 of 10 pieces" in page
+    assert "The maps show the first 6 of 10 tokens" in page
     data = data_of(page)
     assert data["attention"]["shown"] == 6
     assert decoded(data["attention"]["maps"], 3, 5, 6, 6).shape == (3, 5, 6, 6)
-    assert data["length"] == len(data["pieces"]) == 10
+    assert data["length"] == len(data["tokens"]) == 10
 
 
 def test_a_page_of_a_real_sentence_is_well_under_a_megabyte(minilm):

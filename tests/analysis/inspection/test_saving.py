@@ -59,7 +59,7 @@ def test_layer_and_head_choose_what_the_picture_of_attention_shows(
     assert name in seen.save(tmp_path / "out")
 
 
-def test_the_pieces_stand_at_both_axes(see):
+def test_the_tokens_stand_at_both_axes(see):
     [axes, _] = attention_figure(see("encoder", "the $ cat $", layer=0, head=0)).axes
     expected = "[CLS] the $ cat $ [SEP]".split()
     assert [label.get_text() for label in axes.get_xticklabels()] == expected

@@ -25,10 +25,10 @@ def test_cosines_are_between_the_states_that_they_name():
     assert found.to_previous.shape == (3, 5)
     assert found.to_previous[1, 2] == pytest.approx(cosine(states[2, 2], states[1, 2]))
     assert found.to_embeddings[1, 2] == pytest.approx(cosine(states[2, 2], states[0, 2]))
-    assert found.between_pieces[3, 1, 4] == pytest.approx(cosine(states[3, 1], states[3, 4]))
+    assert found.between_tokens[3, 1, 4] == pytest.approx(cosine(states[3, 1], states[3, 4]))
 
 
-def test_anisotropy_leaves_a_piece_and_itself_out():
+def test_anisotropy_leaves_a_token_and_itself_out():
     states = np.eye(3)[None]  # three vectors at right angles
     assert similarity(np.concatenate([states, states])).anisotropy.tolist() == [0, 0]
 

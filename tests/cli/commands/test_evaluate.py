@@ -38,7 +38,7 @@ def test_settings_and_scores_are_printed(tuned, capsys):
     assert printed.err.startswith(
         f"bert-keras evaluate\n  checkpoint  {done.out}\n  task        classify, single_label\n"
         f"  file        {done.dev} (9 examples)\n  columns     text 'text', label 'label'\n"
-        "  rows        at most 19 pieces, longer texts cut\n"
+        "  rows        at most 19 tokens, longer texts cut\n"
     )
     scores = json.loads((done.out / "metrics.json").read_text())
     said = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))
@@ -74,7 +74,7 @@ def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, c
 def test_rows_can_be_others_than_in_training(tuned, capsys):
     done = tuned("classify")
     assert main(["evaluate", str(done.out), str(done.dev), "--max-sequence-length", "5", "--window-overlap", "1"]) == 0
-    assert "rows        at most 5 pieces, longer texts in windows that share 1\n" in capsys.readouterr().err
+    assert "rows        at most 5 tokens, longer texts in windows that share 1\n" in capsys.readouterr().err
 
 
 FAULTS = {

@@ -51,10 +51,10 @@ def folder(make_folder):
 
 
 def assert_close(proposals, others):
-    """Checks that the same pieces are proposed for each mask of each text, with the same probabilities."""
+    """Checks that the same tokens are proposed for each mask of each text, with the same probabilities."""
     for ours, theirs in zip(proposals, others, strict=True):
         for one, other in zip(ours, theirs, strict=True):
-            assert [piece for piece, _ in one] == [piece for piece, _ in other]
+            assert [token for token, _ in one] == [token for token, _ in other]
             # measured: 6e-7
             np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=0, atol=5e-6)
 
@@ -64,7 +64,7 @@ def test_proposals_are_those_recorded_of_transformers(kind, make_folder):
     folder = make_folder(kind)
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), TEXTS, top_k=7)
     assert [len(masks) for masks in filled] == [1, 1, 3, 1, 1]
-    proposals = [[[(one.piece, one.probability) for one in of_mask] for of_mask in masks] for masks in filled]
+    proposals = [[[(one.token, one.probability) for one in of_mask] for of_mask in masks] for masks in filled]
     assert_close(proposals, json.loads(RECORDED.read_text())[kind])
     scores = {round(p, 3) for masks in proposals for of_mask in masks for _, p in of_mask}
     assert len(scores) > 20, "the probabilities are too much alike to tell anything"
@@ -77,7 +77,7 @@ def test_transformers_proposes_what_was_recorded(kind, make_folder):
 
 
 def proposals_of_transformers(folder) -> list:
-    """Returns the proposals of transformers' pipeline for each mask of each text: (piece, probability)."""
+    """Returns the proposals of transformers' pipeline for each mask of each text: (token, probability)."""
     import transformers
 
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
@@ -94,8 +94,8 @@ def test_texts_do_not_depend_on_each_other_and_large_batches_keep_their_order(fo
     together = bk.fill_mask(model, tokenizer, texts, top_k=2)
     for text, masks in list(zip(texts, together, strict=True))[::10]:
         [alone] = bk.fill_mask(model, tokenizer, [text], top_k=2)
-        assert [[one.piece for one in of_mask] for of_mask in alone] == [
-            [one.piece for one in of_mask] for of_mask in masks
+        assert [[one.token for one in of_mask] for of_mask in alone] == [
+            [one.token for one in of_mask] for of_mask in masks
         ]
         np.testing.assert_allclose(
             [[one.probability for one in of_mask] for of_mask in alone],
@@ -110,12 +110,12 @@ def test_the_text_stays_as_it_was_written_but_for_the_mask(folder):
     [[first, second]] = bk.fill_mask(
         model, tokenizer, ["  The CAFÉ \t[MASK]; [MASK]s!"], top_k=tokenizer.vocabulary_size
     )
-    assert {one.piece for one in first} == set(tokenizer.vocabulary)
+    assert {one.token for one in first} == set(tokenizer.vocabulary)
     assert sum(one.probability for one in first) == pytest.approx(1)
-    texts = {one.piece: one.text for one in first}
+    texts = {one.token: one.text for one in first}
     assert texts["red"] == "  The CAFÉ \tred; [MASK]s!"
     assert texts["##ed"] == "  The CAFÉed; [MASK]s!"
-    assert {one.piece: one.text for one in second}["hat"] == "  The CAFÉ \t[MASK]; hats!"
+    assert {one.token: one.text for one in second}["hat"] == "  The CAFÉ \t[MASK]; hats!"
 
 
 def test_an_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
@@ -156,7 +156,7 @@ FAULTS = {
     ),
     "a text that is too long": (
         ["twin", "[MASK]" + " the" * 17],
-        r"text 1 .* has 20 pieces with \[CLS\] and \[SEP\]; the model reads 19 at most: cut the text",
+        r"text 1 .* has 20 tokens with \[CLS\] and \[SEP\]; the model reads 19 at most: cut the text",
     ),
     "a model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
     "no standard input": (["twin", "-"], "standard input has no text"),

@@ -64,7 +64,7 @@ def test_the_model_card_has_data_settings_and_scores(tuned):
         "- train: classify_train.csv (17 examples)",
         "- dev: classify_dev.csv (9 examples)",
         "- columns: text 'text', label 'label'",
-        "- rows: at most 19 pieces, longer texts cut",
+        "- rows: at most 19 tokens, longer texts cut",
         "- epochs: 2; the best by accuracy is kept",
         "- batches: 8 rows a step",
         "- learning rate: 0.005, 10% warm-up",
@@ -83,7 +83,7 @@ def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
     assert "\n  columns        text 'text', label 'label'\n" in printed
     assert "\n  labels         2: cat, dog\n" in printed
     assert "\n  to beat        accuracy 0.5556, of always saying dog\n" in printed
-    assert "\n  rows           at most 19 pieces, longer texts cut\n" in printed
+    assert "\n  rows           at most 19 tokens, longer texts cut\n" in printed
     assert "\n  batches        8 rows a step\n" in printed
     scores = r"accuracy \S+, macro_f1 \S+, micro_f1 \S+, matthews \S+, loss \S+"
     assert len(re.findall(rf"^  step \d, held out: {scores}$", printed, re.MULTILINE)) == 2
@@ -93,9 +93,9 @@ def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
 
 
 def test_windows_share_as_much_of_a_short_row_as_of_a_usual_one(tuned):
-    # a quarter of 19 pieces for tags as 32 of 128, a third for answers as 128 of 384
-    assert "at most 19 pieces, longer texts in windows that share 4\n" in tuned("tag").stderr
-    assert "at most 19 pieces, longer texts in windows that share 6\n" in tuned("answer").stderr
+    # a quarter of 19 tokens for tags as 32 of 128, a third for answers as 128 of 384
+    assert "at most 19 tokens, longer texts in windows that share 4\n" in tuned("tag").stderr
+    assert "at most 19 tokens, longer texts in windows that share 6\n" in tuned("answer").stderr
 
 
 def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
@@ -181,7 +181,7 @@ def test_the_result_says_the_main_scores_and_which_epoch(workplace, capsys):
     )
     for line in (
         "dev            dev.csv (9 examples), which are learned too: their scores flatter",
-        "rows           at most 9 pieces, longer texts cut",
+        "rows           at most 9 tokens, longer texts cut",
         "class weights  balanced",
         "epochs         1; the last is kept",
         "batches        4 rows a step = 1 replicas x 2 parts x 2",
@@ -352,7 +352,7 @@ FAULTS = {
     ),
     "windows that do not move on": (
         "checkpoint out --train train.csv --dev dev.csv --window-overlap 17",
-        r"windows of 17 pieces that share 17 leave no room for new ones; expected a smaller window_overlap",
+        r"windows of 17 tokens that share 17 leave no room for new ones; expected a smaller window_overlap",
     ),
     "rows that hold nothing": (
         "checkpoint out --train train.csv --dev dev.csv --max-sequence-length 2",

@@ -67,7 +67,7 @@ FAULTS = {
         {"max_sequence_length": "16"},
         r"^max_sequence_length is '16'; expected a whole number from 1$",
     ),
-    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
     "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected a whole number from 0$"),
     "an answer as text": (
         {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
@@ -139,7 +139,7 @@ EVALUATE_FAULTS = {
         {"max_sequence_length": "16"},
         r"^max_sequence_length is '16'; expected a whole number from 1$",
     ),
-    "half a piece": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
 }
 
 

@@ -28,7 +28,7 @@ def run(capsys, *arguments):
 def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
     assert status == 0
-    assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 pieces, 6 heads" in printed.out
+    assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 tokens, 6 heads" in printed.out
     assert "second text  a dog" in printed.err
     assert (tmp_path / "out/attention.png").exists()
 
@@ -75,7 +75,7 @@ def test_every_task_is_inspected(tuned, tmp_path, capsys, task):
         (["nowhere", "the cat"], "nowhere does not exist"),
         (["{model}", "the cat", "--layer", "2"], "there is no layer 2; the model has layers 0 to 1"),
         (["{model}", "the cat", "--head", "3"], "there is no head 3; the model has heads 0 to 2"),
-        (["{model}", "the cat " * 10], "the text has 22 pieces with [CLS] and [SEP]; the model reads 19 at most"),
+        (["{model}", "the cat " * 10], "the text has 22 tokens with [CLS] and [SEP]; the model reads 19 at most"),
         (["{model}", "--training"], "has no records of a training; expected training_log.jsonl or metrics.json"),
         (["{model}", "the cat", "--training"], "--training reads no text"),
         (["{model}", "the cat", "--layer", "-1"], "is not a whole number from 0"),

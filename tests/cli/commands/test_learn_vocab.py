@@ -110,7 +110,7 @@ def test_settings_and_progress_are_told(capsys):
         ),
         (
             ["out", "--text", "text.txt", "--size", "20", "--alphabet", "30"],
-            r"of 20 pieces cannot hold the text's alphabet",
+            r"of 20 tokens cannot hold the text's alphabet",
         ),
         (
             ["out", "--text", "records.jsonl"],

@@ -16,19 +16,19 @@ from bert_keras.pipelines.records import FileText, RecordSettings, read_manifest
 from bert_keras.pipelines.records.unfinished_folder import num_finished_blocks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()
-DOCUMENTS = [f"the cat sat on a mat .\na dog {word} off .\nthe {word} , the hat ." for word in PIECES[5:]] * 3
+TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()
+DOCUMENTS = [f"the cat sat on a mat .\na dog {word} off .\nthe {word} , the hat ." for word in TOKENS[5:]] * 3
 
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     """A vocabulary, a text of 39 documents, and a few bad files."""
-    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    (tmp_path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
     (tmp_path / "text.txt").write_text("\n\n".join(DOCUMENTS))
     (tmp_path / "one.txt").write_text(DOCUMENTS[0])
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "binary.txt").write_bytes(b"text\n\x00\x01")
-    (tmp_path / "maskless.txt").write_text("\n".join(piece for piece in PIECES if piece != "[MASK]"))
+    (tmp_path / "maskless.txt").write_text("\n".join(token for token in TOKENS if token != "[MASK]"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -67,7 +67,7 @@ def content_of(folder):
 )
 def test_all_options_reach_the_records(options, settings, workplace):
     assert make("vocab.txt", "out", "--text", "text.txt", "--cased", *options) == 0
-    tokenizer = BertTokenizer(PIECES, lowercase=False, max_sequence_length=settings.get("max_sequence_length", 128))
+    tokenizer = BertTokenizer(TOKENS, lowercase=False, max_sequence_length=settings.get("max_sequence_length", 128))
     text = FileText(find_sources("text.txt"))
     write_records("expected", text, tokenizer, **{"max_sequence_length": 128, **settings})
     assert content_of(workplace / "out") == content_of(workplace / "expected")
@@ -211,7 +211,7 @@ def test_resuming_is_told_before_the_work_starts(workplace, capsys):
         raise StoppedError
 
     options = {"max_sequence_length": 128, "num_workers": 1, "progress": stop}
-    tokenizer = BertTokenizer(PIECES, max_sequence_length=128)
+    tokenizer = BertTokenizer(TOKENS, max_sequence_length=128)
     with pytest.raises(StoppedError):
         write_records("out", FileText(find_sources("text.txt")), tokenizer, **options)
     assert make("vocab.txt", "out", "--text", "text.txt") == 0

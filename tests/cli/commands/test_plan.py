@@ -16,7 +16,7 @@ def test_tables_of_parameters_operations_and_steps(capsys):
     parameters, (batch, *operations), files, steps = tables
     assert parameters[-1].split() == ["all", "109,482,240"]
     assert parameters[1].split() == ["token", "embeddings", "23,440,896", "21.4%", "1"]
-    assert batch == "1 row of 128 pieces"
+    assert batch == "1 row of 128 tokens"
     assert operations[0].split() == ["floating-point", "operations", "first", "block", "forward"]
     assert operations[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
     assert files[1].split() == ["checkpoint", "(safetensors)", "437.9"]
@@ -49,7 +49,7 @@ def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
     names = [line.split("  ")[0] for line in memory[1:]]
     assert names == ["float32", "float32, checkpointing", "mixed_bfloat16", "mixed_bfloat16, checkpointing"]
     assert [line.split()[0] for line in by_shape] == ["process,", "32", "64", "128", "256", "512"]
-    assert seconds[1].startswith("a step of 16 pieces")
+    assert seconds[1].startswith("a step of 16 tokens")
     names = {f"{name}.{ending}" for name in ("parameters", "operations", "memory") for ending in ("png", "svg")}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, ".bert_keras.json"}
     assert main(f"plan tiny --quick --pictures {tmp_path / 'out'}".split()) == 2
@@ -81,7 +81,7 @@ def test_bad_input_is_one_sentence(capsys):
     assert main("plan nowhere".split()) == 2
     assert "nowhere is neither a folder nor a preset or recipe" in capsys.readouterr().err
     assert main("plan tiny --length 600".split()) == 2
-    assert "rows of 600 pieces were asked for, the model reads at most 512" in capsys.readouterr().err
+    assert "rows of 600 tokens were asked for, the model reads at most 512" in capsys.readouterr().err
 
 
 def test_the_heads_are_those_of_the_library():

@@ -84,7 +84,7 @@ def check_same(model, path, make_batch, run):
             np.testing.assert_allclose(got[name], value, rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Keras, of a text of one piece
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Keras, of a text of one token
 @pytest.mark.parametrize("kind", SHORT)
 def test_every_model_answers_in_onnxruntime_as_in_keras(kind, exported, make_batch, run):
     check_same(*exported(kind), make_batch, run)
@@ -121,11 +121,11 @@ def test_outputs_stand_in_the_order_of_the_model(kind, names, exported):
     assert [output.name for output in session_of(exported(kind)[1]).get_outputs()] == names
 
 
-def test_an_embedder_gives_the_vectors_of_pieces_too(exported, make_batch, run):
+def test_an_embedder_gives_the_vectors_of_tokens_too(exported, make_batch, run):
     model, path = exported("embedder")
     batch = make_batch()
-    pieces = run(model.encoder, batch)["sequence_output"]
-    np.testing.assert_allclose(ask(session_of(path), batch)["last_hidden_state"], pieces, rtol=0, atol=TOLERANCE)
+    tokens = run(model.encoder, batch)["sequence_output"]
+    np.testing.assert_allclose(ask(session_of(path), batch)["last_hidden_state"], tokens, rtol=0, atol=TOLERANCE)
 
 
 def test_weights_are_written_once_and_have_hugging_face_names(exported):

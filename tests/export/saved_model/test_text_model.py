@@ -152,13 +152,13 @@ def test_an_answer_is_cut_from_the_context_and_told_with_its_characters(kind, se
     assert answer["score"][1] == answer["null_score"][1]
 
 
-def test_masks_are_filled_with_pieces_and_texts(served):
+def test_masks_are_filled_with_tokens_and_texts(served):
     answer = served("masked_lm", text=["the [MASK] sat on [MASK] .", "no mask", "[MASK]"])
     assert answer["num_masks"].tolist() == [2, 0, 1]
     assert answer["texts"].shape == (3, 2, 5)
-    piece, text = answer["pieces"][0, 1, 0].decode(), answer["texts"][0, 1, 0].decode()
-    before = "the [MASK] sat on" + ("" if piece.startswith("##") else " ")
-    assert text == f"{before}{piece.removeprefix('##')} ."
+    token, text = answer["tokens"][0, 1, 0].decode(), answer["texts"][0, 1, 0].decode()
+    before = "the [MASK] sat on" + ("" if token.startswith("##") else " ")
+    assert text == f"{before}{token.removeprefix('##')} ."
     assert answer["texts"][1].tolist() == [[b""] * 5] * 2
 
 

@@ -215,7 +215,7 @@ def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written,
         read_metadata(path)
 
 
-def test_pad_is_the_first_piece(written, tmp_path):
+def test_pad_is_the_first_token(written, tmp_path):
     written("classifier", tmp_path / "model.tflite")
     with pytest.raises(bk.InputError, match=r"\[PAD\] has id 4; expected 0, with which MediaPipe pads"):
         add_metadata(

@@ -175,7 +175,7 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
 def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
     reference = references(kind)
-    rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_pieces=reference.task.of_pieces)
+    rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_tokens=reference.task.of_tokens)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
     given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts

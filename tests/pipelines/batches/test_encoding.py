@@ -1,4 +1,4 @@
-"""Encoded rows are cut as `pack` cuts them, or in the windows of Hugging Face, and every piece knows its place."""
+"""Encoded rows are cut as `pack` cuts them, or in the windows of Hugging Face, and every token knows its place."""
 
 import itertools
 
@@ -12,10 +12,10 @@ from bert_keras.pipelines.batches.packing import pack
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 # special tokens in unusual places, [PAD] not the first
-PIECES = ("[UNK]", "un", "[SEP]", "##aff", "##able", "play", "##ing", "the", "[PAD]", "a", "b", "c", "[CLS]", "d", ",")
-PIECES = (*PIECES, ".", "##s", "-", "caf", "##e", "\u4e2d", "[MASK]", "so")
+TOKENS = ("[UNK]", "un", "[SEP]", "##aff", "##able", "play", "##ing", "the", "[PAD]", "a", "b", "c", "[CLS]", "d", ",")
+TOKENS = (*TOKENS, ".", "##s", "-", "caf", "##e", "\u4e2d", "[MASK]", "so")
 PAD, CLS, SEP = 8, 12, 2
-# one to four pieces each; accents, case, unknown words, words without a space between
+# one to four tokens each; accents, case, unknown words, words without a space between
 WORDS = ("unaffable", "playing", "The", "a", "B", "c,", "d.", "zzz", "caf\u00e9", "\u4e2d\u4e2d", "so-so", "\U0001f600")
 WINDOWS = [(6, 0), (6, 1), (6, 3), (9, 0), (9, 4), (17, 0), (17, 5), (17, 14)]  # longest row, overlap
 PAIR_WINDOWS = [(10, 0), (10, 2), (16, 0), (16, 3), (16, 7)]
@@ -25,16 +25,16 @@ single_and_pair = pytest.mark.parametrize("pair", [False, True], ids=["single", 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return BertTokenizer(PIECES)
+    return BertTokenizer(TOKENS)
 
 
 @pytest.fixture(scope="module")
 def hugging_face(tmp_path_factory):
-    """Hugging Face's tokenizer of the same pieces."""
+    """Hugging Face's tokenizer of the same tokens."""
     from transformers import BertTokenizerFast
 
-    folder = tmp_path_factory.mktemp("pieces")
-    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    folder = tmp_path_factory.mktemp("tokens")
+    (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
     return BertTokenizerFast.from_pretrained(folder)
 
 
@@ -45,7 +45,7 @@ def random_texts(num_words, seed):
 
 
 def split(rows, values):
-    """The values of pieces as a list a row."""
+    """The values of tokens as a list a row."""
     return [part.tolist() for part in np.split(values, rows.row_splits[1:-1])] if len(rows) else []
 
 
@@ -115,10 +115,10 @@ def test_windows_of_pairs_are_hugging_faces(max_sequence_length, window_overlap,
 @single_and_pair
 @pytest.mark.parametrize("window_overlap", [0, 2])
 def test_a_text_that_just_fills_a_window_makes_no_other(pair, window_overlap, tokenizer, hugging_face):
-    """Six pieces fit into each window; each new window brings `step` more."""
+    """Six tokens fit into each window; each new window brings `step` more."""
     step = 6 - window_overlap
-    num_pieces = [0, 1, 5, 6, 7, 6 + step - 1, 6 + step, 6 + step + 1, 6 + 7 * step, 6 + 7 * step + 1]
-    texts = [" ".join("abcd"[place % 4] for place in range(count)) for count in num_pieces]
+    num_tokens = [0, 1, 5, 6, 7, 6 + step - 1, 6 + step, 6 + step + 1, 6 + 7 * step, 6 + 7 * step + 1]
+    texts = [" ".join("abcd"[place % 4] for place in range(count)) for count in num_tokens]
     columns = [["the zzz"] * len(texts), texts] if pair else [texts]
     settings = {"max_sequence_length": 11 if pair else 8, "window_overlap": window_overlap}
     rows = encode(tokenizer, *columns, **settings, with_places=True)
@@ -126,15 +126,15 @@ def test_a_text_that_just_fills_a_window_makes_no_other(pair, window_overlap, to
     assert_rows_are_hugging_faces(rows, hugging_face_rows(hugging_face, *columns, **settings))
 
 
-def test_windows_share_the_overlap_and_lose_no_piece(tokenizer):
+def test_windows_share_the_overlap_and_lose_no_token(tokenizer):
     (text,) = random_texts([40], seed=3)
-    num_pieces = len(tokenizer.tokenize([text])[0])
+    num_tokens = len(tokenizer.tokenize([text])[0])
     rows = encode(tokenizer, [text], max_sequence_length=11, window_overlap=4)
     windows = [numbers[1:-1] for numbers in split(rows, rows.numbers)]  # without [CLS] and [SEP]
     assert len(windows) > 9
     for before, after in itertools.pairwise(windows):
         assert before[-4:] == after[:4]
-    assert sorted(set(itertools.chain(*windows))) == list(range(num_pieces))
+    assert sorted(set(itertools.chain(*windows))) == list(range(num_tokens))
 
 
 def test_a_first_text_is_cut_to_its_own_length_and_stands_in_every_window(tokenizer):
@@ -181,7 +181,7 @@ def google_max_context_windows(windows, position):
 @single_and_pair
 @pytest.mark.parametrize(("max_sequence_length", "window_overlap"), [(17, 0), (17, 1), (17, 4), (17, 7), (402, 150)])
 def test_the_window_with_the_most_context_is_googles(pair, max_sequence_length, window_overlap, tokenizer):
-    """Also where a window is above a hundred pieces longer than the next, so that its length counts more than one."""
+    """Also where a window is above a hundred tokens longer than the next, so that its length counts more than one."""
     texts = random_texts([0, 3, 8, 9, 17, 41, 5, *([240, 250, 270] if max_sequence_length > 17 else [])], seed=1)
     firsts = ["the", "a b c", "", "a", "the, b.", "zzz a", "so", "", "a", "so"][: len(texts)]
     columns = [firsts, texts] if pair else [texts]
@@ -191,13 +191,13 @@ def test_the_window_with_the_most_context_is_googles(pair, max_sequence_length, 
         [number if second == pair else -1 for number, second in zip(of_row, is_second, strict=True)]
         for of_row, is_second in zip(split(rows, rows.numbers), split(rows, rows.is_second), strict=True)
     ]
-    pieces = tokenizer.tokenize(texts).row_lengths().numpy()
+    tokens = tokenizer.tokenize(texts).row_lengths().numpy()
     assert len(rows) > len(texts)
     for example in range(len(texts)):
         own = np.flatnonzero(rows.examples == example)
         inside = [[number for number in numbers[row] if number >= 0] for row in own]
         windows = [(min(window, default=0), len(window)) for window in inside]
-        chosen = [google_max_context_windows(windows, piece) for piece in range(pieces[example])]
+        chosen = [google_max_context_windows(windows, token) for token in range(tokens[example])]
         for place, row in enumerate(own):
             expected = [number >= 0 and chosen[number] == place for number in numbers[row]]
             assert best[row] == expected
@@ -205,29 +205,29 @@ def test_the_window_with_the_most_context_is_googles(pair, max_sequence_length, 
 
 @pytest.mark.parametrize("window_overlap", [None, 0, 3])
 @single_and_pair
-def test_every_piece_has_one_window_with_the_most_context(pair, window_overlap, tokenizer):
+def test_every_token_has_one_window_with_the_most_context(pair, window_overlap, tokenizer):
     texts = random_texts([*range(25), 0], seed=1)
     columns = [["the a"] * len(texts), texts] if pair else [texts]
     rows = encode(tokenizer, *columns, max_sequence_length=13, window_overlap=window_overlap)
     best = most_context(rows)
     assert (rows.numbers[best] >= 0).all()
     assert (rows.is_second[best] == pair).all()
-    found = list(zip(rows.examples[rows.rows_of_pieces][best], rows.numbers[best], strict=True))
+    found = list(zip(rows.examples[rows.rows_of_tokens][best], rows.numbers[best], strict=True))
     cut_to = np.inf if window_overlap is not None else 8 if pair else 11
     lengths = tokenizer.tokenize(texts).row_lengths().numpy()
-    everything = [(text, piece) for text, length in enumerate(lengths) for piece in range(int(min(length, cut_to)))]
+    everything = [(text, token) for text, length in enumerate(lengths) for token in range(int(min(length, cut_to)))]
     assert sorted(found) == everything
     assert len(everything) > 150
 
 
 @pytest.mark.parametrize("window_overlap", [None, 2])
-def test_places_are_those_of_the_text_that_a_piece_is_of(window_overlap, tokenizer):
+def test_places_are_those_of_the_text_that_a_token_is_of(window_overlap, tokenizer):
     columns = [random_texts([3, 0, 1, 2], seed=5), random_texts([1, 4, 0, 20], seed=6)]
     settings = {"max_sequence_length": 19, "window_overlap": window_overlap, "with_places": True}
     rows = encode(tokenizer, *columns, **settings)
-    row_of, is_second = rows.rows_of_pieces, rows.is_second
+    row_of, is_second = rows.rows_of_tokens, rows.is_second
     texts = [columns[second][rows.examples[row]] for row, second in zip(row_of, is_second.astype(int), strict=True)]
-    kinds = [PIECES[index] for index in rows.token_ids]
+    kinds = [TOKENS[index] for index in rows.token_ids]
     is_special = np.isin(rows.token_ids, [CLS, SEP])
     for name in ("numbers", "starts", "ends"):
         assert (getattr(rows, name) == -1).tolist() == is_special.tolist(), name
@@ -266,7 +266,7 @@ def test_numbers_have_the_types_that_the_batches_need(tokenizer):
     assert rows.token_ids.tolist() == [CLS, 9, 10, SEP, 13, SEP, CLS, 11, SEP, 7, SEP]
     assert rows.row_splits.tolist() == [0, 6, 11]
     assert rows.second_starts.tolist() == [4, 3]
-    assert rows.rows_of_pieces.tolist() == [0] * 6 + [1] * 5
+    assert rows.rows_of_tokens.tolist() == [0] * 6 + [1] * 5
     assert len(rows) == 2
 
 
@@ -277,7 +277,7 @@ def test_no_texts_make_no_rows(pair, window_overlap, tokenizer):
     rows = encode(tokenizer, *columns, max_sequence_length=9, window_overlap=window_overlap, with_places=True)
     assert len(rows) == 0
     assert rows.row_splits.tolist() == [0]
-    for values in (rows.token_ids, rows.starts, rows.lengths, rows.is_second, rows.rows_of_pieces, most_context(rows)):
+    for values in (rows.token_ids, rows.starts, rows.lengths, rows.is_second, rows.rows_of_tokens, most_context(rows)):
         assert len(values) == 0
 
 
@@ -286,12 +286,12 @@ FAULTS = {
     "too short for a pair": ({"second_texts": ["b"], "max_sequence_length": 4}, "is 4; expected 5 or more"),
     "overlap of a whole window": (
         {"window_overlap": 7},
-        r"^windows of 7 pieces that share 7 leave no room for new ones; expected a smaller window_overlap, or a longer "
+        r"^windows of 7 tokens that share 7 leave no room for new ones; expected a smaller window_overlap, or a longer "
         "max_sequence_length$",
     ),
     "overlap of a whole window of a pair": (
         {"second_texts": ["b"], "window_overlap": 6},
-        "windows of 6 pieces that share 6 leave no room for new ones",
+        "windows of 6 tokens that share 6 leave no room for new ones",
     ),
     "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected 0 or more"),
     "no first text": (
@@ -319,7 +319,7 @@ def test_texts_and_lengths_that_cannot_be_used_are_refused(fault, tokenizer):
 
 
 @single_and_pair
-def test_the_largest_overlap_brings_one_new_piece_a_window(pair, tokenizer):
+def test_the_largest_overlap_brings_one_new_token_a_window(pair, tokenizer):
     columns = [["zzz"], ["a b c d a b c d"]][1 - pair :]
     rows = encode(tokenizer, *columns, max_sequence_length=9 if pair else 7, window_overlap=4)
-    assert len(rows) == 4  # of five pieces each, one more each time
+    assert len(rows) == 4  # of five tokens each, one more each time

@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.pipelines.batches.mask_choice import (
-    choose_pieces,
+    choose_tokens,
     choose_words,
     draw_spans,
     span_length_rates,
     word_begins,
 )
-from bert_keras.pipelines.batches.masking import MaskingPieces, mask_tokens
+from bert_keras.pipelines.batches.masking import MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.seeds import example_seeds, uniform, uniform_at
 
-# a vocabulary of 5 special tokens, 40 words and 20 pieces that continue one
+# a vocabulary of 5 special tokens, 40 words and 20 tokens that continue one
 SPECIAL, MASK_ID, FIRST_CONTINUATION, VOCABULARY_SIZE = 5, 4, 45, 65
 IDS = np.arange(VOCABULARY_SIZE)
-PIECES = MaskingPieces(MASK_ID, IDS < SPECIAL, IDS >= FIRST_CONTINUATION, IDS[SPECIAL:].astype(np.int32))
+TOKENS = MaskingTokens(MASK_ID, IDS < SPECIAL, IDS >= FIRST_CONTINUATION, IDS[SPECIAL:].astype(np.int32))
 
 
 def rows_of(num_rows, length, continuation_rate=0.25, special_rate=0.03, seed=0):
-    """Rows of pieces with special tokens strewn in, as in packed rows; "##" pieces stand anywhere, also behind them."""
+    """Rows of tokens with special tokens strewn in, as in packed rows; "##" tokens stand anywhere, also behind them."""
     rng = np.random.default_rng(seed)
     continues = rng.random((num_rows, length)) < continuation_rate
     words = rng.integers(SPECIAL, FIRST_CONTINUATION, (num_rows, length))
@@ -53,7 +53,7 @@ def masked(ids, unit, mask_rate=0.15, max_predictions=None, seed=0):
     features = {"token_ids": tf.constant(ids), "padding_mask": tf.ones_like(ids)}
     seeds = example_seeds(seed, 0, tf.range(len(ids)))
     new, labels = mask_tokens(
-        features, PIECES, seeds=seeds, mask_rate=mask_rate, unit=unit, max_predictions=max_predictions
+        features, TOKENS, seeds=seeds, mask_rate=mask_rate, unit=unit, max_predictions=max_predictions
     )
     chosen = np.zeros(ids.shape, bool)
     rows, slots = np.nonzero(labels["mask_weights"].numpy())
@@ -77,13 +77,13 @@ def test_no_word_is_chosen_in_part(unit):
     assert num_chosen_words > 5000
 
 
-def test_single_pieces_are_chosen_out_of_words_too():
+def test_single_tokens_are_chosen_out_of_words_too():
     ids = rows_of(101, 97)
-    chosen, _ = masked(ids, "piece")
+    chosen, _ = masked(ids, "token")
     assert any(len(set(of_row[word])) == 2 for row, of_row in zip(ids, chosen, strict=True) for word in words_of(row))
 
 
-def test_words_begin_at_special_tokens_whatever_piece_follows():
+def test_words_begin_at_special_tokens_whatever_token_follows():
     ids = np.array([[50, 51, 2, 52, 7, 53, 3, 3, 54]], np.int32)
     begins = word_begins(*candidates_of(ids)).numpy()[0]
     assert begins.nonzero()[0].tolist() == [0, 3, 4, 8]
@@ -133,7 +133,7 @@ def test_the_best_of_the_candidates_are_chosen(num_rows, length, max_predictions
     candidates = candidates_of(ids)[0]
     seeds = example_seeds(0, 0, tf.range(num_rows))
     budget = np.minimum(np.arange(num_rows) + 1, (ids >= SPECIAL).sum(1)).clip(max=max_predictions)
-    given = choose_pieces(candidates, seeds, tf.constant(budget[:, None], tf.int32), max_predictions).numpy()
+    given = choose_tokens(candidates, seeds, tf.constant(budget[:, None], tf.int32), max_predictions).numpy()
     scores = np.where(ids >= SPECIAL, uniform(seeds, 0, length).numpy(), -1)
     for row in range(num_rows):
         expected = sorted(np.argsort(-scores[row])[: budget[row]].tolist())
@@ -159,7 +159,7 @@ def test_span_lengths_follow_the_cut_geometric_law():
     assert ((counts[1:] - expected) ** 2 / expected).sum() < 9 + 5 * math.sqrt(18)
 
 
-def test_pieces_of_a_span_are_of_one_word_run_and_special_tokens_end_it():
+def test_tokens_of_a_span_are_of_one_word_run_and_special_tokens_end_it():
     ids = rows_of(301, 61, special_rate=0.1)
     spans = draw_spans(*candidates_of(ids), example_seeds(1, 0, tf.range(len(ids)))).numpy()
     for row, of_row in zip(ids, spans, strict=True):
@@ -172,7 +172,7 @@ def test_pieces_of_a_span_are_of_one_word_run_and_special_tokens_end_it():
 
 def test_chosen_spans_are_several_words_long():
     """Mean length of runs: 1.2 words for words, and near the law's 3.8 for spans, of which the last is cut and
-    neighbours grow together. One piece in four continues a word."""
+    neighbours grow together. One token in four continues a word."""
     ids = rows_of(1001, 509, special_rate=0.0)
     means = {}
     for unit in ("whole_word", "span"):
@@ -184,7 +184,7 @@ def test_chosen_spans_are_several_words_long():
     assert 3.8 < means["span"] < 4.5
 
 
-def test_what_becomes_of_a_span_is_drawn_once_and_of_a_word_for_each_piece():
+def test_what_becomes_of_a_span_is_drawn_once_and_of_a_word_for_each_token():
     ids = rows_of(301, 201, special_rate=0.0)
     mixed = {}
     for unit in ("whole_word", "span"):
@@ -195,19 +195,19 @@ def test_what_becomes_of_a_span_is_drawn_once_and_of_a_word_for_each_piece():
             groups.setdefault((row, spans[row, position]), []).append(new[row, position] == MASK_ID)
         mixed[unit] = np.mean([len(set(kinds)) > 1 for kinds in groups.values() if len(kinds) > 1])
     assert mixed["span"] == 0
-    assert mixed["whole_word"] > 0.3  # of two pieces 2 * 0.8 * 0.2
+    assert mixed["whole_word"] > 0.3  # of two tokens 2 * 0.8 * 0.2
 
 
 @pytest.mark.parametrize("unit", ["whole_word", "span"])
 def test_rates_hold_for_words_and_spans(unit):
-    """80/10/10 within three standard errors. Pieces of a span are alike, so its standard error is wider by
-    the root of the spans' mean square length over their mean, 2.4; measured on 118,000 chosen pieces."""
+    """80/10/10 within three standard errors. Tokens of a span are alike, so its standard error is wider by
+    the root of the spans' mean square length over their mean, 2.4; measured on 118,000 chosen tokens."""
     ids = rows_of(4001, 201)
     chosen, new = masked(ids, unit)
     count = chosen.sum()
     assert count > 100_000
     wider = 1.0 if unit == "whole_word" else 2.6
-    same = 0.1 / len(PIECES.random_ids)
+    same = 0.1 / len(TOKENS.random_ids)
     for measured, rate in (
         ((new == MASK_ID) & chosen, 0.8),
         ((new == ids) & chosen, 0.1 + same),
@@ -216,7 +216,7 @@ def test_rates_hold_for_words_and_spans(unit):
 
 
 def test_a_budget_that_no_word_fits_into_is_left():
-    ids = np.array([[2, 7, 50, 50, 50, 3, 50, 50, 50, 50, 3]], np.int32)  # two words of four pieces
+    ids = np.array([[2, 7, 50, 50, 50, 3, 50, 50, 50, 50, 3]], np.int32)  # two words of four tokens
     assert not masked(ids, "whole_word")[0].any()
     assert masked(ids, "whole_word", mask_rate=0.5)[0].sum() == 4
     assert not masked(np.full((3, 4), 2, np.int32), "span")[0].any()

@@ -11,7 +11,7 @@ from bert_keras.features import FEATURES
 from bert_keras.pipelines.batches.mask_choice import UNITS
 from bert_keras.pipelines.batches.masking import (
     ELECTRA_REPLACE_RATES,
-    MaskingPieces,
+    MaskingTokens,
     default_max_predictions,
     mask_tokens,
 )
@@ -24,16 +24,16 @@ VOCABULARY_SIZE = 89
 SPECIAL_IDS = (0, 1, 2, 3, 88)
 MASK_ID = 88
 ORDINARY_IDS = sorted(set(range(VOCABULARY_SIZE)) - set(SPECIAL_IDS))
-NEVER_PUT_IN = 84  # a piece as [unused1]
+NEVER_PUT_IN = 84  # a token as [unused1]
 RANDOM_IDS = sorted(set(ORDINARY_IDS) - {NEVER_PUT_IN})
-CONTINUES = np.arange(VOCABULARY_SIZE) >= 70  # a fifth of the ordinary pieces
-PIECES = MaskingPieces(
+CONTINUES = np.arange(VOCABULARY_SIZE) >= 70  # a fifth of the ordinary tokens
+TOKENS = MaskingTokens(
     MASK_ID, np.isin(np.arange(VOCABULARY_SIZE), SPECIAL_IDS), CONTINUES, np.array(RANDOM_IDS, np.int32)
 )
 
 
 def packed(num_examples, length, seed=0):
-    """Rows [2] pieces [3] pieces [3] padding, of all different lengths from 3 on."""
+    """Rows [2] tokens [3] tokens [3] padding, of all different lengths from 3 on."""
     rng = np.random.default_rng(seed)
     ids = rng.choice(ORDINARY_IDS, (num_examples, length)).astype(np.int32)
     ends = rng.integers(3, length + 1, (num_examples, 1))
@@ -45,7 +45,7 @@ def packed(num_examples, length, seed=0):
 
 
 def masked(features, seeds, max_predictions=11, **settings):
-    return mask_tokens(features, PIECES, seeds=seeds, max_predictions=max_predictions, **settings)
+    return mask_tokens(features, TOKENS, seeds=seeds, max_predictions=max_predictions, **settings)
 
 
 def as_arrays(tensors):
@@ -59,7 +59,7 @@ def assert_same(left, right):
 
 
 class Masked:
-    """What became of 4,001 rows of up to 200 pieces, twice: 120,000 chosen of 800,000.
+    """What became of 4,001 rows of up to 200 tokens, twice: 120,000 chosen of 800,000.
 
     The chosen slots as columns: `row`, `position`, `before` and `after` (ids).
     """
@@ -118,7 +118,7 @@ def test_slots_hold_the_original_ids_of_ordinary_tokens_in_ascending_order(many)
     assert not np.isin(many.before, SPECIAL_IDS).any()
 
 
-def test_only_the_slots_change_and_only_to_the_mask_or_pieces_that_may_be_put_in(many):
+def test_only_the_slots_change_and_only_to_the_mask_or_tokens_that_may_be_put_in(many):
     for new, labels in many.epochs:
         chosen = np.zeros_like(many.original, bool)
         rows, slots = np.nonzero(labels["mask_weights"])
@@ -127,11 +127,11 @@ def test_only_the_slots_change_and_only_to_the_mask_or_pieces_that_may_be_put_in
     assert set(np.unique(many.after[many.after != many.before])) == {MASK_ID, *RANDOM_IDS}
 
 
-def test_15_percent_of_the_pieces_are_chosen(many):
+def test_15_percent_of_the_tokens_are_chosen(many):
     """Within three standard errors: a row's count is rounded up or down, so it deviates by 1/2 at most.
 
     The standard error of the total is 45 of 120,000 (0.04 %). Words and spans fill the budget too, as one
-    piece in five continues a word here; only in a row of a few long words may nothing fit.
+    token in five continues a word here; only in a row of a few long words may nothing fit.
     """
     budget = np.where(many.num_ordinary > 0, np.maximum(0.15 * many.num_ordinary, 1), 0).sum()
     standard_error = math.sqrt(2 * len(many.num_ordinary)) / 2
@@ -140,11 +140,11 @@ def test_15_percent_of_the_pieces_are_chosen(many):
 
 
 @pytest.mark.parametrize("rates", [(0.8, 0.1), ELECTRA_REPLACE_RATES, (0.0, 1.0)])
-def test_chosen_pieces_become_the_mask_a_random_piece_or_stay(rates, by_unit):
+def test_chosen_tokens_become_the_mask_a_random_token_or_stay(rates, by_unit):
     """80/10/10 within three standard errors: 0.12 % for 0.8 and 0.09 % for 0.1, of 120,000."""
-    many = by_unit["piece"] if rates == (0.8, 0.1) else Masked(replace_rates=rates)
+    many = by_unit["token"] if rates == (0.8, 0.1) else Masked(replace_rates=rates)
     assert_rate(np.mean(many.after == MASK_ID), rates[0], len(many.row))
-    same = rates[1] / len(RANDOM_IDS)  # a random piece is now and then the same one
+    same = rates[1] / len(RANDOM_IDS)  # a random token is now and then the same one
     assert_rate(
         np.mean(many.after == many.before), 1 - sum(rates) + same * np.mean(many.before != NEVER_PUT_IN), len(many.row)
     )
@@ -154,8 +154,8 @@ def assert_rate(measured, rate, count):
     assert abs(measured - rate) <= 3 * math.sqrt(rate * (1 - rate) / count) + 1e-12
 
 
-def test_every_place_and_every_random_piece_is_equally_likely():
-    """Chi-square over places and over pieces put in, each within five standard deviations of its mean."""
+def test_every_place_and_every_random_token_is_equally_likely():
+    """Chi-square over places and over tokens put in, each within five standard deviations of its mean."""
     num_examples, length = 4001, 31
     features = {
         "token_ids": tf.fill([num_examples, length], 50),
@@ -165,8 +165,8 @@ def test_every_place_and_every_random_piece_is_equally_likely():
     used = labels["mask_weights"].numpy() == 1.0
     ids = np.take_along_axis(new["token_ids"].numpy(), new["mask_positions"].numpy(), 1)[used]
     places = np.bincount(new["mask_positions"].numpy()[used], minlength=length)
-    pieces = np.bincount(ids, minlength=VOCABULARY_SIZE)[[index for index in RANDOM_IDS if index != 50]]
-    for counts in (places, pieces):
+    tokens = np.bincount(ids, minlength=VOCABULARY_SIZE)[[index for index in RANDOM_IDS if index != 50]]
+    for counts in (places, tokens):
         chi_square = ((counts - counts.mean()) ** 2 / counts.mean()).sum()
         assert chi_square < len(counts) + 5 * math.sqrt(2 * len(counts))
 
@@ -243,7 +243,7 @@ def test_never_more_slots_than_asked_for(unit):
         ({"max_predictions": 0}, "max_predictions is 0; expected 1 or more"),
         ({"mask_rate": 0.0}, "mask_rate is 0.0; expected a share above 0 and below 1"),
         ({"mask_rate": 1.0}, "mask_rate is 1.0"),
-        ({"unit": "word"}, "the unit of masking is 'word'; expected one of piece, whole_word, span"),
+        ({"unit": "word"}, "the unit of masking is 'word'; expected one of token, whole_word, span"),
         ({"replace_rates": (0.8, 0.3)}, r"replace_rates is \(0\.8, 0\.3\); expected two shares"),
         ({"replace_rates": (-0.1, 0.3)}, r"replace_rates is \(-0\.1, 0\.3\)"),
         ({"replace_rates": (0.8,)}, r"replace_rates is \(0\.8,\)"),
@@ -255,11 +255,11 @@ def test_settings_out_of_range_are_refused(changes, message):
 
 
 def test_a_vocabulary_without_words_is_refused():
-    with pytest.raises(InputError, match="every piece of the vocabulary is special or unused"):
-        MaskingPieces.of(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
+    with pytest.raises(InputError, match="every token of the vocabulary is special or unused"):
+        MaskingTokens.of(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
 
 
-def test_special_and_unused_pieces_are_never_put_in():
+def test_special_and_unused_tokens_are_never_put_in():
     vocabulary = [
         "[PAD]",
         "[unused0]",
@@ -273,11 +273,11 @@ def test_special_and_unused_pieces_are_never_put_in():
         "[unused]",
         "##[unused1]",
     ]
-    pieces = MaskingPieces.of(BertTokenizer(vocabulary, additional_special_tokens=["[e1]"]))
-    assert pieces.mask_id == 5
-    assert np.flatnonzero(pieces.is_special).tolist() == [0, 2, 3, 4, 5, 6]
-    assert np.flatnonzero(pieces.continues_word).tolist() == [8, 10]
-    assert pieces.random_ids.tolist() == [7, 8, 9, 10]
+    tokens = MaskingTokens.of(BertTokenizer(vocabulary, additional_special_tokens=["[e1]"]))
+    assert tokens.mask_id == 5
+    assert np.flatnonzero(tokens.is_special).tolist() == [0, 2, 3, 4, 5, 6]
+    assert np.flatnonzero(tokens.continues_word).tolist() == [8, 10]
+    assert tokens.random_ids.tolist() == [7, 8, 9, 10]
 
 
 @pytest.mark.parametrize(

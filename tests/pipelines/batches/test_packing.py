@@ -25,7 +25,7 @@ OPS = set(
     "AddV2 Cast ConcatV2 Const Equal FloorDiv GatherV2 Greater Identity Less LogicalAnd Max Maximum Minimum Mul Pack "
     "Placeholder Range Reshape SelectV2 Size Split StridedSlice Sub Sum ZerosLike".split()
 )
-WORDS = "abcdefghijklmnopqrs"  # one piece each
+WORDS = "abcdefghijklmnopqrs"  # one token each
 
 every_truncation = pytest.mark.parametrize("truncation", TRUNCATIONS)
 every_padding = pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
@@ -82,7 +82,7 @@ def test_names_and_types_are_those_of_the_table_of_features(tiny_tokenizer):
         assert tensor.dtype.name == FEATURES[name].dtype
 
 
-def test_pieces_and_special_tokens_stand_in_their_places(tiny_tokenizer):
+def test_tokens_and_special_tokens_stand_in_their_places(tiny_tokenizer):
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d", "c"]
     assert as_lists(pack(tiny_tokenizer, first, second, max_sequence_length=9))["token_ids"] == [
         [2, 10, 5, 6, 7, 3, 8, 9, 3],
@@ -115,7 +115,7 @@ def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
-    """Our tokenizer and Hugging Face's for `WORDS`: a text of n words has n pieces."""
+    """Our tokenizer and Hugging Face's for `WORDS`: a text of n words has n tokens."""
     from transformers import BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("letters")
@@ -147,18 +147,18 @@ def test_pairs_of_every_length_are_cut_as_hugging_face_cuts_them(letters, trunca
     for row, (a, b) in enumerate(sizes):
         length = sum(features["padding_mask"][row])
         got = features["token_ids"][row][:length], features["segment_ids"][row][:length]
-        pieces = range(5, 5 + a), range(15, 15 + b)
+        tokens = range(5, 5 + a), range(15, 15 + b)
         expected = hugging_face_row(twin, first[row], second[row], **options)
-        kept = pieces[1 if truncation == "only_first" else 0]
+        kept = tokens[1 if truncation == "only_first" else 0]
         # where Hugging Face raises, nothing of the text to cut stays, and the other is cut if it must be
         assert (expected is None) == (truncation != "longest_first" and a + b > budget and len(kept) >= budget)
         if expected is None:
-            pieces = ([], kept[:budget]) if truncation == "only_first" else (kept[:budget], [])
-            expected = google_packed(*pieces, max_sequence_length, length)[:2]
-        # of an odd number of pieces Google leaves the odd one to A, Hugging Face to the longer text or B
+            tokens = ([], kept[:budget]) if truncation == "only_first" else (kept[:budget], [])
+            expected = google_packed(*tokens, max_sequence_length, length)[:2]
+        # of an odd number of tokens Google leaves the odd one to A, Hugging Face to the longer text or B
         if truncation == "longest_first" and budget % 2 and budget // 2 < a <= b:
             assert got != expected
-            expected = google_packed(*pieces, max_sequence_length, length)[:2]
+            expected = google_packed(*tokens, max_sequence_length, length)[:2]
         assert got == expected, (a, b)
 
 
@@ -243,7 +243,7 @@ def test_keep_special_tokens_is_handed_to_the_tokenizer(tiny_tokenizer, monkeypa
     [({}, 3), ({"pad_to_length": 7}, 7), ({"pad_to_multiple": 4}, 4), ({"pad_to_buckets": (2, 5, 6)}, 5)],
 )
 @pytest.mark.parametrize("texts", [[], ["", ""]], ids=["no rows", "empty rows"])
-def test_batches_without_pieces_hold_special_tokens_only(tiny_tokenizer, texts, padding, length):
+def test_batches_without_tokens_hold_special_tokens_only(tiny_tokenizer, texts, padding, length):
     for truncation in TRUNCATIONS:
         features = pack(tiny_tokenizer, texts, texts, max_sequence_length=6, truncation=truncation, **padding)
         assert features["token_ids"].numpy().tolist() == [[2, 3, 3] + [0] * (length - 3)] * len(texts)

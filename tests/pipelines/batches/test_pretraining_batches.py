@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
 from bert_keras.files import file_digest
 from bert_keras.pipelines.batches import record_order
-from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingPieces, mask_tokens
+from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
 from bert_keras.pipelines.batches.seeds import example_seeds
 from bert_keras.pipelines.records import Row, serialize_row, write_records
@@ -202,13 +202,13 @@ def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
     given = rows_of(read(pretraining_batches(folder, tiny_tokenizer, **settings)))
     numbers = [number for number, (split, _) in enumerate(rows) if split == "held_out"]
     assert len(given) == 2 * len(numbers) == 18
-    pieces = MaskingPieces.of(tiny_tokenizer)
+    tokens = MaskingTokens.of(tiny_tokenizer)
     for epoch, of_epoch in enumerate((given[:9], given[9:])):
         token_ids = tf.constant([original(row) for row in of_epoch])
         features = {"token_ids": token_ids, "padding_mask": tf.constant([row["padding_mask"] for row in of_epoch])}
         options = {"max_predictions": 4, **of_masks}
         seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
-        features, labels = mask_tokens(features, pieces, seeds=seeds, **options)
+        features, labels = mask_tokens(features, tokens, seeds=seeds, **options)
         for name, value in {**features, **labels}.items():
             assert [tuple(row) for row in value.numpy().tolist()] == [row[name] for row in of_epoch], name
 
@@ -338,7 +338,7 @@ FAULTS = {
     "a negative seed": ({"seed": -3}, "seed is -3"),
     "another length": (
         {"max_sequence_length": 128},
-        r"holds rows of 23 pieces; expected 128: write records of that length with make-records --max-sequence-length",
+        r"holds rows of 23 tokens; expected 128: write records of that length with make-records --max-sequence-length",
     ),
     "an unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
     "a place behind the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),

@@ -19,7 +19,7 @@ NUM_ROWS = 53
 
 
 def made_rows(lengths):
-    """Rows whose pieces tell where they are from: 1000 * row + 10 + place; the second text begins anywhere."""
+    """Rows whose tokens tell where they are from: 1000 * row + 10 + place; the second text begins anywhere."""
     lengths = np.asarray(lengths)
     splits = np.concatenate([[0], np.cumsum(lengths)])
     row_of = np.repeat(np.arange(len(lengths)), lengths)
@@ -36,7 +36,7 @@ def made_rows(lengths):
 
 
 def usual_lengths(num_rows):
-    """Lengths like those of BANKING77 in pieces: mean 16, median 13, a few above 50."""
+    """Lengths like those of BANKING77 in tokens: mean 16, median 13, a few above 50."""
     drawn = 5 + np.random.default_rng(8).lognormal(2.1, 0.8, num_rows)
     return np.minimum(drawn.astype(int), 98)
 
@@ -250,15 +250,15 @@ def test_weights_stay_with_their_rows(rows, fill_batches):
     assert sum(weight == 0 for _, _, of_batch in elements for weight in of_batch) == (3 if fill_batches else 0)
 
 
-def test_labels_of_pieces_stay_with_their_pieces(rows):
+def test_labels_of_tokens_stay_with_their_tokens(rows):
     labels = np.where(rows.numbers % 3 == 0, rows.token_ids, IGNORED_LABEL)
-    elements = read(row_batches(rows, piece_labels=labels, batch_size=7, shuffle=True))
+    elements = read(row_batches(rows, token_labels=labels, batch_size=7, shuffle=True))
     assert len(elements) == 8
     for features, of_batch in elements:
         ids, mask = (np.array(features[name]) for name in ("token_ids", "padding_mask"))
         counts = (mask == 1) & (np.arange(ids.shape[1]) % 3 == 0)
         assert np.array_equal(of_batch, np.where(counts, ids, -100))
-    filled = read(row_batches(rows, piece_labels=labels, batch_size=7, fill_batches=True))
+    filled = read(row_batches(rows, token_labels=labels, batch_size=7, fill_batches=True))
     assert [len(weights) for _, _, weights in filled] == [7] * 8
     assert np.shape(filled[-1][1]) == np.shape(filled[-1][0]["token_ids"])
 
@@ -308,13 +308,13 @@ def test_groups_are_sorted_by_their_longest_row():
 @pytest.mark.parametrize(
     ("labels", "group_size"),
     slow_except(
-        itertools.product(["of rows", "of pieces", "none"], [1, 2]),
-        quick=[("of rows", 2), ("of pieces", 1)],
+        itertools.product(["of rows", "of tokens", "none"], [1, 2]),
+        quick=[("of rows", 2), ("of tokens", 1)],
     ),
 )
 def test_the_shares_of_all_replicas_are_the_whole_batch(labels, group_size):
     rows = made_rows(usual_lengths(90))
-    labels = {"of rows": {"labels": np.arange(90)}, "of pieces": {"piece_labels": rows.numbers}, "none": {}}[labels]
+    labels = {"of rows": {"labels": np.arange(90)}, "of tokens": {"token_labels": rows.numbers}, "none": {}}[labels]
     settings = {"batch_size": 8, "group_size": group_size, "shuffle": True, "epochs": 2, "fill_batches": True, **labels}
     whole = list(row_batches(rows, **settings).as_numpy_iterator())
     shares = [
@@ -342,7 +342,7 @@ def test_the_size_of_full_batches_is_known(rows):
     for shuffle in (False, True):
         assert shapes(True, shuffle=shuffle) == [(8, None)] * 3 + [(8,)] * 2
     assert shapes(True, share=BatchShare(2, 1, 2)) == [(2, None)] * 3 + [(2,)] * 2
-    dataset = row_batches(rows, piece_labels=rows.numbers, batch_size=8, fill_batches=True)
+    dataset = row_batches(rows, token_labels=rows.numbers, batch_size=8, fill_batches=True)
     assert [tuple(spec.shape) for spec in dataset.element_spec[1:]] == [(8, None), (8,)]
     assert [spec.dtype.name for spec in dataset.element_spec[1:]] == ["int32", "float32"]
 
@@ -376,15 +376,15 @@ FAULTS = {
         "batch_size 8 cannot be divided among 3 replicas: make it a multiple of 3",
     ),
     "labels of both kinds": (
-        {"labels": np.zeros(NUM_ROWS), "piece_labels": np.zeros(3)},
-        "labels of rows and labels of pieces were given together; expected one of them",
+        {"labels": np.zeros(NUM_ROWS), "token_labels": np.zeros(3)},
+        "labels of rows and labels of tokens were given together; expected one of them",
     ),
     "fewer labels": ({"labels": np.zeros(5)}, "there are 5 labels for 53 rows; expected one for each"),
     "fewer of some labels": (
         {"labels": {"a": np.zeros(NUM_ROWS), "b": np.zeros(5)}},
         "there are 5 labels b for 53 rows; expected one for each",
     ),
-    "labels of rows for pieces": ({"piece_labels": np.zeros(NUM_ROWS)}, r"there are 53 piece_labels for \d+ pieces"),
+    "labels of rows for tokens": ({"token_labels": np.zeros(NUM_ROWS)}, r"there are 53 token_labels for \d+ tokens"),
     "fewer weights": (
         {"labels": np.zeros(NUM_ROWS), "weights": np.zeros(5)},
         "there are 5 weights for 53 rows; expected one for each",

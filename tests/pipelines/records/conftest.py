@@ -1,4 +1,4 @@
-"""Documents whose pieces tell where they come from, and a way to read records back."""
+"""Documents whose tokens tell where they come from, and a way to read records back."""
 
 import numpy as np
 import pytest
@@ -9,15 +9,15 @@ from bert_keras.pipelines.records import Row, parse_rows, read_manifest, shard_p
 
 @pytest.fixture(scope="session")
 def made_documents():
-    """A function that makes documents of 1 to 29 sentences of 1 to 12 pieces; piece = 10,000 x document + place."""
+    """A function that makes documents of 1 to 29 sentences of 1 to 12 tokens; token = 10,000 x document + place."""
 
     def made(num_documents=211, seed=0, max_sentences=29):
         rng = np.random.default_rng(seed)
         documents = []
         for index in range(num_documents):
-            pieces = iter(range(index * 10_000, (index + 1) * 10_000))
+            tokens = iter(range(index * 10_000, (index + 1) * 10_000))
             num_sentences = rng.integers(1, max_sentences + 1)
-            documents.append([[next(pieces) for _ in range(rng.integers(1, 13))] for _ in range(num_sentences)])
+            documents.append([[next(tokens) for _ in range(rng.integers(1, 13))] for _ in range(num_sentences)])
         return documents
 
     return made

@@ -1,4 +1,4 @@
-"""Rows of full sentences: every piece in one row, sentences whole where they fit, documents apart where asked."""
+"""Rows of full sentences: every token in one row, sentences whole where they fit, documents apart where asked."""
 
 import numpy as np
 import pytest
@@ -33,12 +33,12 @@ def plain_rows(documents, room):
 
 
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 37, 200, 100_000])
-def test_every_piece_stands_in_one_row_in_the_order_of_the_text(made_documents, max_sequence_length):
+def test_every_token_stands_in_one_row_in_the_order_of_the_text(made_documents, max_sequence_length):
     documents = made_documents()
-    pieces = [piece for document in documents for sentence in document for piece in sentence]
+    tokens = [token for document in documents for sentence in document for token in sentence]
     for options in ({}, {"keep_documents_apart": True}):
         rows = rows_of(documents, max_sequence_length, **options)
-        assert [piece for row in rows for piece in row if piece != SEP] == pieces
+        assert [token for row in rows for token in row if token != SEP] == tokens
         assert max(map(len, rows)) <= max_sequence_length - 2
         assert all(row[0] != SEP != row[-1] for row in rows)
 

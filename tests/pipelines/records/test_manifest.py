@@ -62,7 +62,7 @@ def test_a_shard_outside_the_folder_is_refused(folder, name):
     ("change", "pattern"),
     [
         (lambda manifest: manifest.update(max_sequence_length="32"), "sets max_sequence_length to '32'"),
-        (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected 5 pieces"),
+        (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected 5 tokens"),
         (lambda manifest: manifest.update(packed=1), "sets packed to 1; expected true or false"),
         (lambda manifest: manifest.update(held_out_rate=float("nan")), "sets held_out_rate to nan"),
         (lambda manifest: manifest.update(num_rows=-1), "sets num_rows to -1; expected a whole number from 0"),

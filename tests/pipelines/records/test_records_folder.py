@@ -70,7 +70,7 @@ def quality_of(documents):
 
 
 def words_of(examples):
-    return collections.Counter(piece for example in examples for part in example for piece in part)
+    return collections.Counter(token for example in examples for part in example for token in part)
 
 
 @pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
@@ -121,7 +121,7 @@ def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer,
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_with_objective_none_every_piece_of_the_text_stands_there_exactly_once(
+def test_with_objective_none_every_token_of_the_text_stands_there_exactly_once(
     text, tiny_tokenizer, tmp_path, read_rows, apart, packed
 ):
     settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": apart, "packed": packed}
@@ -136,7 +136,7 @@ def test_with_objective_none_every_piece_of_the_text_stands_there_exactly_once(
         assert found == expected
 
 
-def test_sentences_without_pieces_change_nothing(text, tiny_tokenizer, tmp_path, read_rows):
+def test_sentences_without_tokens_change_nothing(text, tiny_tokenizer, tmp_path, read_rows):
     holed = [[*document[:1], "\u200b", *document[1:], "\u200b"] for document in text]
     settings = {**SETTINGS, "block_bytes": 100_000}
     manifests = [write(tmp_path / name, t, tiny_tokenizer, **settings) for name, t in (("a", text), ("b", holed))]
@@ -152,7 +152,7 @@ def test_held_out_text_is_never_in_training_rows(tiny_tokenizer, tmp_path, read_
     documents = [[f"{word} {word} {word}"] * 6 for word in words]
     write(tmp_path / "out", documents, tokenizer, **SETTINGS)
     found = {
-        split: {piece for row in read_rows(tmp_path / "out", split) for piece in row.token_ids} - {2, 3}
+        split: {token for row in read_rows(tmp_path / "out", split) for token in row.token_ids} - {2, 3}
         for split in ("train", "held_out")
     }
     held_out = {n + 5 for n in range(300) if is_held_out(5, n, 0.2)}
@@ -247,8 +247,8 @@ def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_row
     manifest = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=29, sentence_objective="none")
     assert (manifest["num_documents"], manifest["num_sentences"], manifest["sentences"]) == (2, 5, "split")
     [row] = read_rows(tmp_path / "out")
-    pieces = ["[SEP]" if i == 3 else tiny_tokenizer.vocabulary[i] for i in row.token_ids]
-    assert pieces == "[CLS] un ##able the . play ##ing the a , b . play the . [SEP] c the . the d . [SEP]".split()
+    tokens = ["[SEP]" if i == 3 else tiny_tokenizer.vocabulary[i] for i in row.token_ids]
+    assert tokens == "[CLS] un ##able the . play ##ing the a , b . play the . [SEP] c the . the d . [SEP]".split()
 
 
 def test_a_records_folder_carries_its_tokenizer(folder):
@@ -284,7 +284,7 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
         ({"text": [["", " "], ["\u200b"]]}, "the text has no words"),
         ({"text": iter([["the a"] * 900, ["b"]])}, r"the text has 1 document\(s\), and the last one stands alone"),
         ({"text": DOCUMENTS[:2]}, r"the text has 1 document\(s\).*blank line between.*objective sop or none"),
-        ({"max_sequence_length": 4}, "max_sequence_length is 4; expected 5 pieces or more"),
+        ({"max_sequence_length": 4}, "max_sequence_length is 4; expected 5 tokens or more"),
         ({"seed": 2**31}, "seed is 2147483648; expected a whole number from 0 to 2147483647"),
         ({"sentence_objective": "mlm"}, "sentence_objective is 'mlm'; expected one of nsp, sop, none"),
         ({"short_sequence_rate": 1.5}, r"short_sequence_rate is 1\.5; expected a share from 0 to 1"),
@@ -310,7 +310,7 @@ def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, c
 
 def test_a_vocabulary_without_mask_is_refused(tiny_tokenizer):
     with pytest.raises(InputError, match=r"none of the 17 lines is \[MASK\]"):
-        TokenizerFacts(tuple(piece for piece in tiny_tokenizer.vocabulary if piece != "[MASK]"))
+        TokenizerFacts(tuple(token for token in tiny_tokenizer.vocabulary if token != "[MASK]"))
 
 
 def test_one_document_is_enough_for_the_other_objectives(tiny_tokenizer, tmp_path):

@@ -30,7 +30,7 @@ def made_pairs(documents, pairs=next_sentence_pairs, **changes):
 
 
 def document_of(ids):
-    (index,) = {piece // 10_000 for piece in ids}
+    (index,) = {token // 10_000 for token in ids}
     return index
 
 
@@ -68,7 +68,7 @@ def test_a_true_next_follows_and_a_random_one_is_of_another_document(documents):
 
 
 def test_half_are_random_within_three_standard_errors():
-    """A chunk of two sentences and more has a fair coin; sentences of one piece leave no lone ones but at the ends."""
+    """A chunk of two sentences and more has a fair coin; sentences of one token leave no lone ones but at the ends."""
     documents = [[[index * 10_000 + place] for place in range(2000)] for index in range(20)]
     labels = [label for *_, label in made_pairs(documents, max_sequence_length=13, short_sequence_rate=0)]
     num_lone = len(documents)  # a document's last sentence may be alone, and is random then
@@ -93,7 +93,7 @@ def test_every_sentence_is_used_and_what_a_random_part_replaced_is_used_again(do
     used = set()
     for first, second, is_random in made_pairs(documents, max_sequence_length=10_000):
         used.update(first if is_random else first + second)
-    assert used == {piece for document in documents for sentence in document for piece in sentence}
+    assert used == {token for document in documents for sentence in document for token in sentence}
 
 
 @pytest.mark.parametrize("pairs", [next_sentence_pairs, swapped_pairs])
@@ -120,7 +120,7 @@ def test_too_long_parts_are_cut_at_both_ends_longest_first():
             assert (len(first), len(second)) == (11, 10)
             starts.add(first[0] % 10_000)
     front_mean = np.mean(list(starts))
-    assert abs(front_mean - 489 / 2) < 30  # a fair coin for each piece cut off
+    assert abs(front_mean - 489 / 2) < 30  # a fair coin for each token cut off
     assert len(starts) > 10
 
 
@@ -179,14 +179,14 @@ def test_swapped_pairs_are_two_neighbours_of_one_document_swapped_half_of_the_ti
     assert abs(np.mean(labels) - 0.5) < 3 * math.sqrt(0.25 / len(labels))
 
 
-def test_swapped_pairs_use_every_piece_once_but_lone_ones(documents):
-    pieces = [p for a, b, _ in made_pairs(documents, swapped_pairs, max_sequence_length=10_000) for p in a + b]
-    expected = [piece for document in documents for sentence in document for piece in sentence]
+def test_swapped_pairs_use_every_token_once_but_lone_ones(documents):
+    tokens = [p for a, b, _ in made_pairs(documents, swapped_pairs, max_sequence_length=10_000) for p in a + b]
+    expected = [token for document in documents for sentence in document for token in sentence]
     lone = [document[0][0] for document in documents if sum(map(len, document)) == 1]
-    rests = set(expected) - set(pieces)
-    assert len(pieces) == len(set(pieces))
+    rests = set(expected) - set(tokens)
+    assert len(tokens) == len(set(tokens))
     assert set(lone) <= rests
-    assert all(piece + 1 not in expected for piece in rests)  # the last piece of its document
+    assert all(token + 1 not in expected for token in rests)  # the last token of its document
 
 
 def test_swapped_pairs_need_no_second_document_and_cut_a_lone_sentence():

@@ -21,7 +21,7 @@ class GoogleTokenizer:
     """Google's two tokenizers, one after the other, with what they said of each word kept in memory.
 
     Args:
-        vocabulary: the pieces in the order of their ids.
+        vocabulary: the tokens in the order of their ids.
         lowercase: Google's `do_lower_case`.
         max_input_chars_per_word: a longer word is [UNK].
         basic: another splitter into words with a method `tokenize`, for the choices that Google's does not have.
@@ -31,7 +31,7 @@ class GoogleTokenizer:
         self, vocabulary: Sequence[str], *, lowercase: bool = True, max_input_chars_per_word: int = 100, basic=None
     ):
         tokenization = _tokenization()
-        self._ids = {piece: index for index, piece in enumerate(vocabulary)}
+        self._ids = {token: index for index, token in enumerate(vocabulary)}
         self._basic = basic or tokenization.BasicTokenizer(lowercase)
         self._word_piece = tokenization.WordpieceTokenizer(self._ids, max_input_chars_per_word=max_input_chars_per_word)
         self._ids_of_word: dict[str, list[int]] = {}
@@ -41,17 +41,17 @@ class GoogleTokenizer:
         return self._basic.tokenize(text.decode("utf-8", "ignore") if isinstance(text, bytes) else text)
 
     def ids_of_word(self, word: str) -> list[int]:
-        """Returns the ids of the pieces of one word."""
+        """Returns the ids of the tokens of one word."""
         if word not in self._ids_of_word:
-            self._ids_of_word[word] = [self._ids[piece] for piece in self._word_piece.tokenize(word)]
+            self._ids_of_word[word] = [self._ids[token] for token in self._word_piece.tokenize(word)]
         return self._ids_of_word[word]
 
     def ids(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the pieces of a text."""
+        """Returns the ids of the tokens of a text."""
         return [index for word in self.words(text) for index in self.ids_of_word(word)]
 
     def word_ids(self, text: str | bytes) -> list[int]:
-        """Returns for each piece which word it belongs to."""
+        """Returns for each token which word it belongs to."""
         return [place for place, word in enumerate(self.words(text)) for _ in self.ids_of_word(word)]
 
 

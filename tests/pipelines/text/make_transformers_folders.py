@@ -7,7 +7,7 @@ import json
 import pathlib
 import tempfile
 
-PIECES = (
+TOKENS = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff play ##ing Play é É e E ##é a ##a A , . - s ##s 中 文 国 NAME name "
     "[ ] < > cat Cat mask new word ##word b c d ( )"
 ).split()
@@ -19,7 +19,7 @@ def make(lowercase: bool, folder: pathlib.Path) -> None:
     """Writes a tokenizer with special and other added tokens, in the vocabulary and behind it."""
     from transformers import BertTokenizer
 
-    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in [*PIECES, "[E1]"]), encoding="utf-8")
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in [*TOKENS, "[E1]"]), encoding="utf-8")
     tokenizer = BertTokenizer.from_pretrained(folder, do_lower_case=lowercase, model_max_length=77)
     tokenizer.add_special_tokens({"extra_special_tokens": list(WHOLE)})
     tokenizer.add_tokens(list(NORMALIZED))

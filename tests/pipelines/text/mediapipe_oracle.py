@@ -18,19 +18,19 @@ _EXACT_IN_FLOAT32 = 1 << 24
 def mediapipe_ids(
     vocabulary: Sequence[str], texts: Sequence[str | bytes], max_sequence_length: int = 128
 ) -> list[list[int]]:
-    """Returns the ids that MediaPipe feeds to a BERT model for each text: [CLS] pieces [SEP], without the padding.
+    """Returns the ids that MediaPipe feeds to a BERT model for each text: [CLS] tokens [SEP], without the padding.
 
-    Texts cross MediaPipe's C interface, which ends each at its first NUL. A text takes 0.4 ms at 128 pieces and on two
+    Texts cross MediaPipe's C interface, which ends each at its first NUL. A text takes 0.4 ms at 128 tokens and on two
     cores, a character of a long text 1 microsecond, and the first call 6 s more, since `import mediapipe` loads
     TensorFlow, JAX and OpenCV. So a sweep of all code points goes fastest as a few long texts.
 
     Args:
-        vocabulary: the pieces in the order of their ids.
+        vocabulary: the tokens in the order of their ids.
         texts: strings, or the bytes themselves where they are not UTF-8.
-        max_sequence_length: S, the pieces that the model takes, [CLS] and [SEP] among them; MediaPipe wants 2 or more.
+        max_sequence_length: S, the tokens that the model takes, [CLS] and [SEP] among them; MediaPipe wants 2 or more.
 
     Raises:
-        ValueError: the vocabulary has a piece that MediaPipe reads otherwise than it is written.
+        ValueError: the vocabulary has a token that MediaPipe reads otherwise than it is written.
     """
     return [ids[: int(mask.sum())].tolist() for ids, mask, _ in _model_inputs(vocabulary, texts, max_sequence_length)]
 
@@ -71,7 +71,7 @@ def _echo_model(vocabulary: Sequence[str], length: int) -> bytes:
     model.Finish(_graph(length).Pack(model), b"TFL3")
     associated = io.BytesIO(bytes(model.Output()))
     with zipfile.ZipFile(associated, "a", zipfile.ZIP_STORED) as archive:  # a ZIP is read from its end
-        archive.writestr("vocab.txt", "".join(f"{piece}\n" for piece in _checked(vocabulary)))
+        archive.writestr("vocab.txt", "".join(f"{token}\n" for token in _checked(vocabulary)))
     return associated.getvalue()
 
 
@@ -121,8 +121,8 @@ def _metadata() -> bytes:
 def _checked(vocabulary: Sequence[str]) -> Sequence[str]:
     """MediaPipe reads the file by lines, without empty ones and without a "\\r" at a line's end: ids would move."""
     if len(vocabulary) > _EXACT_IN_FLOAT32:
-        raise ValueError(f"{len(vocabulary)} pieces; expected at most 2**24, since ids are read back through float32")
-    for index, piece in enumerate(vocabulary):
-        if not piece or "\n" in piece or piece.endswith("\r"):
-            raise ValueError(f"piece {index} is {piece!r}, which MediaPipe would read as another piece or as none")
+        raise ValueError(f"{len(vocabulary)} tokens; expected at most 2**24, since ids are read back through float32")
+    for index, token in enumerate(vocabulary):
+        if not token or "\n" in token or token.endswith("\r"):
+            raise ValueError(f"token {index} is {token!r}, which MediaPipe would read as another token or as none")
     return vocabulary

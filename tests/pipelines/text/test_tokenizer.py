@@ -11,17 +11,17 @@ TEXTS = ["Unaffable playing, the a.", "", "  the\tunplayings\n", "zebra b"]
 
 
 @pytest.fixture
-def piece_ids():
+def token_ids():
     """What the tiny vocabulary makes of `TEXTS`, spelt out by hand; 1 is [UNK]."""
     return [[5, 6, 7, 8, 9, 15, 10, 11, 16], [], [10, 1], [1, 12]]
 
 
 @pytest.mark.parametrize("given", [list, np.array, tf.constant], ids=["list", "array", "tensor"])
-def test_lists_arrays_and_tensors_give_the_same_ragged_int32_ids(tiny_tokenizer, piece_ids, given):
+def test_lists_arrays_and_tensors_give_the_same_ragged_int32_ids(tiny_tokenizer, token_ids, given):
     ids = tiny_tokenizer.tokenize(given(TEXTS))
     assert isinstance(ids, tf.RaggedTensor)
     assert ids.dtype == tf.int32
-    assert ids.to_list() == piece_ids
+    assert ids.to_list() == token_ids
 
 
 def test_a_batch_without_texts_has_no_rows(tiny_tokenizer):
@@ -45,7 +45,7 @@ def test_what_is_no_batch_of_strings_is_refused(tiny_tokenizer, texts, message):
         tiny_tokenizer.tokenize(texts)
 
 
-def test_detokenize_glues_pieces_and_drops_special_tokens_and_padding(tiny_tokenizer):
+def test_detokenize_glues_tokens_and_drops_special_tokens_and_padding(tiny_tokenizer):
     rows = [[2, 5, 6, 7, 15, 8, 9, 17, 3, 0, 0], [2, 3], [], [1, 11]]
     texts = [b"unaffable , playings", b"", b"", b"a"]
     ragged = tf.ragged.constant(rows, dtype=tf.int32)
@@ -57,9 +57,9 @@ def test_detokenize_glues_pieces_and_drops_special_tokens_and_padding(tiny_token
 
 
 def test_properties_tell_the_vocabulary_and_the_special_ids():
-    pieces = ["a", "[MASK]", "[SEP]", "b", "[UNK]", "[CLS]", "[PAD]"]
-    tokenizer = BertTokenizer(pieces, lowercase=False, max_sequence_length=77)
-    assert tokenizer.vocabulary == tuple(pieces)
+    tokens = ["a", "[MASK]", "[SEP]", "b", "[UNK]", "[CLS]", "[PAD]"]
+    tokenizer = BertTokenizer(tokens, lowercase=False, max_sequence_length=77)
+    assert tokenizer.vocabulary == tuple(tokens)
     assert tokenizer.vocabulary_size == 7
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id) == (
         6,
@@ -71,4 +71,4 @@ def test_properties_tell_the_vocabulary_and_the_special_ids():
     assert tokenizer.special_ids == (6, 4, 5, 2, 1)
     assert tokenizer.lowercase is False
     assert tokenizer.max_sequence_length == 77
-    assert "7 pieces, lowercase=False, max_sequence_length=77" in repr(tokenizer)
+    assert "7 tokens, lowercase=False, max_sequence_length=77" in repr(tokenizer)

@@ -73,7 +73,7 @@ def test_every_character_in_four_settings_with_published_vocabularies(name):
     assert_nearly_all(assert_ids_are_googles(*published_pair(name), in_settings(SCALARS)), 4 * 1_112_064)
 
 
-def test_every_chinese_character_can_be_a_piece():
+def test_every_chinese_character_can_be_a_token():
     """80,000 words of their own need stand-ins from all ranges that tensorflow-text cuts out."""
     ranges = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2A6E0), (0x2A700, 0x2CEB0))
     scalars = [chr(code) for first, end in ranges for code in range(first, end)][:-1000]
@@ -126,12 +126,12 @@ def google_cases():
     return json.loads(shared("tokenizer_cases/google_bert_cases.json").read_text(encoding="utf-8"))
 
 
-def with_special_tokens(pieces):
+def with_special_tokens(tokens):
     """The cases' vocabularies lack [PAD] and [MASK]: their ids stay, the missing come last."""
-    return [*pieces, *(token for token in SPECIAL_TOKENS if token not in pieces)]
+    return [*tokens, *(token for token in SPECIAL_TOKENS if token not in tokens)]
 
 
-def pieces_of(tokenizer, text):
+def tokens_of(tokenizer, text):
     return [tokenizer.vocabulary[index] for index in tokenizer.tokenize([text]).to_list()[0]]
 
 
@@ -139,7 +139,7 @@ def test_googles_own_case_of_the_full_tokenizer(google_cases):
     case = google_cases["full_tokenizer"]
     tokenizer = BertTokenizer(with_special_tokens(case["vocab"]), lowercase=case["do_lower_case"])
     assert tokenizer.tokenize([case["text"]]).to_list() == [case["ids"]]
-    assert pieces_of(tokenizer, case["text"]) == case["tokens"]
+    assert tokens_of(tokenizer, case["text"]) == case["tokens"]
 
 
 @CASINGS
@@ -147,26 +147,26 @@ def test_googles_own_cases_of_words(google_cases, lowercase):
     cases = [case for case in google_cases["basic"] if case["do_lower_case"] is lowercase]
     words = dict.fromkeys(word for case in cases for word in case["tokens"])
     tokenizer = BertTokenizer(with_special_tokens(words), lowercase=lowercase)
-    assert [pieces_of(tokenizer, case["text"]) for case in cases] == [case["tokens"] for case in cases]
+    assert [tokens_of(tokenizer, case["text"]) for case in cases] == [case["tokens"] for case in cases]
 
 
-def test_googles_own_cases_of_pieces(google_cases):
+def test_googles_own_cases_of_tokens(google_cases):
     tokenizer = BertTokenizer(with_special_tokens(google_cases["wordpiece"]["vocab"]), lowercase=False)
     for case in google_cases["wordpiece"]["cases"]:
-        assert pieces_of(tokenizer, case["text"]) == case["tokens"], case
+        assert tokens_of(tokenizer, case["text"]) == case["tokens"], case
 
 
 @CASINGS
 def test_googles_own_cases_of_kinds_of_characters(google_cases, lowercase):
     """What is a space parts words, what is a control character vanishes, what is punctuation is a word."""
     tokenizer, _ = rich_pair(lowercase=lowercase)
-    assert all(pieces_of(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
-    assert all(pieces_of(tokenizer, f"x{dropped}y") == ["x", "##y"] for dropped in google_cases["is_control"]["true"])
+    assert all(tokens_of(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
+    assert all(tokens_of(tokenizer, f"x{dropped}y") == ["x", "##y"] for dropped in google_cases["is_control"]["true"])
     for mark in google_cases["is_punctuation"]["true"]:
-        assert pieces_of(tokenizer, f"x{mark}y") == ["x", mark, "y"]
+        assert tokens_of(tokenizer, f"x{mark}y") == ["x", mark, "y"]
     for letter in ("A", "\U0001f4a9"):
         assert letter in google_cases["is_control"]["false"]
-        assert pieces_of(tokenizer, f"x{letter}x") == ["x", f"##{letter.lower() if lowercase else letter}", "##x"]
+        assert tokens_of(tokenizer, f"x{letter}x") == ["x", f"##{letter.lower() if lowercase else letter}", "##x"]
 
 
 def test_a_pair_packs_as_in_hugging_faces_own_case(google_cases):

@@ -15,7 +15,7 @@ from tests.shared_data import shared
 from .tokenizer_checks import published_pair
 from .tokenizer_texts import naughty_strings
 
-PIECES = [*SPECIAL_TOKENS, "un", "##aff", "play", "##ing", "é", "e", "a", ",", "[E1]", "[E2]", "cat"]
+TOKENS = [*SPECIAL_TOKENS, "un", "##aff", "play", "##ing", "é", "e", "a", ",", "[E1]", "[E2]", "cat"]
 # every argument of the constructor with a value that is not its default
 CHANGES = {
     "lowercase": False,
@@ -32,7 +32,7 @@ CHANGES = {
 @pytest.fixture
 def folder(tmp_path):
     """A folder that we wrote; tests then change a file of it."""
-    BertTokenizer(PIECES, max_sequence_length=77).save(tmp_path)
+    BertTokenizer(TOKENS, max_sequence_length=77).save(tmp_path)
     return tmp_path
 
 
@@ -62,8 +62,8 @@ def test_every_argument_of_the_constructor_is_tried_here():
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_argument_survives_a_folder(tmp_path, name):
-    tokenizer = BertTokenizer(PIECES, **{name: CHANGES[name]})
-    assert settings_of(tokenizer) != settings_of(BertTokenizer(PIECES))
+    tokenizer = BertTokenizer(TOKENS, **{name: CHANGES[name]})
+    assert settings_of(tokenizer) != settings_of(BertTokenizer(TOKENS))
     tokenizer.save(tmp_path / "new" / "folder")
     back = BertTokenizer.from_checkpoint(tmp_path / "new" / "folder")
     assert settings_of(back) == settings_of(tokenizer)
@@ -71,7 +71,7 @@ def test_every_argument_survives_a_folder(tmp_path, name):
 
 def test_all_arguments_together_survive_two_folders(tmp_path):
     changes = {name: value for name, value in CHANGES.items() if name != "text_rules"}
-    tokenizer = BertTokenizer(PIECES, **changes)
+    tokenizer = BertTokenizer(TOKENS, **changes)
     tokenizer.save(tmp_path / "one")
     BertTokenizer.from_checkpoint(tmp_path / "one").save(tmp_path / "two")
     assert settings_of(BertTokenizer.from_checkpoint(tmp_path / "two")) == settings_of(tokenizer)
@@ -84,14 +84,14 @@ def test_transformers_opens_the_folder_with_additional_special_tokens(tmp_path, 
     from transformers import AutoTokenizer
 
     more = ("[E1]", "[E2]")
-    tokenizer = BertTokenizer(PIECES, lowercase=lowercase, additional_special_tokens=more, max_sequence_length=96)
+    tokenizer = BertTokenizer(TOKENS, lowercase=lowercase, additional_special_tokens=more, max_sequence_length=96)
     tokenizer.save(tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert type(theirs).__name__.startswith("BertTokenizer")
     assert theirs.model_max_length == 96
     assert (theirs.pad_token_id, theirs.mask_token_id) == (tokenizer.pad_id, tokenizer.mask_id)
     assert set(theirs.all_special_tokens) == {*SPECIAL_TOKENS, *more}
-    assert len(theirs) == len(PIECES)
+    assert len(theirs) == len(TOKENS)
     first, second = ["playing [E1] Éa", "unaff[E2],"], ["[MASK]", "cat a"]
     ours = (tokenizer.tokenize(texts, keep_special_tokens=True).to_list() for texts in (first, second))
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
@@ -105,11 +105,11 @@ def test_a_folder_that_transformers_wrote_reads_back(tmp_path):
     """In its newest layout, `extra_special_tokens` and no `vocab.txt` setting of ours."""
     from transformers import BertTokenizer as TheirTokenizer
 
-    write_vocabulary(tmp_path / "vocab.txt", PIECES)
+    write_vocabulary(tmp_path / "vocab.txt", TOKENS)
     theirs = TheirTokenizer.from_pretrained(tmp_path, do_lower_case=False, additional_special_tokens=["[E1]"])
     theirs.save_pretrained(tmp_path / "theirs")
     if not (tmp_path / "theirs" / "vocab.txt").exists():
-        write_vocabulary(tmp_path / "theirs" / "vocab.txt", PIECES)
+        write_vocabulary(tmp_path / "theirs" / "vocab.txt", TOKENS)
     ours = BertTokenizer.from_checkpoint(tmp_path / "theirs")
     assert ours.lowercase is False
     assert ours.special_tokens == (*SPECIAL_TOKENS, "[E1]")
@@ -153,7 +153,7 @@ def test_a_published_tokenizer_json_is_what_we_would_write(tmp_path):
 
 
 def test_a_length_that_is_not_known_stays_so(tmp_path):
-    BertTokenizer(PIECES).save(tmp_path)
+    BertTokenizer(TOKENS).save(tmp_path)
     assert BertTokenizer.from_checkpoint(tmp_path).max_sequence_length is None
 
 
@@ -210,7 +210,7 @@ def test_a_folder_that_nowhere_tells_its_casing_is_lowercase_with_a_warning(fold
     os.remove(folder / "tokenizer.json")
     tokenizer = BertTokenizer.from_checkpoint(folder)
     assert tokenizer.lowercase is True
-    assert tokenizer.rules == BertTokenizer(PIECES).rules
+    assert tokenizer.rules == BertTokenizer(TOKENS).rules
     assert f"{folder / 'tokenizer_config.json'} does not say do_lower_case: text will be lowercased" in caplog.text
 
 
@@ -291,14 +291,14 @@ def test_a_folder_without_a_vocabulary_is_refused_with_the_names_looked_for(fold
     with pytest.raises(InputError, match=r"has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab"):
         BertTokenizer.from_checkpoint(folder)
     (folder / "vocab.txt").write_bytes(content)  # the remedy
-    assert BertTokenizer.from_checkpoint(folder).vocabulary == tuple(PIECES)
+    assert BertTokenizer.from_checkpoint(folder).vocabulary == tuple(TOKENS)
 
 
-def test_pieces_that_look_like_line_ends_survive_a_folder(tmp_path):
-    pieces = [*SPECIAL_TOKENS, "\u2028", "\x85", "\x0b", " ", "a ", "\u00a0", "\ufeff", "\U0010ffff", "##\ue000"]
-    BertTokenizer(pieces).save(tmp_path)
-    assert BertTokenizer.from_checkpoint(tmp_path).vocabulary == tuple(pieces)
-    assert read_vocabulary(tmp_path / "vocab.txt") == pieces
+def test_tokens_that_look_like_line_ends_survive_a_folder(tmp_path):
+    tokens = [*SPECIAL_TOKENS, "\u2028", "\x85", "\x0b", " ", "a ", "\u00a0", "\ufeff", "\U0010ffff", "##\ue000"]
+    BertTokenizer(tokens).save(tmp_path)
+    assert BertTokenizer.from_checkpoint(tmp_path).vocabulary == tuple(tokens)
+    assert read_vocabulary(tmp_path / "vocab.txt") == tokens
 
 
 @pytest.mark.parametrize(

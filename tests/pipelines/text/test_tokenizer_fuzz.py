@@ -58,10 +58,10 @@ NUM_BATCHES, BATCH = 100, 10_000
 
 
 def check_batch(seed):
-    """Checks one batch uncased or cased, and its offsets; returns (strings, characters, pieces)."""
+    """Checks one batch uncased or cased, and its offsets; returns (strings, characters, tokens)."""
     texts = random_texts(BATCH, seed=1000 + seed)
-    num_pieces = assert_offsets_are_true(*rich_pair(lowercase=seed % 2 == 0), texts)
-    return len(texts), sum(map(len, texts)), num_pieces
+    num_tokens = assert_offsets_are_true(*rich_pair(lowercase=seed % 2 == 0), texts)
+    return len(texts), sum(map(len, texts)), num_tokens
 
 
 @pytest.mark.slow
@@ -71,9 +71,9 @@ def test_a_million_random_strings():
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         counts = np.array(list(pool.map(check_batch, range(NUM_BATCHES))))
-    num_strings, num_characters, num_pieces = counts.sum(axis=0).tolist()
+    num_strings, num_characters, num_tokens = counts.sum(axis=0).tolist()
     assert num_strings == 1_000_000
     seconds = time.perf_counter() - start
     print(
-        f"{num_strings:,} strings, {num_characters:,} characters, {num_pieces:,} pieces, 0 differences, {seconds:.0f} s"
+        f"{num_strings:,} strings, {num_characters:,} characters, {num_tokens:,} tokens, 0 differences, {seconds:.0f} s"
     )

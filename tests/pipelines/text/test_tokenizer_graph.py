@@ -117,7 +117,7 @@ def test_every_mixture_of_rows_works_in_a_graph(tokenizer):
         assert as_lists(tokenizer.tokenize_with_offsets(texts)) == columns
 
 
-def test_an_empty_batch_and_an_empty_string_have_no_pieces(tokenizer):
+def test_an_empty_batch_and_an_empty_string_have_no_tokens(tokenizer):
     for texts, rows in (([], []), ([""], [[]]), (["", b""], [[], []]), (np.array([], object), [])):
         assert tokenizer.tokenize(texts).to_list() == rows
         assert as_lists(tokenizer.tokenize_with_offsets(texts)) == [rows] * 4

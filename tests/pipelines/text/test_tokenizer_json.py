@@ -259,7 +259,7 @@ def test_added_tokens_json_of_transformers_4(tmp_path):
     assert_same(ours, rust(write(tmp_path / "five", {"tokenizer.json": fast})), random_texts(50))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("spiece.model", "SentencePiece"), ("vocab.json", "BPE")])
+@pytest.mark.parametrize(("name", "kind"), [("stoken.model", "SentencePiece"), ("vocab.json", "BPE")])
 def test_files_of_another_tokenizer_are_named(name, kind, tmp_path):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UnsupportedTokenizerError, match=rf"has a {kind} tokenizer \({name}\); expected WordPiece"):

@@ -23,7 +23,7 @@ from .tokenizer_texts import (
     sharp_vocabulary,
 )
 
-_SHORT, _LONG = 130, 4096  # pieces; a text has at most one a character, [CLS] and [SEP]
+_SHORT, _LONG = 130, 4096  # tokens; a text has at most one a character, [CLS] and [SEP]
 _SCALARS_A_TEXT = 300  # a text costs MediaPipe more than a character
 
 
@@ -134,7 +134,7 @@ def test_offsets_are_those_of_the_text(rich):
 
 
 def test_the_oracle_itself(phone):
-    """[CLS] pieces [SEP], as the model gets them."""
+    """[CLS] tokens [SEP], as the model gets them."""
     vocabulary = [*SPECIAL_TOKENS, "a", "##b"]
     inputs = mediapipe_inputs(vocabulary, ["ab", "c"], max_sequence_length=7)
     assert inputs["ids"].tolist() == [[2, 5, 6, 3, 0, 0, 0], [2, 1, 3, 0, 0, 0, 0]]
@@ -154,11 +154,11 @@ def test_for_mediapipe_keeps_the_vocabulary_and_the_length():
 
 
 def test_for_mediapipe_wants_pad_first():
-    pieces = [*SPECIAL_TOKENS[1:], "[PAD]"]
+    tokens = [*SPECIAL_TOKENS[1:], "[PAD]"]
     with pytest.raises(
         InputError, match=r"\[PAD\] has id 4; expected 0, with which MediaPipe pads: move it to the front"
     ):
-        BertTokenizer(pieces).for_mediapipe()
+        BertTokenizer(tokens).for_mediapipe()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every piece knows the range of the text it was made of, in characters and in bytes, and the word it belongs to."""
+"""Every token knows the range of the text it was made of, in characters and in bytes, and the word it belongs to."""
 
 import numpy as np
 import pytest
@@ -26,8 +26,8 @@ UNCASED_FIRST = pytest.mark.parametrize("lowercase", [True, *slow(False)], ids=[
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    pieces = ["e", "##e", "x", "i", "k", "s", "中", "文", ".", "[", "]", "mask", "ᄀ", "##ᅡ", "##ᆨ", "##x", "##\u302e"]
-    return BertTokenizer([*SPECIAL_TOKENS, *pieces, "##\u1bf2"])
+    tokens = ["e", "##e", "x", "i", "k", "s", "中", "文", ".", "[", "]", "mask", "ᄀ", "##ᅡ", "##ᆨ", "##x", "##\u302e"]
+    return BertTokenizer([*SPECIAL_TOKENS, *tokens, "##\u1bf2"])
 
 
 def ranges(tokenizer, text, **options):
@@ -42,7 +42,7 @@ def ranges(tokenizer, text, **options):
         (" \u0301\u200b\n", [], []),
         ("e x", [(0, 1), (2, 3)], [(0, 1), (2, 3)]),
         ("É x", [(0, 1), (2, 3)], [(0, 2), (3, 4)]),
-        ("E\u0301 x", [(0, 1), (3, 4)], [(0, 1), (4, 5)]),  # the accent belongs to no piece
+        ("E\u0301 x", [(0, 1), (3, 4)], [(0, 1), (4, 5)]),  # the accent belongs to no token
         ("\u0301ex", [(1, 2), (2, 3)], [(2, 3), (3, 4)]),
         ("e\u0301x", [(0, 1), (2, 3)], [(0, 1), (3, 4)]),
         ("qé\u0301\u200bq", [(0, 5)], [(0, 9)]),  # one [UNK], with what was dropped inside
@@ -56,12 +56,12 @@ def ranges(tokenizer, text, **options):
         ("x\x00e", [(0, 1), (2, 3)], [(0, 1), (2, 3)]),
     ],
 )
-def test_the_range_of_each_piece(tokenizer, text, expected, expected_bytes):
+def test_the_range_of_each_token(tokenizer, text, expected, expected_bytes):
     assert ranges(tokenizer, text) == expected
     assert ranges(tokenizer, text, unit="bytes") == expected_bytes
 
 
-def test_the_range_of_a_piece_with_marks_that_changed_places(tokenizer):
+def test_the_range_of_a_token_with_marks_that_changed_places(tokenizer):
     assert ranges(tokenizer, "q\u302e\u1bf2 x") == [(0, 3), (4, 5)]
 
 
@@ -158,8 +158,8 @@ def random_words():
     return texts
 
 
-def test_squads_answers_are_sliced_by_their_pieces():
-    """What question answering needs: the pieces of an answer give back the answer."""
+def test_squads_answers_are_sliced_by_their_tokens():
+    """What question answering needs: the tokens of an answer give back the answer."""
     import gzip
     import json
 

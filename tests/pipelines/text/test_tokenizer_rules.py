@@ -126,11 +126,11 @@ def test_the_length_of_a_word_counts_in_folded_characters(letter, limit, lowerca
 
 
 def test_the_highest_limit_holds_too():
-    """In long pieces, since Google's code takes seconds for a thousand short ones."""
+    """In long tokens, since Google's code takes seconds for a thousand short ones."""
     texts = ["x" * 1000, "x" * 1001, "é" * 1000, "é" * 1001, "한" * 333, "한" * 334]
     decomposed = "\u1112\u1161\u11ab" * 9
-    long_pieces = ["x" * 250, "e" * 250, decomposed]
-    vocabulary = [*SPECIAL_TOKENS, *long_pieces, *(f"##{piece}" for piece in long_pieces)]
+    long_tokens = ["x" * 250, "e" * 250, decomposed]
+    vocabulary = [*SPECIAL_TOKENS, *long_tokens, *(f"##{token}" for token in long_tokens)]
     assert_ids_are_googles(*pair_of(vocabulary, max_input_chars_per_word=1000), texts)
 
 
@@ -159,7 +159,7 @@ def test_a_long_word_is_one_unknown_word_among_others():
         assert tokenizer.tokenize(texts).to_list() == [[5, 6, 6, 7, 1, 5, 6], [1], [1, 7, 1, 7, 5, 6, 6]]
 
 
-ODD_PIECES = (
+ODD_TOKENS = (
     ("...", "a.b", ".", "##.", "##.b", "a", "##b", "b", "'s", "##'s"),
     ("中文", "中", "##中", "##文", "x中", "x", "文"),
     ("##", "#", "###", "##a", "a"),
@@ -177,17 +177,17 @@ ODD_PIECES = (
 
 
 @pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
-def test_pieces_that_no_text_can_spell_are_never_found(lowercase):
-    """As in Google's code, which cuts words first and looks for pieces in them."""
-    vocabulary = [*SPECIAL_TOKENS, *dict.fromkeys(itertools.chain.from_iterable(ODD_PIECES))]
+def test_tokens_that_no_text_can_spell_are_never_found(lowercase):
+    """As in Google's code, which cuts words first and looks for tokens in them."""
+    vocabulary = [*SPECIAL_TOKENS, *dict.fromkeys(itertools.chain.from_iterable(ODD_TOKENS))]
     texts = []
-    for pieces in ODD_PIECES:
-        letters = sorted({*"".join(pieces)})
-        texts += [*mixtures(letters[:6], 4), *pieces, " ".join(pieces), "".join(pieces)]
+    for tokens in ODD_TOKENS:
+        letters = sorted({*"".join(tokens)})
+        texts += [*mixtures(letters[:6], 4), *tokens, " ".join(tokens), "".join(tokens)]
     assert_ids_are_googles(*pair_of(vocabulary, lowercase=lowercase), texts)
 
 
-def test_a_piece_that_holds_a_space_is_never_found():
+def test_a_token_that_holds_a_space_is_never_found():
     vocabulary = [*SPECIAL_TOKENS, "a b", "a", "b", "##b", "##a b"]
     assert_ids_are_googles(*pair_of(vocabulary), ["a b", "ab", "aa b", "a b a b"])
 
@@ -199,7 +199,7 @@ def test_special_tokens_of_bert_in_a_text_are_brackets_and_words():
     assert_ids_are_googles(tokenizer, google, texts)
 
 
-def test_the_longest_pieces_are_found():
+def test_the_longest_tokens_are_found():
     vocabulary = [*SPECIAL_TOKENS, "x" * 256, "##" + "x" * 256, "é" * 85]
     texts = ["x" * 256, "x" * 255, "x" * 512, "é" * 85, "é" * 84]
     settings = {"max_input_chars_per_word": 1000, "lowercase": False}

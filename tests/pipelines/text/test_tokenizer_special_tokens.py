@@ -15,7 +15,7 @@ from .google_reference import GoogleTokenizer
 from .tokenizer_checks import assert_ids_are_googles
 
 MORE = ("[E1]", "[E1]x", "<<>", "é", "NAME", "bcd")
-PIECES = [
+TOKENS = [
     *"abcdex[]<>~1.#",
     "mask",
     "e1",
@@ -35,8 +35,8 @@ PIECES = [
 def folder_and_tokenizers(path, more=MORE, **settings):
     from tokenizers import Tokenizer
 
-    pieces = dict.fromkeys([*SPECIAL_TOKENS, *PIECES, *more])
-    tokenizer = BertTokenizer(pieces, additional_special_tokens=more, **settings)
+    tokens = dict.fromkeys([*SPECIAL_TOKENS, *TOKENS, *more])
+    tokenizer = BertTokenizer(tokens, additional_special_tokens=more, **settings)
     tokenizer.save(path)
     return tokenizer, Tokenizer.from_file(str(path / "tokenizer.json"))
 
@@ -54,8 +54,8 @@ def assert_same(tokenizers, texts):
     for text, encoding, (ids, starts, ends, word_ids) in zip(
         texts, theirs.encode_batch(texts, add_special_tokens=False), rows, strict=True
     ):
-        pieces = [ours.vocabulary[index] for index in ids]
-        assert pieces == encoding.tokens, ascii(text)
+        tokens = [ours.vocabulary[index] for index in ids]
+        assert tokens == encoding.tokens, ascii(text)
         assert [*zip(starts, ends, strict=True)] == encoding.offsets, ascii(text)
         assert word_ids == encoding.word_ids, ascii(text)
 
@@ -120,10 +120,10 @@ def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
     """Rust's code knows no final sigma; Google's sees the word alone, since a kept token parts the text."""
     ours, _ = tokenizers
     ids = ours.tokenize(["AΣ[MASK]A", "AΣA", "[E1]Σ"], keep_special_tokens=True).to_list()
-    pieces = [[ours.vocabulary[index] for index in row] for row in ids]
+    tokens = [[ours.vocabulary[index] for index in row] for row in ids]
     folded = [["a", "##\u03c2", "[MASK]", "a"], ["a", "##\u03c3", "##a"], ["[E1]", "\u03c3"]]
     unfolded = [["[UNK]", "[MASK]", "[UNK]"], ["[UNK]"], ["[E1]", "[UNK]"]]
-    assert pieces == (folded if ours.lowercase else unfolded)
+    assert tokens == (folded if ours.lowercase else unfolded)
 
 
 def test_bytes_after_a_kept_token(tokenizers):
@@ -156,7 +156,7 @@ def test_thousands_of_tokens_are_found_as_fast_as_a_few(case, kind, tmp_path, ca
 
     tokens = list(dict.fromkeys(MANY_TOKENS[case]))
     name = {"special": "additional_special_tokens", "added": "added_tokens"}[kind]
-    tokenizer = BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *PIECES, "##c", *tokens]), **{name: tokens})
+    tokenizer = BertTokenizer(dict.fromkeys([*SPECIAL_TOKENS, *TOKENS, "##c", *tokens]), **{name: tokens})
     tokenizer.save(tmp_path)
     rng = random.Random(1)
     parts = [*rng.sample(tokens, min(len(tokens), 30)), "abc", " ", "e", "[E", "[E7", "<1x", "d\u00e9"]

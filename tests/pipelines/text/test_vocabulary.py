@@ -33,12 +33,12 @@ def test_a_vocabulary_starts_with_the_special_tokens_and_has_the_size_asked_for(
 
 
 def test_the_same_text_gives_the_same_bytes_in_every_process_and_nothing_on_the_screen():
-    """Left alone, Hugging Face's trainer numbers pieces in the order of a hash map, a new one in each process."""
+    """Left alone, Hugging Face's trainer numbers tokens in the order of a hash map, a new one in each process."""
     code = (
         "import hashlib, pydoc_data.topics as t; from bert_keras.pipelines import vocabulary as v; "
         "lines = (line for key in sorted(t.topics) for line in t.topics[key].split('\\n')); "
-        "pieces = v.learn_vocabulary(lines, size=1999); "
-        "print(hashlib.sha256(v.vocabulary_bytes(pieces)).hexdigest())"
+        "tokens = v.learn_vocabulary(lines, size=1999); "
+        "print(hashlib.sha256(v.vocabulary_bytes(tokens)).hexdigest())"
     )
     digests = []
     for threads in ("1", "2", "2"):
@@ -72,11 +72,11 @@ def test_unused_slots_stand_where_google_has_them_and_own_tokens_behind_the_spec
     assert vocabulary[:3] == ["[PAD]", "[unused0]", "[unused1]"]
     assert vocabulary[100:106] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", "[/E1]"]
     without = learn_vocabulary(TEXT, size=200 - 101)
-    assert [piece for piece in vocabulary if piece not in leading_tokens(["[E1]", "[/E1]"], 99)] == without[5:]
+    assert [token for token in vocabulary if token not in leading_tokens(["[E1]", "[/E1]"], 99)] == without[5:]
     assert len(set(vocabulary)) == len(vocabulary) <= 200
 
 
-def test_a_special_token_may_be_a_piece_of_the_text_and_stands_once():
+def test_a_special_token_may_be_a_token_of_the_text_and_stands_once():
     tokens = ["the", "a", "##r"]
     vocabulary = learn_vocabulary(TEXT, size=99, special_tokens=tokens)
     assert vocabulary[5:8] == tokens
@@ -109,7 +109,7 @@ def test_special_tokens_that_are_no_tokens_are_refused_before_any_text_is_read(t
 
 
 @pytest.mark.parametrize("num_unused", [95, 10**9, 10**30])
-def test_more_unused_slots_than_pieces_are_refused_before_any_is_made(num_unused):
+def test_more_unused_slots_than_tokens_are_refused_before_any_is_made(num_unused):
     with pytest.raises(
         InputError, match=r"a vocabulary of 99 tokens has no room beside [\d,]+ special tokens and unused"
     ):
@@ -171,7 +171,7 @@ def test_rare_pairs_are_not_merged():
 
 
 def test_a_vocabulary_never_holds_less_than_its_alphabet():
-    with pytest.raises(InputError, match=r"of 20 pieces cannot hold .* alphabet of 19 characters.*ask for 3\d pieces"):
+    with pytest.raises(InputError, match=r"of 20 tokens cannot hold .* alphabet of 19 characters.*ask for 3\d tokens"):
         learn_vocabulary(TEXT, size=20, alphabet_size=30)
     with pytest.raises(InputError, match="there is no text to learn"):
         learn_vocabulary(["", " \t"], size=20)
@@ -218,7 +218,7 @@ def test_the_size_that_an_alphabet_needs_gives_it_by_default():
     assert len(vocabulary) == 5 + 2399 + 1199
 
 
-def test_a_written_vocabulary_reads_back_with_odd_pieces(tmp_path):
+def test_a_written_vocabulary_reads_back_with_odd_tokens(tmp_path):
     tokens = [*SPECIAL_TOKENS, "\u2028", "\x85", "a", "##a", "\u3000", "\u4e2d"]
     write_vocabulary(tmp_path / "vocab.txt", tokens)
     assert (tmp_path / "vocab.txt").read_bytes() == "".join(f"{token}\n" for token in tokens).encode()
@@ -236,7 +236,7 @@ def test_windows_line_ends_a_byte_order_mark_and_blank_lines_at_the_end_are_mend
     ("lines", "message"),
     [
         ([*SPECIAL_TOKENS, "", "a"], r"vocab\.txt, line 6: the line is blank.*take the blank line out"),
-        ([*SPECIAL_TOKENS, "a", "b", "a"], r"vocab\.txt, line 8: the piece 'a' stands on line 6 already.*restore"),
+        ([*SPECIAL_TOKENS, "a", "b", "a"], r"vocab\.txt, line 8: the token 'a' stands on line 6 already.*restore"),
         (["[PAD]", "[UNK]", "a"], r"vocab\.txt: none of the 3 lines is \[CLS\] or \[SEP\] or \[MASK\]; expected"),
         ([], r"vocab\.txt: none of the 0 lines is \[PAD\]"),
     ],
@@ -253,7 +253,7 @@ def test_what_would_shift_ids_is_refused_by_line(tmp_path, lines, message):
     [
         (b"[PAD]\n[UNK]\nna\xefve\n", r"vocab\.txt, line 3: byte 0xef at column 3 is not UTF-8: save"),
         ("[PAD]\n".encode("utf-16-le"), r"vocab\.txt, line 1: there is a NUL byte"),
-        (b"[PAD]\na\rb\n", r"vocab\.txt, line 2: the piece 'a\\rb' holds a line end"),
+        (b"[PAD]\na\rb\n", r"vocab\.txt, line 2: the token 'a\\rb' holds a line end"),
     ],
 )
 def test_a_file_that_is_no_text_is_refused_by_line(tmp_path, content, message):
@@ -268,8 +268,8 @@ def test_a_missing_vocabulary_is_told(tmp_path):
         read_vocabulary(tmp_path / "vocab.txt")
 
 
-def test_a_piece_with_a_line_end_is_not_written(tmp_path):
-    with pytest.raises(InputError, match="line 6: the piece 'a\\\\nb' holds a line end"):
+def test_a_token_with_a_line_end_is_not_written(tmp_path):
+    with pytest.raises(InputError, match="line 6: the token 'a\\\\nb' holds a line end"):
         write_vocabulary(tmp_path / "vocab.txt", [*SPECIAL_TOKENS, "a\nb"])
     assert list(tmp_path.iterdir()) == []
 

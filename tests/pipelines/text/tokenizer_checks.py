@@ -36,7 +36,7 @@ def published_pair(name: str) -> tuple[BertTokenizer, GoogleTokenizer]:
 
 
 def published_vocabulary(name: str) -> list[str]:
-    """Returns the pieces of a published vocabulary; skips the test where it is not at hand."""
+    """Returns the tokens of a published vocabulary; skips the test where it is not at hand."""
     return read_vocabulary(shared(f"vocab/{name}_vocab.txt"))
 
 
@@ -50,7 +50,7 @@ def assert_ids_are_googles(tokenizer: BertTokenizer, google: GoogleTokenizer, te
 
 
 def assert_offsets_are_true(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
-    """Checks ids, word ids and both units of offsets of every piece; returns how many pieces there were."""
+    """Checks ids, word ids and both units of offsets of every token; returns how many tokens there were."""
     texts = judged(texts)
     tokens = tokenizer.tokenize_with_offsets(texts)
     in_bytes = tokenizer.tokenize_with_offsets(texts, unit="bytes")
@@ -61,15 +61,15 @@ def assert_offsets_are_true(tokenizer: BertTokenizer, google: GoogleTokenizer, t
         assert ids == ids_again == google.ids(text), ascii(text)
         assert word_ids == word_ids_again == google.word_ids(text), ascii(text)
         check.check_bytes(text, [*zip(starts, ends, strict=True)], [*zip(byte_starts, byte_ends, strict=True)])
-        check.check_pieces(text, ids, starts, ends)
+        check.check_tokens(text, ids, starts, ends)
     return int(tokens.token_ids.flat_values.shape[0])
 
 
 class _OffsetCheck:
-    """The rules for the range of a piece, each told by Google's code on the range alone."""
+    """The rules for the range of a token, each told by Google's code on the range alone."""
 
     def __init__(self, tokenizer: BertTokenizer, google: GoogleTokenizer):
-        self._pieces = [piece.removeprefix("##") for piece in tokenizer.vocabulary]
+        self._tokens = [token.removeprefix("##") for token in tokenizer.vocabulary]
         self._unk_id = tokenizer.unk_id
         self._google = google
         self._folded: dict[str, str] = {}
@@ -82,20 +82,20 @@ class _OffsetCheck:
             assert raw[:byte_start].decode("utf-8", "replace") == text[:start], ascii((text, start, byte_start))
             assert raw[byte_start:byte_end].decode("utf-8", "replace") == text[start:end], ascii((text, start, end))
 
-    def check_pieces(self, text: str | bytes, ids, starts, ends) -> None:
-        """Ranges hold their pieces, follow each other, begin and end with what is kept, and leave no letter out."""
+    def check_tokens(self, text: str | bytes, ids, starts, ends) -> None:
+        """Ranges hold their tokens, follow each other, begin and end with what is kept, and leave no letter out."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         is_reordered = any(map(_may_change_places, text))
         covered = [False] * len(text)
         last_end = 0
         for index, start, end in zip(ids, starts, ends, strict=True):
-            piece = text[start:end]
-            place = ascii((piece, self._pieces[index], start, end, text))
-            assert self._holds(index, piece, is_reordered), place
-            assert self.folded(piece[0]), place
-            assert self.folded(piece[-1]), place
+            token = text[start:end]
+            place = ascii((token, self._tokens[index], start, end, text))
+            assert self._holds(index, token, is_reordered), place
+            assert self.folded(token[0]), place
+            assert self.folded(token[-1]), place
             if not is_reordered:
-                assert start >= last_end or (start == last_end - 1 and self._becomes_several(piece[0])), place
+                assert start >= last_end or (start == last_end - 1 and self._becomes_several(token[0])), place
             covered[start:end] = [True] * (end - start)
             last_end = end
         left_out = [letter for letter, is_covered in zip(text, covered, strict=True) if not is_covered]
@@ -114,12 +114,12 @@ class _OffsetCheck:
     def _holds(self, index: int, text: str, is_reordered: bool) -> bool:
         if index == self._unk_id:  # a capital sigma alone is another letter than at the end of a word
             return self._google.ids(text) == [index] or "Σ" in text or is_reordered
-        piece, folded = self._pieces[index].replace("\u03c2", "\u03c3"), self.folded(text)
-        if piece == folded:
+        token, folded = self._tokens[index].replace("\u03c2", "\u03c3"), self.folded(text)
+        if token == folded:
             return True
         if is_reordered:
-            return not set(piece) - set(folded)
-        return piece in folded and (self._becomes_several(text[0]) or self._becomes_several(text[-1]))
+            return not set(token) - set(folded)
+        return token in folded and (self._becomes_several(text[0]) or self._becomes_several(text[-1]))
 
 
 def _may_change_places(character: str) -> bool:

@@ -71,13 +71,13 @@ def _always_sampled() -> list[str]:
 
 
 def sharp_vocabulary(scalars: Iterable[str]) -> list[str]:
-    """Returns a vocabulary with a piece for every character of the scalars' normal forms: no [UNK] hides one."""
+    """Returns a vocabulary with a token for every character of the scalars' normal forms: no [UNK] hides one."""
     letters = sorted(_letters_of([*SETTINGS.values(), *scalars]))
     return [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
 
 
 def _letters_of(texts: Iterable[str]) -> set[str]:
-    """Returns every character of some texts and of their normal forms, without those that no piece can hold."""
+    """Returns every character of some texts and of their normal forms, without those that no token can hold."""
     return {
         letter for text in texts for letter in (*text, *unicodedata.normalize("NFD", text.lower()), *text.lower())
     } - {*"\n\r \x00"}
@@ -90,10 +90,10 @@ def random_characters() -> str:
 
 @functools.cache
 def rich_vocabulary() -> tuple[str, ...]:
-    """Returns pieces of one and two letters for what the tests write; q and z have none, so that [UNK] occurs too."""
+    """Returns tokens of one and two letters for what the tests write; q and z have none, so that [UNK] occurs too."""
     letters = sorted({*_letters_of([*_always_sampled(), *random_characters()])} - {*"qzQZ"})
     pairs = [first + second for first in "abc\u03b1\u03c3\u1100" for second in "bcy\u03c3\u03c2\u1bf2\u302e\u1161"]
-    return (*SPECIAL_TOKENS, *letters, *pairs, *(f"##{piece}" for piece in (*letters, *pairs)))
+    return (*SPECIAL_TOKENS, *letters, *pairs, *(f"##{token}" for token in (*letters, *pairs)))
 
 
 def random_texts(number: int, seed: int, *, lengths: np.ndarray | None = None) -> list[str]:

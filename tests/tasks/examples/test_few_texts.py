@@ -31,7 +31,7 @@ def model():
 
 def test_one_batch_runs_op_by_op_where_no_more_will_follow(model, tokenizer):
     rows = encode(tokenizer, TEXTS, max_sequence_length=64)
-    run = RowRunner(model, of_pieces=False)
+    run = RowRunner(model, of_tokens=False)
     alone = run(rows, once=True)
     assert model.calls == [True]
     np.testing.assert_array_equal(run(rows)["logits"], alone["logits"])
@@ -40,7 +40,7 @@ def test_one_batch_runs_op_by_op_where_no_more_will_follow(model, tokenizer):
 
 def test_several_batches_are_traced(model, tokenizer):
     rows = encode(tokenizer, ["so very " * 30] * 200, max_sequence_length=64)
-    RowRunner(model, of_pieces=False)(rows, once=True)
+    RowRunner(model, of_tokens=False)(rows, once=True)
     assert model.calls == [False]
 
 

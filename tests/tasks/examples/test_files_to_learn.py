@@ -71,8 +71,8 @@ IOBES = "New B-LOC\nYork E-LOC\nParis S-LOC\n, O\nAnn S-PER\n"
 @pytest.mark.parametrize("content", [IOB1, IOB2, IOBES], ids=["IOB1", "IOB2", "IOBES"])
 def test_tags_of_every_scheme_are_learnt_as_iob2(content, write):
     path = write("train.conll", content)
-    task, learnt, held_out = read_to_learn("tag", path, path, NO_OPTIONS, labelled_pieces="all")
-    assert task == TokenClassification(labels=("O", "B-LOC", "B-PER", "I-LOC"), scheme="IOB2", labelled_pieces="all")
+    task, learnt, held_out = read_to_learn("tag", path, path, NO_OPTIONS, labelled_tokens="all")
+    assert task == TokenClassification(labels=("O", "B-LOC", "B-PER", "I-LOC"), scheme="IOB2", labelled_tokens="all")
     assert [sentence.tags for sentence in learnt] == [("B-LOC", "I-LOC", "B-LOC", "O", "B-PER")]
     assert held_out == learnt
 

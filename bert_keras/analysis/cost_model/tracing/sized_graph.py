@@ -1,6 +1,6 @@
 """`SizedGraph`: a function that is traced once and known for batches of every shape.
 
-It is traced on a batch whose rows, pieces and masked slots are three primes. Each size in it then tells by itself how
+It is traced on a batch whose rows, tokens and masked slots are three primes. Each size in it then tells by itself how
 it grows: 12 * B * S * S has those factors and no others. Models also read the slots together with [CLS], M + 1
 positions a row, which is made to be twice a fourth prime. Nothing is computed, and no weights are kept.
 """
@@ -17,13 +17,13 @@ from bert_keras.errors import InputError
 
 _NO_ARRAY = (tf.resource, tf.variant, tf.string)
 # B * M * vocabulary and B * heads * S * S are to stay below 2^31, since places in them are counted in 32 bits
-_MOST_ROWS, _MOST_PIECES, _MOST_SLOTS = 101, 512, 103
+_MOST_ROWS, _MOST_TOKENS, _MOST_SLOTS = 101, 512, 103
 _TURNS = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What shapes a batch: rows (B), pieces in a row (S), masked slots in a row (M)."""
+    """What shapes a batch: rows (B), tokens in a row (S), masked slots in a row (M)."""
 
     batch_size: int
     length: int
@@ -69,7 +69,7 @@ class SizedGraph:
     Args:
         function: any that TensorFlow can trace.
         specs_of: gives the specs of its arguments for `Sizes`.
-        longest: the most pieces that a row may have; at most 512 are traced.
+        longest: the most tokens that a row may have; at most 512 are traced.
         constants: sizes that a tensor may have whatever the batch, such as the dimensions of weights.
 
     Attributes:
@@ -156,11 +156,11 @@ def _sizes_to_trace(longest: int, constants: set[int]) -> Sizes:
         return number % 2 == 1 and all(map(is_free, primes)) and not primes & {rows, length}
 
     rows = next(filter(is_free, range(_MOST_ROWS, 1, -1)), None)
-    length = next((one for one in range(min(longest, _MOST_PIECES), 1, -1) if is_free(one) and one != rows), None)
+    length = next((one for one in range(min(longest, _MOST_TOKENS), 1, -1) if is_free(one) and one != rows), None)
     slots = next(filter(of_slots, range(_MOST_SLOTS, 4, -1)), None)
     if rows is None or length is None or slots is None:
         raise InputError(
-            f"rows of at most {longest} pieces are too short to tell what grows with them; expected a model that reads "
+            f"rows of at most {longest} tokens are too short to tell what grows with them; expected a model that reads "
             "more: ask for its parameters and operations alone"
         )
     return Sizes(rows, length, slots)

@@ -16,7 +16,7 @@ _NUMBERS = {"distance": 2, "entropy": 2, "cls": 3, "sep": 3, "itself": 3, "previ
 _HEADINGS = {"cls": "[CLS]", "sep": "[SEP]"}
 _ATTENTION = """<div class="controls" id="head-controls"></div>
 <div class="attention"><div><div id="head-grid"></div>
-<h3>The text, seen by this head</h3><div id="piece-strip"></div></div>
+<h3>The text, seen by this head</h3><div id="token-strip"></div></div>
 <div id="attention-map"></div></div>"""
 _FOOT = """<footer><p>Made by <code>bert-keras inspect</code>. The page fetches nothing; the exact arrays are those of
 <code>bk.inspect</code>.</p></footer>"""
@@ -51,7 +51,7 @@ def _facts(inspection) -> dict[str, object]:
         "layers": config.num_layers,
         "heads a layer": f"{config.num_heads}, H = {config.head_dim}",
         "width D": config.hidden_dim,
-        "pieces S": f"{len(inspection.pieces)} of at most {config.max_sequence_length:,}",
+        "tokens S": f"{len(inspection.tokens)} of at most {config.max_sequence_length:,}",
         "positions": config.position_type,
         "activation": config.hidden_act,
         "pooler": "yes" if inspection.has_pooler else "none",
@@ -59,7 +59,7 @@ def _facts(inspection) -> dict[str, object]:
 
 
 def _cut(inspection) -> str:
-    return page_text.cut(num_shown(inspection.attention.shape), len(inspection.pieces))
+    return page_text.cut(num_shown(inspection.attention.shape), len(inspection.tokens))
 
 
 def _drawn(name: str, title: str, sentence: str) -> str:

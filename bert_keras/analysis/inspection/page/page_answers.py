@@ -20,7 +20,7 @@ def answer_section(answer: Answer, texts: Sequence[str]) -> str:
 
 
 def guesses_section(guesses: Sequence[Guess]) -> str:
-    """Returns the guesses as a table, a masked piece a row."""
+    """Returns the guesses as a table, a masked token a row."""
     at_masks = guesses[0].probability is None
     columns = '<th class="word">at</th>' if at_masks else '<th class="word">masked</th><th>its probability</th>'
     rows = "".join(map(_guess_row, guesses))
@@ -80,10 +80,10 @@ def _finding_row(finding: Finding, measure: str, texts: Sequence[str]) -> str:
 
 def _guess_row(guess: Guess) -> str:
     proposals = "".join(
-        f'<li><bdi class="piece">{escaped(piece)}</bdi> <small>{value:.2%}</small></li>'
-        for piece, value in guess.proposals
+        f'<li><bdi class="token">{escaped(token)}</bdi> <small>{value:.2%}</small></li>'
+        for token, value in guess.proposals
     )
     own = "" if guess.probability is None else f"<td>{guess.probability:.2%} {bar(guess.probability)}</td>"
-    name = f'<bdi class="piece">{escaped(guess.piece)}</bdi> <span class="range">{guess.position}</span>'
+    name = f'<bdi class="token">{escaped(guess.token)}</bdi> <span class="range">{guess.position}</span>'
     listed = f'<td class="word wide"><ul class="proposals">{proposals}</ul></td>'
     return f'<tr><td class="word">{name}</td>{own}{listed}</tr>'

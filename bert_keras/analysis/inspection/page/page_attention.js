@@ -2,9 +2,9 @@
 
 const { num_layers: numLayers, num_heads: numHeads, length } = data;
 const shown = data.attention.shown;
-const pieces = data.pieces.slice(0, shown);
+const tokens = data.tokens.slice(0, shown);
 const maps = new Uint16Array(decoded(data.attention.maps).buffer);
-const chosen = { layer: data.attention.layer, head: data.attention.head, piece: Math.min(1, shown - 1), looks: true };
+const chosen = { layer: data.attention.layer, head: data.attention.head, token: Math.min(1, shown - 1), looks: true };
 const followers = [];
 
 function share(layer, head, row, column) {
@@ -36,8 +36,8 @@ function choose(layer, head) {
 const numbersOfGrid = { entropy: Math.log2(length), distance: null, cls: 1, sep: 1, itself: 1, previous: 1, next: 1, near: 1 };
 
 function headGrid(box, controls) {
-  const names = { maps: "maps", entropy: "entropy (bits)", distance: "distance (pieces)", cls: "share on [CLS]", sep: "share on [SEP]",
-    itself: "share on itself", previous: "share on the piece before", next: "share on the piece after", near: "share within 3 pieces" };
+  const names = { maps: "maps", entropy: "entropy (bits)", distance: "distance (tokens)", cls: "share on [CLS]", sep: "share on [SEP]",
+    itself: "share on itself", previous: "share on the token before", next: "share on the token after", near: "share within 3 tokens" };
   const select = build("select", { id: "in-grid" }, ...Object.entries(names).map(([value, name]) => build("option", { value }, name)));
   const kinds = [...new Set(data.heads.map((head) => head.kind))].map((kind) => [kind, data.heads.filter((head) => head.kind === kind).length]);
   let kind = null;
@@ -116,54 +116,54 @@ function attentionMap(box) {
   const place = build("div", {});
   box.append(title, sentence, place);
   const draw = heatMap(place, {
-    rows: pieces, columns: pieces, rowsAre: "who looks", columnsAre: "at whom", fill: 600,
+    rows: tokens, columns: tokens, rowsAre: "who looks", columnsAre: "at whom", fill: 600,
     value: (row, column) => share(chosen.layer, chosen.head, row, column),
     share: (value) => depth(value, chosen.layer, chosen.head),
-    told: (row, column, value) => `${isolated(pieces[row])} (${row}) looks at ${isolated(pieces[column])} (${column}): ${value.toFixed(3)}`,
+    told: (row, column, value) => `${isolated(tokens[row])} (${row}) looks at ${isolated(tokens[column])} (${column}): ${value.toFixed(3)}`,
     label: "Map of attention; the arrow keys read its numbers",
-    onRead: (row) => { if (chosen.looks && chosen.piece !== row) { chosen.piece = row; readPieces(); } },
+    onRead: (row) => { if (chosen.looks && chosen.token !== row) { chosen.token = row; readTokens(); } },
   });
   const labels = colourKey(box, "attention", ["0", "", "", "", ""]);
   followers.push(() => {
     const head = summaryOf(chosen.layer, chosen.head);
     title.textContent = `Layer ${head.layer}, head ${head.head}: ${head.kind}`;
-    sentence.textContent = `It looks ${head.distance.toFixed(1)} pieces far; entropy ${head.entropy.toFixed(2)} of at most ${Math.log2(length).toFixed(2)} bits; ` +
-      `${percent(head.cls)} on [CLS], ${percent(head.sep)} on [SEP], ${percent(head.itself)} on the piece itself, ${percent(head.previous)} on the one before, ${percent(head.next)} on the one after.`;
+    sentence.textContent = `It looks ${head.distance.toFixed(1)} tokens far; entropy ${head.entropy.toFixed(2)} of at most ${Math.log2(length).toFixed(2)} bits; ` +
+      `${percent(head.cls)} on [CLS], ${percent(head.sep)} on [SEP], ${percent(head.itself)} on the token itself, ${percent(head.previous)} on the one before, ${percent(head.next)} on the one after.`;
     labels.forEach((one, place) => { one.textContent = String(Number(((place / 4) ** 2 * most(head.layer, head.head)).toPrecision(2))); });
     draw();
   });
 }
 
-let readPieces = () => {};
-function pieceStrip(box) {
-  const looks = build("button", { onclick: () => { chosen.looks = true; readPieces(); } }, "looks at");
-  const isSeen = build("button", { onclick: () => { chosen.looks = false; readPieces(); } }, "is looked at by");
+let readTokens = () => {};
+function tokenStrip(box) {
+  const looks = build("button", { onclick: () => { chosen.looks = true; readTokens(); } }, "looks at");
+  const isSeen = build("button", { onclick: () => { chosen.looks = false; readTokens(); } }, "is looked at by");
   const reading = build("p", { class: "reading", "aria-live": "polite" });
-  const strip = build("div", { class: "pieces" });
-  const nodes = pieces.map((piece, place) => {
+  const strip = build("div", { class: "tokens" });
+  const nodes = tokens.map((token, place) => {
     const node = build("button", { class: data.segments[place] ? "second" : null, onclick: () => pick(place), onpointerenter: () => pick(place), onfocus: () => pick(place) });
     strip.append(node);
     return node;
   });
-  const pick = (place) => { if (chosen.piece !== place) { chosen.piece = place; readPieces(); } };
-  readPieces = () => {
+  const pick = (place) => { if (chosen.token !== place) { chosen.token = place; readTokens(); } };
+  readTokens = () => {
     looks.setAttribute("aria-pressed", String(chosen.looks));
     isSeen.setAttribute("aria-pressed", String(!chosen.looks));
-    const { layer, head, piece } = chosen;
-    const shares = pieces.map((_, place) => (chosen.looks ? share(layer, head, piece, place) : share(layer, head, place, piece)));
+    const { layer, head, token } = chosen;
+    const shares = tokens.map((_, place) => (chosen.looks ? share(layer, head, token, place) : share(layer, head, place, token)));
     nodes.forEach((node, place) => {
       const colour = shade(depth(shares[place], layer, head));
       Object.assign(node.style, { background: css(colour), color: inkOn(colour) });
-      node.setAttribute("aria-pressed", String(place === piece));
-      node.replaceChildren(pieces[place], build("small", {}, shares[place].toFixed(3)));
+      node.setAttribute("aria-pressed", String(place === token));
+      node.replaceChildren(tokens[place], build("small", {}, shares[place].toFixed(3)));
     });
     const best = shares.map((value, place) => [value, place]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-    reading.textContent = `${isolated(pieces[piece])} (${piece}) ${chosen.looks ? "looks at" : "is looked at by"} ` +
-      best.map(([value, place]) => `${isolated(pieces[place])} (${place}) ${value.toFixed(3)}`).join(", ");
+    reading.textContent = `${isolated(tokens[token])} (${token}) ${chosen.looks ? "looks at" : "is looked at by"} ` +
+      best.map(([value, place]) => `${isolated(tokens[place])} (${place}) ${value.toFixed(3)}`).join(", ");
   };
-  box.append(build("div", { class: "controls" }, build("span", {}, "The piece under the pointer"), looks, isSeen), strip, reading);
-  followers.push(readPieces);
-  redraws.push(readPieces);
+  box.append(build("div", { class: "controls" }, build("span", {}, "The token under the pointer"), looks, isSeen), strip, reading);
+  followers.push(readTokens);
+  redraws.push(readTokens);
 }
 
 function headTable() {
@@ -191,5 +191,5 @@ function headTable() {
 
 headGrid(document.getElementById("head-grid"), document.getElementById("head-controls"));
 attentionMap(document.getElementById("attention-map"));
-pieceStrip(document.getElementById("piece-strip"));
+tokenStrip(document.getElementById("token-strip"));
 headTable();

@@ -1,4 +1,4 @@
-// Lines over numbers, and maps of pieces; each with a reading of what the pointer or the arrow keys are at.
+// Lines over numbers, and maps of tokens; each with a reading of what the pointer or the arrow keys are at.
 
 function ticks(low, high, count) {
   const rough = (high - low) / count || 1;

@@ -24,8 +24,8 @@ def page_data(inspection) -> dict:
     return {
         "num_layers": inspection.config.num_layers,
         "num_heads": inspection.config.num_heads,
-        "length": len(inspection.pieces),
-        "pieces": list(inspection.pieces),
+        "length": len(inspection.tokens),
+        "tokens": list(inspection.tokens),
         "segments": inspection.look.row.segment_ids.tolist(),
         "heads": [_rounded(dataclasses.asdict(head)) for head in inspection.heads],
         "attention": {
@@ -42,7 +42,7 @@ def page_data(inspection) -> dict:
 
 
 def num_shown(shape: tuple[int, ...]) -> int:
-    """Returns how many pieces the maps of a page show: all, or as many as 8 MB hold.
+    """Returns how many tokens the maps of a page show: all, or as many as 8 MB hold.
 
     Args:
         shape: of the attention, `(L, N, S, S)`.
@@ -100,7 +100,7 @@ def _scores(look) -> dict:
 def _similarity(found, shown: int) -> dict:
     return {
         "to_previous": _list(found.to_previous[:, :shown]),
-        "between": of_cosines(found.between_pieces[:, :shown, :shown]),
+        "between": of_cosines(found.between_tokens[:, :shown, :shown]),
         "means": {
             "to_previous": _list(found.to_previous.mean(1)),
             "to_embeddings": _list(found.to_embeddings.mean(1)),

@@ -40,20 +40,20 @@ function vectorSection(box) {
   const [left, right] = [build("div", {}), build("div", {})];
   const turned = build("div", {});
   box.append(turned, build("div", { class: "side-by-side" }, left, right));
-  turned.append(build("h3", {}, "How far each layer turns each piece’s vector"));
+  turned.append(build("h3", {}, "How far each layer turns each token’s vector"));
   const lowest = Math.min(...toPrevious.flat());
-  heatMap(turned, { rows: toPrevious.map((_, layer) => `layer ${layer}`), columns: pieces, rowsAre: "", columnsAre: "", fill: 1000,
+  heatMap(turned, { rows: toPrevious.map((_, layer) => `layer ${layer}`), columns: tokens, rowsAre: "", columnsAre: "", fill: 1000,
     value: (row, column) => toPrevious[row][column], share: (value) => (1 - value) / Math.max(1 - lowest, 1e-6),
-    told: (row, column, value) => `${isolated(pieces[column])} (${column}) in layer ${row}: cosine ${number(value)} with its vector before`,
-    label: "Cosine of each piece's vector with its vector before each layer" });
+    told: (row, column, value) => `${isolated(tokens[column])} (${column}) in layer ${row}: cosine ${number(value)} with its vector before`,
+    label: "Cosine of each token's vector with its vector before each layer" });
   colourKey(turned, "cosine", ["1", number((1 + lowest) / 2, 2), number(lowest, 2)]);
-  left.append(build("h3", {}, "Means over all pieces"));
+  left.append(build("h3", {}, "Means over all tokens"));
   const x = states.map((_, state) => state);
   lineChart(left, { series: [
     { name: "with its vector before the layer", x: x.slice(1), y: means.to_previous }, { name: "with its embedding", x: x.slice(1), y: means.to_embeddings },
-    { name: "of two different pieces", x, y: means.anisotropy, dashed: true }],
+    { name: "of two different tokens", x, y: means.anisotropy, dashed: true }],
   xLabel: "state (0 = embeddings)", yLabel: "mean cosine", whole: true, label: "Mean cosines from state to state" });
-  right.append(build("h3", {}, "Which pieces are alike"));
+  right.append(build("h3", {}, "Which tokens are alike"));
   const cosines = decoded(between);
   let state = states.length - 1;
   const place = build("div", {});
@@ -61,9 +61,9 @@ function vectorSection(box) {
   const select = layerSelect(right, "State", states, (one) => { state = one; draw(); });
   select.value = state;
   right.append(place);
-  const draw = heatMap(place, { rows: pieces, columns: pieces, rowsAre: "", columnsAre: "", fill: 420, ramp: "diverging",
+  const draw = heatMap(place, { rows: tokens, columns: tokens, rowsAre: "", columnsAre: "", fill: 420, ramp: "diverging",
     value: (row, column) => (cosines[(state * shown + row) * shown + column] / 255) * 2 - 1, share: (value) => (value + 1) / 2,
-    told: (row, column, value) => `${isolated(pieces[row])} (${row}) and ${isolated(pieces[column])} (${column}): cosine ${number(value, 2)}`, label: "Cosines of every two pieces" });
+    told: (row, column, value) => `${isolated(tokens[row])} (${row}) and ${isolated(tokens[column])} (${column}): cosine ${number(value, 2)}`, label: "Cosines of every two tokens" });
   colourKey(right, "cosine", ["-1", "0", "1"], "diverging");
 }
 

@@ -1,49 +1,49 @@
 """The sentences of the page: what one sees, and how it is computed. HTML."""
 
 from bert_keras.analysis.inspection.curves import MOST_POSITIONS
-from bert_keras.analysis.inspection.head_summaries import NEAR_PIECES
+from bert_keras.analysis.inspection.head_summaries import NEAR_TOKENS
 from bert_keras.analysis.inspection.masked_predictions import MOST_WORDS
 from bert_keras.analysis.inspection.page.page_data import LARGEST_ERROR
 from bert_keras.config import BertConfig
 
 GUESSES_AT_MASKS = (
-    "The likeliest pieces at each [MASK]: the softmax of the masked-LM head over the whole vocabulary. Several masks "
+    "The likeliest tokens at each [MASK]: the softmax of the masked-LM head over the whole vocabulary. Several masks "
     "are filled independently."
 )
 GUESSES_AT_WORDS = (
-    "Each word is masked in turn, with all its pieces, and the others stay. The first number is the probability of the "
-    f"piece that stands there. The first {MOST_WORDS} words are masked so; write [MASK] in the text to choose a place "
+    "Each word is masked in turn, with all its tokens, and the others stay. The first number is the probability of the "
+    f"token that stands there. The first {MOST_WORDS} words are masked so; write [MASK] in the text to choose a place "
     "yourself."
 )
 ATTENTION = (
-    "Each head of each layer lets every piece look at every piece: softmax(Q K<sup>T</sup> / &radic;H) over the pieces "
+    "Each head of each layer lets every token look at every token: softmax(Q K<sup>T</sup> / &radic;H) over the tokens "
     "that are looked at, (S, S) for each head. Row = who looks, column = at whom; a row sums to 1. Choose a head in "
-    "the grid, then point at a piece. Layers and heads are counted from 0. A colour goes with the root of the share, "
+    "the grid, then point at a token. Layers and heads are counted from 0. A colour goes with the root of the share, "
     f"and the numbers here are within {LARGEST_ERROR} of the model&rsquo;s."
 )
 HEADS = (
-    "Means over all pieces that look. Distance: how many pieces away, weighted by attention. Entropy in bits: 0 = one "
-    "piece, log<sub>2</sub> S = all alike. The others are shares of attention, which overlap; near: within "
-    f"{NEAR_PIECES} pieces. A head is named after the place that gets half of its attention or more: [CLS], [SEP], "
+    "Means over all tokens that look. Distance: how many tokens away, weighted by attention. Entropy in bits: 0 = one "
+    "token, log<sub>2</sub> S = all alike. The others are shares of attention, which overlap; near: within "
+    f"{NEAR_TOKENS} tokens. A head is named after the place that gets half of its attention or more: [CLS], [SEP], "
     "<em>itself</em>, <em>previous</em>, <em>next</em>; else <em>broad</em> if it spreads as evenly as over half of "
-    "all pieces (2<sup>entropy</sup> &ge; S / 2); else <em>local</em> if half of it or more stays near; else "
+    "all tokens (2<sup>entropy</sup> &ge; S / 2); else <em>local</em> if half of it or more stays near; else "
     "<em>mixed</em>. After Clark et al. (2019), &ldquo;What Does BERT Look At?&rdquo;."
 )
 VECTORS = (
-    "Cosines between the vectors of the pieces, (S, D) in each state: state 0 is what goes into the first layer, then "
-    "what each layer gives. Where two different pieces become alike, the vectors of a text share a direction "
+    "Cosines between the vectors of the tokens, (S, D) in each state: state 0 is what goes into the first layer, then "
+    "what each layer gives. Where two different tokens become alike, the vectors of a text share a direction "
     "(Ethayarajh 2019)."
 )
 _SINUSOIDAL = "sines and cosines of Vaswani et al. (2017), 3.5"
 
 
 def cut(shown: int, length: int) -> str:
-    """Returns what is said where not all pieces are in the maps."""
+    """Returns what is said where not all tokens are in the maps."""
     if shown == length:
         return ""
     return (
-        f" The maps show the first {shown:,} of {length:,} pieces, to bound the size of the page; all numbers about "
-        "heads are of all pieces."
+        f" The maps show the first {shown:,} of {length:,} tokens, to bound the size of the page; all numbers about "
+        "heads are of all tokens."
     )
 
 
@@ -52,7 +52,7 @@ def scores(config: BertConfig) -> str:
     return (
         "The scores Q K<sup>T</sup> of all heads, before and after they are divided by &radic;H = "
         f"&radic;{config.head_dim} (Vaswani et al. 2017, 3.2.1). Without it they grow with H, and the softmax gives "
-        "nearly all to one piece."
+        "nearly all to one token."
     )
 
 

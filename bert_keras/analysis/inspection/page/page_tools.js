@@ -68,8 +68,8 @@ function inkOn(rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#111" : "#fff";
 }
 
-// A piece within a sentence, so that one written from right to left does not turn the numbers after it
-function isolated(piece) { return `\u2068${piece}\u2069`; }
+// A token within a sentence, so that one written from right to left does not turn the numbers after it
+function isolated(token) { return `\u2068${token}\u2069`; }
 
 function number(value, digits = 3) {
   if (value === null || value === undefined) return "";
