@@ -57,7 +57,7 @@ def workplace(tmp_path, monkeypatch):
     """A folder with files and models, in which no command goes beyond its checks."""
     monkeypatch.chdir(tmp_path)
     write_inputs()
-    for module in pkgutil.iter_modules(cli.__path__, "bert_keras.cli."):
+    for module in pkgutil.walk_packages(cli.__path__, "bert_keras.cli."):
         module = importlib.import_module(module.name)
         for name in WORK:
             if hasattr(module, name):

@@ -56,7 +56,7 @@ def turned_into_an_error() -> None:
         {}["missing"]  # as argparse does in a `finally` block of its own
 
 
-@pytest.mark.parametrize("place", ["running.make_parser", "plan.run"])
+@pytest.mark.parametrize("place", ["running.make_parser", "commands.plan.run"])
 def test_an_interrupt_that_became_another_error_is_one_all_the_same(place, monkeypatch, capsys):
     monkeypatch.setattr(f"bert_keras.cli.{place}", lambda *_: turned_into_an_error())
     assert main(["plan", "base"]) == 130

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MODULES = "answers classes confusion_picture entities numbers pairs tag_schemes".split()
+MODULES = "classes confusion_figure entities prediction_counts regression squad tag_schemes".split()
 
 
 def loaded_by(code: str) -> set[str]:

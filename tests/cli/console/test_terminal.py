@@ -17,7 +17,7 @@ from bert_keras.cli.console.fit_progress import FitProgress
 from bert_keras.cli.console.terminal import escaped_warnings, print_line, printable, printable_json
 from bert_keras.cli.main import VERBS, main
 
-CLI = pathlib.Path(terminal.__file__).parent
+CLI = pathlib.Path(terminal.__file__).parents[1]
 HOSTILE = "a\x1b[2Jb\nc\rd\x9b31me\u202ef\x7f\u2028"
 RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -72,7 +72,7 @@ def test_what_the_encoding_lacks_is_escaped(encoding, shown, monkeypatch):
 def test_commands_print_through_this_module_alone():
     """`main` may print one sentence of its own before anything is imported."""
     raw = {}
-    for path in CLI.glob("*.py"):
+    for path in CLI.rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         names = [ast.unparse(call.func) for call in calls]
         raw[path.stem] = [

@@ -211,7 +211,7 @@ def test_a_place_that_cannot_be_written_is_told(text, tiny_tokenizer, tmp_path):
 # written backwards, which is as good as rows for what is tested here.
 SCRIPT = """
 import sys, time
-from bert_keras.pipelines.records import TokenizerFacts, folder, write_records
+from bert_keras.pipelines.records import TokenizerFacts, records_folder, write_records
 from bert_keras.pipelines.records.blocks import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
@@ -221,7 +221,7 @@ def make_backwards(settings, tokenizer, sentences, *, num_threads=None):
         return {"train": Shard(block.text[::-1] * 20, dict.fromkeys((*COUNTS, *QUALITY_COUNTS), 1))}
     return backwards
 
-folder.make_block_worker = make_backwards
+records_folder.make_block_worker = make_backwards
 facts = TokenizerFacts(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 documents = [[f"document {d} line {n}" for n in range(40)] for d in range(100)]
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 
 from .make_unicode_table import table_lines
 
-TABLE_PATH = pathlib.Path(bert_keras.pipelines.__file__).with_name(f"unicode_{UNICODE_VERSION}.txt")
+TABLE_PATH = pathlib.Path(bert_keras.pipelines.__file__).with_name("text") / (f"unicode_{UNICODE_VERSION}.txt")
 
 
 class GoogleTokenizer:

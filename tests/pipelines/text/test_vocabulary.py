@@ -35,7 +35,7 @@ def test_a_vocabulary_starts_with_the_special_tokens_and_has_the_size_asked_for(
 def test_the_same_text_gives_the_same_bytes_in_every_process_and_nothing_on_the_screen():
     """Left alone, Hugging Face's trainer numbers tokens in the order of a hash map, a new one in each process."""
     code = (
-        "import hashlib, pydoc_data.topics as t; from bert_keras.pipelines import vocabulary as v; "
+        "import hashlib, pydoc_data.topics as t; from bert_keras.pipelines.text import vocabulary as v; "
         "lines = (line for key in sorted(t.topics) for line in t.topics[key].split('\\n')); "
         "tokens = v.learn_vocabulary(lines, size=1999); "
         "print(hashlib.sha256(v.vocabulary_bytes(tokens)).hexdigest())"
