@@ -1,7 +1,7 @@
 """Typed reading of values that came from JSON or TOML files, which anybody may have written.
 
 Every reader of such a file takes its values through `read_field` or `check_value`, its file names through
-`path_inside`, and quotes what it found with `shown`, so that a wrong value is one short `InputError`.
+`path_inside`, and quotes what it found with `quote`, so that a wrong value is one short `InputError`.
 """
 
 import math
@@ -26,11 +26,11 @@ _ONE = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
 _MANY = {bool: "true or false values", int: "whole numbers", float: "numbers", str: "texts", dict: "objects"}
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return a value for a message: quoted, control characters escaped, about 80 characters at most.
 
     Example:
-        >>> shown("x" * 70_000)[:5]
+        >>> quote("x" * 70_000)[:5]
         "'xxxx"
     """
     try:
@@ -39,13 +39,13 @@ def shown(value: object) -> str:
         return "a value with a number of more than 4,300 digits"
 
 
-def shown_names(names: Collection[str], most: int = 3) -> str:
+def format_names(names: Collection[str], most: int = 3) -> str:
     """Return the first of some names for a message, escaped and shortened, and how many more there are."""
-    listed = ", ".join(shown(name)[1:-1] for name in list(names)[:most])
+    listed = ", ".join(quote(name)[1:-1] for name in list(names)[:most])
     return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return how many there are: `1 document`, `2,000 documents`."""
     return f"{number:,} {noun}" + "s" * (number != 1)
 
@@ -85,7 +85,7 @@ def read_field(
         if default is REQUIRED:
             expected = _expected(kind, minimum, maximum, choices)
             raise InputError(
-                f"{source} lacks {shown_names([name])}; expected {expected}: restore the file from its source"
+                f"{source} lacks {format_names([name])}; expected {expected}: restore the file from its source"
             )
         return default
     if values[name] is None and default is None:
@@ -120,7 +120,7 @@ def check_value(
     if not is_valid:
         expected = _expected(kind, minimum, maximum, choices)
         raise InputError(
-            f"{source} sets {shown_names([name])} to {shown(value)}; expected {expected}: correct it, or restore the "
+            f"{source} sets {format_names([name])} to {quote(value)}; expected {expected}: correct it, or restore the "
             "file from its source"
         )
     return float(value) if kind is float else value
@@ -133,7 +133,7 @@ def check_whole(name: str, value: object, minimum: int = 1) -> int:
         InputError: it is no whole number, or below `minimum`.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise InputError(f"{name} is {shown(value)}; expected a whole number from {minimum}")
+        raise InputError(f"{name} is {quote(value)}; expected a whole number from {minimum}")
     return int(value)
 
 
@@ -152,7 +152,7 @@ def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathli
         is_absolute = name.startswith("/") or bool(pathlib.PureWindowsPath(name).drive)
     if not is_name or not is_short or is_absolute or ".." in name.split("/"):
         raise InputError(
-            f"{source} names {shown(name)}; expected a path inside {folder}, without '..': "
+            f"{source} names {quote(name)}; expected a path inside {folder}, without '..': "
             "restore the file from its source"
         )
     return folder / name

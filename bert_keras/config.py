@@ -6,7 +6,7 @@ models of "Well-Read Students Learn Better" (Turc et al. 2019). No TensorFlow he
 
 import dataclasses
 
-from bert_keras.checks import shown, shown_names
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 
 HIDDEN_ACTS = ("gelu", "gelu_tanh", "relu")
@@ -88,19 +88,19 @@ class BertConfig:
     def _faults(self):
         bad_counts = [name for name in _COUNTS if not _is_positive_integer(getattr(self, name))]
         for name in bad_counts:
-            yield f"{name} is {shown(getattr(self, name))}, expected a whole number from 1"
+            yield f"{name} is {quote(getattr(self, name))}, expected a whole number from 1"
         if not {"num_heads", "hidden_dim"} & set(bad_counts) and self.hidden_dim % self.num_heads:
             yield f"hidden_dim {self.hidden_dim} is not divisible by num_heads {self.num_heads}"
         for name in _RATES:
             if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < 1:
-                yield f"{name} is {shown(getattr(self, name))}, expected a number from 0 to below 1"
+                yield f"{name} is {quote(getattr(self, name))}, expected a number from 0 to below 1"
         for name in ("layer_norm_epsilon", "initializer_range"):
             if not _is_number(getattr(self, name)) or not 0 < getattr(self, name) < float("inf"):
-                yield f"{name} is {shown(getattr(self, name))}, expected a number above 0"
+                yield f"{name} is {quote(getattr(self, name))}, expected a number above 0"
         if self.hidden_act not in HIDDEN_ACTS:
-            yield f"hidden_act is {shown(self.hidden_act)}, expected one of {', '.join(HIDDEN_ACTS)}"
+            yield f"hidden_act is {quote(self.hidden_act)}, expected one of {', '.join(HIDDEN_ACTS)}"
         if self.position_type not in POSITION_TYPES:
-            yield f"position_type is {shown(self.position_type)}, expected one of {', '.join(POSITION_TYPES)}"
+            yield f"position_type is {quote(self.position_type)}, expected one of {', '.join(POSITION_TYPES)}"
 
     @property
     def head_dim(self) -> int:
@@ -119,7 +119,7 @@ class BertConfig:
         """Builds a config from plain values and refuses a key that it does not know."""
         known = [field.name for field in dataclasses.fields(cls)]
         if unknown := sorted(set(values) - set(known)):
-            raise InputError(f"BertConfig does not know {shown_names(unknown)}; its fields are {', '.join(known)}")
+            raise InputError(f"BertConfig does not know {format_names(unknown)}; its fields are {', '.join(known)}")
         return cls(**values)
 
     def to_dict(self) -> dict:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bert_keras.checks import check_value, shown, shown_names
+from bert_keras.checks import check_value, format_names, quote
 from bert_keras.errors import InputError
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
@@ -18,7 +18,7 @@ def checked_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
     names = (pooling,) if isinstance(pooling, str) or not isinstance(pooling, Sequence) else tuple(pooling)
     if not names or any(name not in POOLINGS for name in names):
         raise InputError(
-            f"pooling is {shown(pooling)}; expected {', '.join(POOLINGS)}, or a list of these: name one that exists"
+            f"pooling is {quote(pooling)}; expected {', '.join(POOLINGS)}, or a list of these: name one that exists"
         )
     return names[0] if len(names) == 1 else names
 
@@ -44,5 +44,5 @@ def prompt_named(prompts: Mapping[str, str], name: str) -> str:
     if name in prompts:
         return prompts[name]
     names = [known for known in prompts if known]
-    expected = f"one of {shown_names(names, most=20)}" if names else "no name, since the model has no prompts"
-    raise InputError(f"there is no prompt {shown(name)}; expected {expected}: name another one, or leave it out")
+    expected = f"one of {format_names(names, most=20)}" if names else "no name, since the model has no prompts"
+    raise InputError(f"there is no prompt {quote(name)}; expected {expected}: name another one, or leave it out")

@@ -3,7 +3,7 @@
 import pathlib
 from typing import NamedTuple
 
-from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.checks import path_inside, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -37,11 +37,11 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
     modules = []
     for entry in read_json(path, kind=list):
         if not isinstance(entry, dict):
-            raise InputError(f"{path} lists {shown(entry)}; expected objects: restore the file from its source")
+            raise InputError(f"{path} lists {quote(entry)}; expected objects: restore the file from its source")
         name = read_field(entry, "type", str, source=path)
         if not name.startswith(_PACKAGE):
             raise InputError(
-                f"{path} lists {shown(name)}, whose code comes with the folder and is not run here; expected modules "
+                f"{path} lists {quote(name)}, whose code comes with the folder and is not run here; expected modules "
                 "of sentence_transformers: use sentence-transformers for this model"
             )
         kind = name.rpartition(".")[2]

@@ -12,9 +12,10 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from bert_keras.checks import format_names
 from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.files import read_json, write_json
-from bert_keras.staging import LISTING, PREFIX, clean_up, entries_of, fill, nearest_folder, new_staging, replace, some
+from bert_keras.staging import LISTING, PREFIX, clean_up, entries_of, fill, nearest_folder, new_staging, replace
 
 
 @contextlib.contextmanager
@@ -226,7 +227,7 @@ def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Se
         writer, files = None, set()
     remedy = "name another folder, or delete this one yourself"
     if writer is None:
-        names = some(sorted(path.name for path in entries_of(folder)))
+        names = format_names(sorted(path.name for path in entries_of(folder)))
         raise InputError(f"{out} holds {names} and no {LISTING}, so {writers[0]} did not write it: {remedy}")
     if writer not in writers:
         raise InputError(
@@ -234,7 +235,7 @@ def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Se
         )
     if strangers := sorted(_strangers(folder, files)):
         raise InputError(
-            f"{out} holds {some(strangers)}, which {writer} did not write and which would be lost: move it "
+            f"{out} holds {format_names(strangers)}, which {writer} did not write and which would be lost: move it "
             "elsewhere, or name another folder"
         )
     is_mount_point = _is_mount_point(folder)

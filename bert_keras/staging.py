@@ -8,8 +8,9 @@ import re
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from bert_keras.checks import format_names
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -21,7 +22,6 @@ except ModuleNotFoundError:  # Windows: two runs at once are not noticed there
 LISTING = ".bert_keras.json"
 PREFIX = ".bert_keras."  # of everything that we put into a folder while it is written
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
-_MAX_NAMED = 3
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False)
 def fill(folder: pathlib.Path, staging: pathlib.Path) -> None:
     """Move the content of a complete folder into an empty one, or nothing."""
     if entries := entries_of(folder):
-        raise FileExistsError(None, f"{some(sorted(path.name for path in entries))} appeared there", folder)
+        raise FileExistsError(None, f"{format_names(sorted(path.name for path in entries))} appeared there", folder)
     names = os.listdir(staging)
     try:
         _move(staging, folder)
@@ -161,12 +161,6 @@ def entries_of(folder: pathlib.Path) -> list[pathlib.Path]:
     if not folder.is_dir():
         return []
     return [path for path in folder.iterdir() if path.name == LISTING or not path.name.startswith(PREFIX)]
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first of many names, and how many more there are."""
-    more = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def nearest_folder(path: pathlib.Path) -> pathlib.Path:

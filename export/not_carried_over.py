@@ -1,6 +1,6 @@
 """What an artifact does not carry of its checkpoint: a sentence for each thing, for the user and `parity.json`."""
 
-from bert_keras.checks import shown, shown_names
+from bert_keras.checks import format_names, quote
 from bert_keras.export.parity.reference import Reference
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 
@@ -29,12 +29,12 @@ def _prompts_left_out(task: SentenceEmbedding, kind: str, prompts: list[str]) ->
     if kind == "onnx":  # the folder names them for sentence-transformers
         return []
     if kind == "tflite":
-        return [f"the prompts {shown_names(prompts)}: the file takes ids, so put a prompt before each text yourself"]
+        return [f"the prompts {format_names(prompts)}: the file takes ids, so put a prompt before each text yourself"]
     others = [name for name in prompts if task.prompts[name] != task.prompt_text]
     if not others:
         return []
     if task.prompt_text:
-        applied = f"serving_default puts {shown(task.prompt_text)} before each text; use ids for other prompts"
+        applied = f"serving_default puts {quote(task.prompt_text)} before each text; use ids for other prompts"
     else:
         applied = "serving_default puts nothing before a text, so put a prompt there yourself"
-    return [f"the prompts {shown_names(others)}: {applied}"]
+    return [f"the prompts {format_names(others)}: {applied}"]

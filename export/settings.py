@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, known_release
@@ -72,5 +72,5 @@ def check_model_name(name: str) -> None:
     """Raise `InputError` unless a model of this name can be asked for over HTTP."""
     if not re.fullmatch(_MODEL_NAME, name):
         raise InputError(
-            f"the model's name is {shown(name)}; expected letters, digits, _ . and -: it is part of an address"
+            f"the model's name is {quote(name)}; expected letters, digits, _ . and -: it is part of an address"
         )

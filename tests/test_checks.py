@@ -6,7 +6,7 @@ import re
 import pytest
 
 import bert_keras as bk
-from bert_keras.checks import check_value, path_inside, read_field, shown, shown_names
+from bert_keras.checks import check_value, format_names, path_inside, quote, read_field
 
 WRONG = {
     int: [True, 1.0, "1", None, [1], {}, 2**63, -(2**63) - 1, float("nan")],
@@ -68,10 +68,10 @@ def test_a_missing_field_is_its_default_or_named():
 def test_messages_show_little_of_a_large_value_and_escape_control_characters():
     deep = json.loads("[" * 500 + "]" * 500)
     for value in ("x" * 70_000, ["y" * 70_000] * 1000, {"z" * 70_000: "z"}, deep, 10**4000):
-        assert len(shown(value)) < 400
-    assert shown("\x1b[2J\n") == r"'\x1b[2J\n'"
-    assert shown_names(["a", "\x1b", "c", "d", "e"]) == r"a, \x1b, c and 2 more"
-    assert shown_names(["a"]) == "a"
+        assert len(quote(value)) < 400
+    assert quote("\x1b[2J\n") == r"'\x1b[2J\n'"
+    assert format_names(["a", "\x1b", "c", "d", "e"]) == r"a, \x1b, c and 2 more"
+    assert format_names(["a"]) == "a"
 
 
 @pytest.mark.parametrize("name", ["", ".", "x", "x/y.json", "1_Pooling/", "..x", "a..b"])
@@ -118,4 +118,4 @@ def test_a_value_out_of_a_list_is_checked_alike():
 
 
 def test_a_number_that_python_does_not_spell_is_shown():
-    assert shown(16**5000) == shown([16**5000]) == "a value with a number of more than 4,300 digits"
+    assert quote(16**5000) == quote([16**5000]) == "a value with a number of more than 4,300 digits"

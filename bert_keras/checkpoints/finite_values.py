@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from bert_keras.checks import shown_names
+from bert_keras.checks import format_names
 from bert_keras.errors import InputError
 
 _REMEDY = "expected finite numbers: take a checkpoint from before its training went astray"
@@ -28,5 +28,5 @@ def check_finite_outputs(model, *values: np.ndarray) -> None:
         return
     weights = [variable for variable in model.variables if "float" in str(variable.dtype)]
     names = [one.path for one in weights if not np.isfinite(ops.convert_to_numpy(one)).all()]
-    reason = f", as its weights do ({shown_names(names)})" if names else " on this text"
+    reason = f", as its weights do ({format_names(names)})" if names else " on this text"
     raise InputError(f"the model computes NaN or infinity{reason}; {_REMEDY}")

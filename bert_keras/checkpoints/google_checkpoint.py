@@ -13,7 +13,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_nu
 from bert_keras.checkpoints.huggingface.config_reader import read_config
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, weight_names
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
-from bert_keras.checks import shown_names
+from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
@@ -85,11 +85,11 @@ def _check_all_read(shapes: Collection[str], names: list[WeightName], source: st
     unread = sorted(name for name in shapes if name not in read and not _is_of_training(name, shapes))
     if alien := [name for name in unread if name.startswith(("bert/embeddings/", "bert/encoder/"))]:
         raise InputError(
-            f"{source} has variables that BERT's encoder has no place for, {shown_names(alien)}: the checkpoint is of "
+            f"{source} has variables that BERT's encoder has no place for, {format_names(alien)}: the checkpoint is of "
             "another model, which this toolkit does not have"
         )
     if unread:
-        logger.info("%s: %s are not read by this model", source, shown_names(unread))
+        logger.info("%s: %s are not read by this model", source, format_names(unread))
     return unread
 
 

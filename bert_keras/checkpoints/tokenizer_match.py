@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 
 from bert_keras.checkpoints.keras_files.preset_checks import is_preset
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.make_records_command import command_to_make_again
 from bert_keras.pipelines.records.manifest import read_manifest
@@ -80,4 +80,4 @@ def _differing_tokens(ours, theirs):
     differing = [(place, one, other) for place, (one, other) in enumerate(pairs) if one != other]
     if differing:
         place, one, other = differing[0]
-        yield f"{len(differing):,} tokens differ, token {place:,} is {shown(one)} and {shown(other)}"
+        yield f"{len(differing):,} tokens differ, token {place:,} is {quote(one)} and {quote(other)}"

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from bert_keras.checkpoints.keras_files.preset_settings import read_settings as read_own_settings
-from bert_keras.checks import read_field, shown_names
+from bert_keras.checks import format_names, read_field
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json
 from bert_keras.pipelines.text.tokenizer_folder import TOKENIZER_JSON, VOCABULARY, TokenizerFolder
@@ -53,7 +53,7 @@ def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path
     if (missing := len(vocabulary) - table_size) > 0:
         raise InputError(
             f"{folder / name} has {len(vocabulary):,} tokens, the model's token table {table_size:,} rows: "
-            f"{shown_names(vocabulary[table_size:], 1)} have no embedding; the vocabulary is of "
+            f"{format_names(vocabulary[table_size:], 1)} have no embedding; the vocabulary is of "
             "another model, or tokens were added to it and not to the model: put the vocabulary that the model was "
             f"trained with there, or call resize_token_embeddings({len(vocabulary)}) of the model in transformers"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_keras.checks import check_whole, shown
+from bert_keras.checks import check_whole, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import EncodedRows
 
@@ -122,7 +122,7 @@ class Task(abc.ABC):
             InputError: the task tags no words.
         """
         raise InputError(
-            f"a list of words was given, {shown(words)}, and the task {self.name} tags none; expected a text, or a "
+            f"a list of words was given, {quote(words)}, and the task {self.name} tags none; expected a text, or a "
             "tuple of two texts: write ('...', '...') for a pair"
         )
 
@@ -201,7 +201,7 @@ class Task(abc.ABC):
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises `InputError` if a setting is none of its choices."""
     if value not in choices:
-        raise InputError(f"{name} is {shown(value)}; expected one of {', '.join(choices)}")
+        raise InputError(f"{name} is {quote(value)}; expected one of {', '.join(choices)}")
 
 
 def label_ids(given: Sequence[str], labels: Sequence[str]) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -140,7 +140,7 @@ class Predictor:
         if not is_of_texts or len(texts) not in (1, 2):
             kind = self.task.example_class.__name__
             raise InputError(
-                f"an example is {shown(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
+                f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
         return self.task.example(*texts)
 

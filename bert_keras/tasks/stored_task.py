@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import stored_task
-from bert_keras.checks import check_whole, read_field, shown_names
+from bert_keras.checks import check_whole, format_names, read_field
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
 from bert_keras.tasks.answer_extraction import QuestionAnswering
@@ -150,7 +150,7 @@ def _stored(source: str, stored: dict | None, kind: type[Task]) -> dict:
         return {}
     if unknown := sorted(set(stored) - set(_fields(kind))):
         raise InputError(
-            f"{source}/config.json has {shown_names(unknown)} in its task, which this version does not know: update "
+            f"{source}/config.json has {format_names(unknown)} in its task, which this version does not know: update "
             "bert-keras, or take it out"
         )
     kinds, place = typing.get_type_hints(kind), f"{source}/config.json, in its task,"

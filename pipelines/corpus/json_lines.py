@@ -2,10 +2,10 @@
 
 import json
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
-from bert_keras.pipelines.readers.tables.table_rows import quoted
+from bert_keras.pipelines.readers.tables.table_rows import quote_names
 
 
 def record_text(record: str, field: str, place: str) -> str:
@@ -20,20 +20,20 @@ def record_text(record: str, field: str, place: str) -> str:
         raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
     if not isinstance(value, dict):
         raise InputError(
-            f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{shown(field)}: ...}}"
+            f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{quote(field)}: ...}}"
         )
     if field not in value:
         raise InputError(
-            f"{place}: there is no field {shown(field)}; the fields are {quoted(value)}: name the field that is text"
+            f"{place}: there is no field {quote(field)}; the fields are {quote_names(value)}: name the text field"
         )
     text = value[field]
     if not isinstance(text, str):
         raise InputError(
-            f"{place}: the field {shown(field)} is a JSON {_kind(text)}; expected a string: name another field"
+            f"{place}: the field {quote(field)} is a JSON {_kind(text)}; expected a string: name another field"
         )
     if bad := NOT_TEXT.search(text):
         raise InputError(
-            f"{place}: the field {shown(field)} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
+            f"{place}: the field {quote(field)} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
         )
     return text
 

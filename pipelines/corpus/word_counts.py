@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
@@ -176,7 +176,7 @@ def _check_unicode(sentence: str) -> None:
         sentence.isascii() or sentence.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"the sentence {shown(sentence)} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
+            f"the sentence {quote(sentence)} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
         ) from None
 
 

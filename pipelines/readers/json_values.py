@@ -3,7 +3,7 @@
 import json
 import os
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
 from bert_keras.pipelines.readers.lines import read_document
@@ -45,7 +45,7 @@ def json_object(line: str, place: object) -> dict:
     """
     value = json_value(line, place)
     if not isinstance(value, dict):
-        raise InputError(f"{place}: the line is the JSON value {shown(value)}; expected an object: mend the line")
+        raise InputError(f"{place}: the line is the JSON value {quote(value)}; expected an object: mend the line")
     return value
 
 
@@ -56,7 +56,7 @@ def check_text(value: object, what: str, place: object) -> str:
         InputError: it is no string, is blank, or holds what no text can.
     """
     if not isinstance(value, str):
-        raise InputError(f"{place}: {what} is {shown(value)}; expected a string: correct it")
+        raise InputError(f"{place}: {what} is {quote(value)}; expected a string: correct it")
     if not value.strip():
         raise InputError(f"{place}: {what} is empty; expected text: fill it in, or take the record out")
     check_characters(value, what, place)

@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
@@ -117,7 +117,7 @@ def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
             fault = "holds a list" if isinstance(text, list) else "" if text.strip() else "is empty"
             if fault:
                 place = table.place_of(row.line)
-                error = f"{place}: the column {shown(name)} {fault}; expected a text: mend the row"
+                error = f"{place}: the column {quote(name)} {fault}; expected a text: mend the row"
                 row = Row(row.line, [], InputError(error))
                 break
         yield row
@@ -131,7 +131,7 @@ def write_labelled_csv(path: str | os.PathLike, rows: Iterable[tuple[str, str]])
     """
     ending = pathlib.Path(path).suffix
     if ending.lower() not in (".csv", ".tsv"):
-        raise InputError(f"{path} ends in {shown(ending)}; expected .csv or .tsv: give the file its proper ending")
+        raise InputError(f"{path} ends in {quote(ending)}; expected .csv or .tsv: give the file its proper ending")
     with publish_file(path) as staging, open(staging, "w", encoding="utf-8", newline="") as file:
         for index, row in enumerate([("text", "label"), *rows], start=-1):
             if ending.lower() == ".csv":
@@ -150,7 +150,7 @@ def _with_label(row: Row, table: TableReader, column: str, problem: str, separat
         return row
     try:
         label = _read_label(
-            row.fields[-1], problem, separator, f"{table.place_of(row.line)}: the column {shown(column)}"
+            row.fields[-1], problem, separator, f"{table.place_of(row.line)}: the column {quote(column)}"
         )
     except InputError as error:
         return Row(row.line, [], error)
@@ -185,5 +185,5 @@ def _number(value: str | list[str], place: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if "_" in value or not math.isfinite(number):
-        raise InputError(f"{place} holds {shown(value)}; expected a finite number such as 3.5: mend the row")
+        raise InputError(f"{place} holds {quote(value)}; expected a finite number such as 3.5: mend the row")
     return number

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.byte_lines import MAX_LINE_BYTES, open_bytes, whole_content, whole_lines
 from bert_keras.pipelines.corpus.text_lines import check_no_utf16, check_text_file, decode_line
@@ -107,7 +107,7 @@ def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, s
     forms = list(dict.fromkeys(endings.values()))
     if form is not None:
         if form not in forms:
-            raise InputError(f"the format is {shown(form)}; expected {alternatives(forms)}")
+            raise InputError(f"the format is {quote(form)}; expected {alternatives(forms)}")
         return form
     path, name = named_source(source)
     if path is None:
@@ -115,7 +115,7 @@ def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, s
         raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(by_lines)}")
     ending = ending_of(path)
     if ending not in endings:
-        has = f"ends in {shown(ending)}" if ending else "has no ending"
+        has = f"ends in {quote(ending)}" if ending else "has no ending"
         raise InputError(
             f"{name} {has}; expected {alternatives(list(endings))}, or one of these with .gz: say what it holds with "
             f"--format {alternatives(forms)}"

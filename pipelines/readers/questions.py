@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
 from bert_keras.pipelines.readers.json_values import check_text, json_document, json_object
 from bert_keras.pipelines.readers.lines import form_of, open_lines
 from bert_keras.pipelines.readers.tables.json_rows import object_of
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
-from bert_keras.pipelines.readers.tables.table_rows import quoted
+from bert_keras.pipelines.readers.tables.table_rows import quote_names
 
 _FORMS = "SQuAD has data[].paragraphs[].qas[] in a .json file; in a .jsonl file each line is one flat question"
 
@@ -107,7 +107,7 @@ def stream_questions(
             question = one.question
             if (first := places.setdefault(question.id, question.place)) != question.place:
                 error = (
-                    f"{_Place(path, question.place)}: the id {shown(question.id)} is that of {first} too; expected an "
+                    f"{_Place(path, question.place)}: the id {quote(question.id)} is that of {first} too; expected an "
                     "id of its own: take one of the two out, or rename it"
                 )
                 one = ReadQuestion(None, InputError(error))
@@ -193,11 +193,11 @@ def _question(
     record: dict, name: str, title: str, context: str, place: _Place, needs_answers: bool, is_impossible: bool
 ) -> Question:
     """Returns a question of a record; `is_impossible` if the record does not say."""
-    where = f"{place}, question {shown(name)}"
+    where = f"{place}, question {quote(name)}"
     question = check_text(_field(record, "question", where), "question", where)
     is_impossible = record.get("is_impossible", is_impossible)
     if not isinstance(is_impossible, bool):
-        raise InputError(f"{where}: is_impossible is {shown(is_impossible)}; expected true or false: correct it")
+        raise InputError(f"{where}: is_impossible is {quote(is_impossible)}; expected true or false: correct it")
     if record.get("answers") is None and (is_impossible or not needs_answers):
         answers = ()
     else:
@@ -220,12 +220,12 @@ def _checked_answers(record: dict, context: str, where: str) -> Iterator[Answer]
         what = f"answers[{index}]"
         text = check_text(text, f"{what}.text", where)
         if type(start) is not int:
-            raise InputError(f"{where}: {what}.answer_start is {shown(start)}; expected a whole number: correct it")
+            raise InputError(f"{where}: {what}.answer_start is {quote(start)}; expected a whole number: correct it")
         found = context[max(start, 0) : max(start, 0) + len(text)]
         if start < 0 or found != text:
             elsewhere = f"is at {context.index(text)}" if text in context else "is nowhere in it"
             raise InputError(
-                f"{where}: {what} is {shown(text)} at character {shown(start)}, where the context has {shown(found)}; "
+                f"{where}: {what} is {quote(text)} at character {quote(start)}, where the context has {quote(found)}; "
                 "expected the same "
                 f"text, which {elsewhere} (characters are Unicode code points): correct answer_start or the text"
             )
@@ -267,13 +267,13 @@ def _members(owner: object, name: str, place: _Place) -> list[tuple[object, _Pla
 def _list(owner: object, name: str, place: object) -> list:
     value = _field(owner, name, place)
     if not isinstance(value, list):
-        raise InputError(f"{place}: {name} is {shown(value)}; expected a list: correct it")
+        raise InputError(f"{place}: {name} is {quote(value)}; expected a list: correct it")
     return value
 
 
 def _field(owner: object, name: str, place: object) -> object:
     if not isinstance(owner, dict):
-        raise InputError(f"{place}: the value is {shown(owner)}; expected an object with {shown(name)}: {_FORMS}")
+        raise InputError(f"{place}: the value is {quote(owner)}; expected an object with {quote(name)}: {_FORMS}")
     if name not in owner:
-        raise InputError(f"{place}: there is no field {shown(name)}; the fields are {quoted(owner)}: {_FORMS}")
+        raise InputError(f"{place}: there is no field {quote(name)}; the fields are {quote_names(owner)}: {_FORMS}")
     return owner[name]

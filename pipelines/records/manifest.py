@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Collection, Iterable, Mapping
 
-from bert_keras.checks import path_inside, read_field, shown, shown_names
+from bert_keras.checks import format_names, path_inside, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import share_of, unreachable_share
@@ -77,7 +77,7 @@ def read_manifest(folder: str | os.PathLike, *, tokenizer=None, checked_splits: 
     path = pathlib.Path(folder) / MANIFEST
     manifest = read_json(path)
     if manifest.get("format") != FORMAT or manifest.get("format_version") != FORMAT_VERSION:
-        found = f"format {shown(manifest.get('format'))}, version {shown(manifest.get('format_version'))}"
+        found = f"format {quote(manifest.get('format'))}, version {quote(manifest.get('format_version'))}"
         raise InputError(
             f"{path} has {found}; expected {FORMAT!r}, version {FORMAT_VERSION}: write the records again with this "
             "version of bert-keras"
@@ -117,7 +117,7 @@ def _check_values(manifest: dict, path: pathlib.Path) -> None:
         read_field(manifest, name, kind, source=path)
     if not _SHA256.fullmatch(manifest["vocabulary_sha256"]):
         raise InputError(
-            f"{path} sets vocabulary_sha256 to {shown(manifest['vocabulary_sha256'])}; expected 64 hexadecimal digits: "
+            f"{path} sets vocabulary_sha256 to {quote(manifest['vocabulary_sha256'])}; expected 64 hexadecimal digits: "
             "copy the folder again, or write the records again"
         )
     splits = read_field(manifest, "splits", dict, source=path)
@@ -166,7 +166,7 @@ def _quality(settings: RecordSettings, tokenizer: TokenizerFacts, counts: dict) 
 
 
 def _plain(value: object) -> str:
-    return shown_names([value]) if isinstance(value, str) else shown(value)
+    return format_names([value]) if isinstance(value, str) else quote(value)
 
 
 def differing_tokenizers(one: Mapping, other: Mapping, *, here: str = "here") -> list[str]:

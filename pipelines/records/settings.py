@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 OBJECTIVES = ("nsp", "sop", "none")
@@ -54,7 +54,7 @@ class RecordSettings:
     def _problems(self):
         """Yields everything that is wrong, in sentences."""
         if self.sentence_objective not in OBJECTIVES:
-            yield f"sentence_objective is {shown(self.sentence_objective)}; expected one of {', '.join(OBJECTIVES)}"
+            yield f"sentence_objective is {quote(self.sentence_objective)}; expected one of {', '.join(OBJECTIVES)}"
         least = NUM_SPECIAL + 2
         if not _is_count(self.max_sequence_length, least):
             yield (

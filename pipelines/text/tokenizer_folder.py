@@ -13,7 +13,7 @@ import pathlib
 from tokenizers import AddedToken as RustAddedToken
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from bert_keras.checks import check_value, read_field, shown
+from bert_keras.checks import check_value, quote, read_field
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json, write_json
 from bert_keras.module_list import transformer_folder
@@ -197,7 +197,7 @@ class TokenizerFolder:
         own = [token for token in self._added if token.content not in SPECIAL_TOKENS]
         if single := [token.content for token in own if token.single_word]:
             raise UnsupportedTokenizerError(
-                f"{self._folder} has the added token {shown(single[0])} with single_word, which counts only between "
+                f"{self._folder} has the added token {quote(single[0])} with single_word, which counts only between "
                 "other characters than letters; BertTokenizer keeps its tokens whole everywhere: set single_word to "
                 "false in tokenizer.json, if that is what the model was trained with"
             )
@@ -332,7 +332,7 @@ def checked_length(length: object) -> int | None:
     """Returns a `max_sequence_length` that can be one, or None."""
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
         raise InputError(
-            f"the tokenizer's max_sequence_length is {shown(length)}; expected a whole number from 1, or none"
+            f"the tokenizer's max_sequence_length is {quote(length)}; expected a whole number from 1, or none"
         )
     return length
 

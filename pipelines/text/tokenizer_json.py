@@ -7,7 +7,7 @@ is refused by name, since the ids of `BertTokenizer` would differ from it.
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from bert_keras.checks import check_value, read_field, shown
+from bert_keras.checks import check_value, quote, read_field
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 
 _SINGLE = ["[CLS]", "A", "[SEP]"]
@@ -69,7 +69,7 @@ def tokens_by_id(tokens: Iterable[tuple[str, int]], source: object) -> dict[int,
     for token, token_id in tokens:
         if found.setdefault(token_id, token) != token:
             raise InputError(
-                f"{source} gives the id {token_id} to {shown(found[token_id])} and to {shown(token)}; expected one "
+                f"{source} gives the id {token_id} to {quote(found[token_id])} and to {quote(token)}; expected one "
                 "token for each id: restore the file from its source"
             )
     return found
@@ -99,7 +99,7 @@ def expect(name: str, value: object, expected: object, source: object) -> None:
     """Raises `UnsupportedTokenizerError` if a file asks for another value than BERT's."""
     if value != expected:
         raise UnsupportedTokenizerError(
-            f"{source} has {name} {shown(value)}; expected {expected!r}, BERT's own: this model reads text by other "
+            f"{source} has {name} {quote(value)}; expected {expected!r}, BERT's own: this model reads text by other "
             "rules, so its ids would differ: load the weights alone (bert_keras.load) and give them the ids of its own "
             "tokenizer"
         )

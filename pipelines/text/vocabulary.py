@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.data_quality import dotless_share, share_of, stripped_characters, vocabulary_warnings
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT, utf8_lines
@@ -134,18 +134,18 @@ def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, s
     for token in special_tokens:
         if token.split() != [token]:
             problems.append(
-                f"the special token {shown(token)} is empty or holds white space; expected one such as [E1]"
+                f"the special token {quote(token)} is empty or holds white space; expected one such as [E1]"
             )
         elif len(token) + 3 * sum(not character.isascii() for character in token) > MAX_TOKEN_BYTES:
             problems.append(
-                f"the special token {shown(token)} has {len(token):,} characters; expected at most {MAX_TOKEN_BYTES}, "
+                f"the special token {quote(token)} has {len(token):,} characters; expected at most {MAX_TOKEN_BYTES}, "
                 f"or {MAX_TOKEN_BYTES // 4} outside ASCII: choose a shorter one"
             )
         elif NOT_TEXT.search(token):
-            problems.append(f"the special token {shown(token)} is not UTF-8; expected one such as [E1]")
+            problems.append(f"the special token {quote(token)} is not UTF-8; expected one such as [E1]")
         elif token in tokens:
             problems.append(
-                f"the special token {shown(token)} is there already: name each once, without {' '.join(SPECIAL_TOKENS)}"
+                f"the special token {quote(token)} is there already: name each once, without {' '.join(SPECIAL_TOKENS)}"
             )
         tokens[token] = None
     if problems:
@@ -385,15 +385,15 @@ def check_vocabulary(tokens: Sequence[str], *, source: str = "the vocabulary") -
             raise InputError(f"{source}, line {number}: the line is blank; expected a token: take the blank line out")
         if "\n" in token or "\r" in token:
             raise InputError(
-                f"{source}, line {number}: the token {shown(token)} holds a line end; expected one line a token"
+                f"{source}, line {number}: the token {quote(token)} holds a line end; expected one line a token"
             )
         if NOT_TEXT.search(token):
             raise InputError(
-                f"{source}, line {number}: the token {shown(token)} cannot be written as UTF-8 text: take it out"
+                f"{source}, line {number}: the token {quote(token)} cannot be written as UTF-8 text: take it out"
             )
         if token in lines:
             raise InputError(
-                f"{source}, line {number}: the token {shown(token)} stands on line {lines[token]} already; expected "
+                f"{source}, line {number}: the token {quote(token)} stands on line {lines[token]} already; expected "
                 "each "
                 "once, since the line number is its id: restore the file that the model was trained with"
             )
@@ -413,8 +413,8 @@ def check_special_tokens(tokens: Sequence[str], vocabulary: Collection[str]) -> 
     """
     for token in tokens:
         if token not in vocabulary:
-            raise InputError(f"the special token {shown(token)} is not in the vocabulary: add it to both or to neither")
+            raise InputError(f"the special token {quote(token)} is not in the vocabulary: add it to both or to neither")
     if repeated := [token for token, count in collections.Counter(tokens).items() if count > 1]:
         raise InputError(
-            f"the special token {shown(repeated[0])} is named twice; expected each once, BERT's five unnamed"
+            f"the special token {quote(repeated[0])} is named twice; expected each once, BERT's five unnamed"
         )

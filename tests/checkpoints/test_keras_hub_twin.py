@@ -256,7 +256,7 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
         "attention_dropout_rate 0.25: KerasHub has one dropout rate",
         "tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters",
         "that word3 are special tokens: KerasHub's tokenizer splits them",
-        "that word4 are added tokens: KerasHub's tokenizer reads them by WordPiece's rules",
+        "that word4 are added tokens: KerasHub's tokenizer applies WordPiece to them",
     ]
     assert there.not_carried_over == [*WAYS[kind], *lost_by_keras_hub]
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import Look
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import softmax
@@ -96,7 +96,7 @@ def _of_task(task, answer: Mapping) -> Answer:
     if task.name == "answer":
         return _spans(answer)
     cosine = Finding("cosine", answer["cosine"])
-    prompt = f" behind the prompt {shown(task.prompt_text)}" if task.prompt_text else ""
+    prompt = f" behind the prompt {quote(task.prompt_text)}" if task.prompt_text else ""
     note = f"How alike the two texts are, each read alone{prompt}: 1 = the same direction."
     return Answer(note, "cosine", (cosine,))
 

@@ -7,7 +7,7 @@ describe how somebody trained or stored it pass.
 import collections
 import re
 
-from bert_keras.checks import read_field, shown, shown_names
+from bert_keras.checks import format_names, quote, read_field
 from bert_keras.config import POSITION_TYPES, BertConfig
 from bert_keras.errors import InputError
 
@@ -133,11 +133,11 @@ def architecture_of(model: str, family: str) -> str:
 
 def _refuse_other_functions(values: dict, source: str) -> None:
     if (family := family_in(values)) not in ("bert", "electra"):
-        raise InputError(f"{source} is of a {shown(family)} model; expected 'bert' or 'electra': load another one")
+        raise InputError(f"{source} is of a {quote(family)} model; expected 'bert' or 'electra': load another one")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
             raise InputError(
-                f"{source} sets {key} to {shown(values[key])}, which changes what the model computes; "
+                f"{source} sets {key} to {quote(values[key])}, which changes what the model computes; "
                 f"expected {allowed[0]!r} or no such key: this toolkit has no such model"
             )
 
@@ -157,12 +157,12 @@ def _our_part(values: dict, source: str) -> dict:
     settings = read_field(ours, "settings", dict, source=place, default={})
     if unknown := sorted(set(ours) - set(_OUR_KEYS)) + sorted(set(settings) - set(OUR_SETTINGS)):
         raise InputError(
-            f"{source} has {shown_names(unknown)} under 'bert_keras', which this version does not know: "
+            f"{source} has {format_names(unknown)} under 'bert_keras', which this version does not know: "
             "correct the name, or load the folder with the version that wrote it"
         )
     if ours and ours.get("format") != FORMAT:
         raise InputError(
-            f"{source} is of format {shown(ours.get('format'))}; this version reads {FORMAT}: update bert-keras"
+            f"{source} is of format {quote(ours.get('format'))}; this version reads {FORMAT}: update bert-keras"
         )
     read_field(ours, "model", str, source=place, default=None, choices=_MODELS)
     read_field(ours, "position_type", str, source=place, default="learned", choices=POSITION_TYPES)
@@ -184,7 +184,7 @@ def _model_of(architecture: str | None, family: str, source: str, *, any_head: b
             return "BertEncoder"
         known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
         raise InputError(
-            f"{source} names the architecture {shown(architecture)}; expected one of {known}: load its encoder with "
+            f"{source} names the architecture {quote(architecture)}; expected one of {known}: load its encoder with "
             "BertEncoder.from_checkpoint, or another model with a new head"
         )
     return _ARCHITECTURES[ending]
@@ -221,7 +221,7 @@ def _labels(values: dict, source: str) -> list[str]:
     labels = [names[number] for number in numbers]
     if repeated := [label for label, number in collections.Counter(labels).items() if number > 1]:
         raise InputError(
-            f"{source} gives more than one class the name {shown(repeated[0])} in id2label; expected a name of its own "
+            f"{source} gives more than one class the name {quote(repeated[0])} in id2label; expected a name of its own "
             "for each class: rename the classes there"
         )
     return labels

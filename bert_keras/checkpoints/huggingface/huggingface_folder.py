@@ -15,7 +15,7 @@ from bert_keras.checkpoints.huggingface.sentence_transformers import is_embedder
 from bert_keras.checkpoints.huggingface.weight_names import WeightName, weight_names
 from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_weights
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
-from bert_keras.checks import shown_names
+from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.files import check_checksums, read_json
@@ -154,9 +154,9 @@ def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], c
     unread = [name for name in tensors if name not in read]
     if alien := [tensors[name].name for name in unread if name.startswith(("embeddings", "encoder."))]:
         raise InputError(
-            f"{source} has tensors that its config has no place for, {shown_names(alien)}: "
+            f"{source} has tensors that its config has no place for, {format_names(alien)}: "
             "config and weights are not of one model"
         )
     if unread:
-        logger.info("%s: %s are not read by this model", source, shown_names(unread))
+        logger.info("%s: %s are not read by this model", source, format_names(unread))
     return [tensors[name].name for name in unread]

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from bert_keras.checks import read_field, shown
+from bert_keras.checks import quote, read_field
 from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, checked_pooling
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
@@ -100,7 +100,7 @@ def _refusal(folder: pathlib.Path, kinds: list[str]) -> str:
         return f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file"
     reason = _REASONS.get(alien, "is not computed here")
     return (
-        f"{folder / MODULES} lists the module {shown(alien)}, which {reason}, so vectors would differ; {expected}: use "
+        f"{folder / MODULES} lists the module {quote(alien)}, which {reason}, so vectors would differ; {expected}: use "
         "sentence-transformers for this model"
     )
 
@@ -116,8 +116,8 @@ def _check_transformer(module: Module) -> None:
             value = {name: part for name, part in value.items() if name != "trust_remote_code"}  # no code is run here
         if value not in allowed:
             raise InputError(
-                f"{path} sets {key} to {shown(value)}, under which vectors would differ; expected "
-                f"{shown(allowed[0])} or no such key: take it out if the model needs it not"
+                f"{path} sets {key} to {quote(value)}, under which vectors would differ; expected "
+                f"{quote(allowed[0])} or no such key: take it out if the model needs it not"
             )
 
 
@@ -132,7 +132,7 @@ def _check_normalize(module: Module) -> None:
 def _check_keys(values: dict, known: tuple[str, ...], path: pathlib.Path) -> None:
     if unknown := sorted(set(values) - set(known)):
         raise InputError(
-            f"{path} sets {shown(unknown[0])}, which this version does not know; expected keys among "
+            f"{path} sets {quote(unknown[0])}, which this version does not know; expected keys among "
             f"{', '.join(known)}: take it out if the model needs it not"
         )
 
@@ -184,7 +184,7 @@ def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:
     }
     if (default := settings["default_prompt_name"]) is not None and default not in prompts:
         raise InputError(
-            f"{path} sets default_prompt_name to {shown(default)}, and its prompts have no such name: correct it"
+            f"{path} sets default_prompt_name to {quote(default)}, and its prompts have no such name: correct it"
         )
     unknown = sorted(set(values) - {*_MODEL_KEYS, *_DESCRIPTIVE_KEYS})
     return settings, [f"{name} of {MODEL_CONFIG}, which BertEmbedder has no place for" for name in unknown]

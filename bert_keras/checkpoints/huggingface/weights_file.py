@@ -12,7 +12,7 @@ import safetensors
 
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import plain_huggingface_name
-from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.checks import path_inside, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json, read_json
 from bert_keras.module_list import MODULES
@@ -41,7 +41,7 @@ def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
     for weight in (weight for path in paths for weight in _stored(path)):
         if (name := plain_huggingface_name(weight.name)) in tensors:
             raise InputError(
-                f"{folder} has the tensors {shown(tensors[name].name)} and {shown(weight.name)}, which are one weight; "
+                f"{folder} has the tensors {quote(tensors[name].name)} and {quote(weight.name)}, which are one weight; "
                 "expected one of them: copy the folder again from its source"
             )
         tensors[name] = weight
@@ -53,7 +53,7 @@ def _check_weights_are_there(folder: pathlib.Path) -> None:
         return
     if pickled := sorted(path.name for ending in ("*.bin", "*.pt") for path in folder.glob(ending)):
         raise InputError(
-            f"{folder} has its weights in {shown(pickled[0])}, a pickle, which can run code when it is read; expected "
+            f"{folder} has its weights in {quote(pickled[0])}, a pickle, which can run code when it is read; expected "
             f"{WEIGHTS}: if you trust the folder, write it again with  {_rewriting(folder)}"
         )
     raise InputError(f"{folder} has no {WEIGHTS}: expected the weights there, so copy the folder again, whole")

@@ -8,7 +8,7 @@ import keras
 
 from bert_keras.checkpoints.finite_values import check_finite_model
 from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5, first_sentence
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
 from bert_keras.modeling.base import BertModel
@@ -52,7 +52,7 @@ def check_content(path: pathlib.Path) -> None:
         raise InputError(f"{path} is not a whole .keras file ({error!s:.200}): copy it again from its source") from None
     if not str(config.get("registered_name")).startswith("bert_keras>"):
         raise InputError(
-            f"{path} holds a {shown(config.get('class_name'))}; expected a model of bert_keras: load another Keras "
+            f"{path} holds a {quote(config.get('class_name'))}; expected a model of bert_keras: load another Keras "
             "model with keras.saving.load_model"
         )
     check_fits(config, len(weights), f"{path}, config.json")

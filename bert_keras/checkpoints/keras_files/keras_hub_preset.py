@@ -23,7 +23,7 @@ from bert_keras.checkpoints.keras_files.keras_weights import first_sentence
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
 from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings, write_settings
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
-from bert_keras.checks import shown_names
+from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -155,7 +155,7 @@ def _lost_in_a_preset(model, tokenizer: BertTokenizer | None, *, has_head: bool)
     if encoder.config.attention_dropout_rate != encoder.config.hidden_dropout_rate:
         lost.append(f"attention_dropout_rate {encoder.config.attention_dropout_rate}: KerasHub has one dropout rate")
     if has_head and any(getattr(model, "prompts", {}).values()):
-        lost.append(f"the prompts {shown_names(tuple(model.prompts))}: KerasHub puts none before a text")
+        lost.append(f"the prompts {format_names(tuple(model.prompts))}: KerasHub puts none before a text")
     return lost if tokenizer is None else [*lost, *_lost_in_a_tokenizer(tokenizer)]
 
 
@@ -165,9 +165,9 @@ def _lost_in_a_tokenizer(tokenizer: BertTokenizer) -> list[str]:
     if not tokenizer.rules.tokenize_chinese_chars:
         lost.append("tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters")
     if more := tokenizer.special_tokens[len(SPECIAL_TOKENS) :]:
-        lost.append(f"that {shown_names(more)} are special tokens: KerasHub's tokenizer splits them")
+        lost.append(f"that {format_names(more)} are special tokens: KerasHub's tokenizer splits them")
     if added := tokenizer.added_tokens:
-        lost.append(f"that {shown_names(added)} are added tokens: KerasHub's tokenizer reads them by WordPiece's rules")
+        lost.append(f"that {format_names(added)} are added tokens: KerasHub's tokenizer applies WordPiece to them")
     if tokenizer.rules.is_mediapipe:
         lost.append("text_rules mediapipe: KerasHub's tokenizer reads text by BERT's rules")
     return lost

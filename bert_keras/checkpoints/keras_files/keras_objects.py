@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from bert_keras.checks import read_field, shown
+from bert_keras.checks import quote, read_field
 from bert_keras.errors import InputError
 
 _KERAS_HUB = ("keras_hub", "keras_nlp")
@@ -40,7 +40,7 @@ def check_objects(config: object, source: str) -> None:
             continue
         if not _is_counted_or_small(part):
             raise InputError(
-                f"{source} holds a {shown(part['class_name'])} of {shown(part.get('module'))}; expected models of "
+                f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
                 "bert_keras or KerasHub's BERT, and Keras's optimizers, losses and metrics beside them: copy it again "
                 "from its source"
             )
@@ -60,7 +60,7 @@ def _is_counted_or_small(part: Mapping) -> bool:
 
 
 def _check_metric(part: Mapping, source: str) -> None:
-    place = f"{source}, in {shown(part['class_name'])},"
+    place = f"{source}, in {quote(part['class_name'])},"
     for names in _METRIC_SIZES:
         one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
         if one * other > _MOST_OF_A_METRIC:

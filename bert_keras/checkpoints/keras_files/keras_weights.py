@@ -6,7 +6,7 @@ import re
 from typing import IO
 
 from bert_keras.checkpoints.keras_files.keras_objects import check_objects, is_metric, objects_in
-from bert_keras.checks import read_field, shown
+from bert_keras.checks import quote, read_field
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
@@ -41,7 +41,7 @@ def check_fits(config: object, num_bytes: int, source: str) -> None:
     num_parameters += num_classes * hidden_dim
     if num_parameters > _MOST_PER_BYTE * num_bytes:
         raise InputError(
-            f"{source} describes a model of {shown(num_parameters)} parameters, and its weights have {num_bytes:,} "
+            f"{source} describes a model of {quote(num_parameters)} parameters, and its weights have {num_bytes:,} "
             "bytes: config and weights are not of one model"
         )
 
@@ -61,12 +61,12 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
             is_fine = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
         if not is_fine:
             raise InputError(
-                f"{source}: what stands under {shown(name)} is not stored in it whole and uncompressed, as Keras "
+                f"{source}: what stands under {quote(name)} is not stored in it whole and uncompressed, as Keras "
                 "stores weights: copy the file again from its source"
             )
         if isinstance(item, h5py.Dataset) and item.dtype.kind in "iu" and item.dtype.itemsize == 1:
             raise InputError(
-                f"{source}: {shown(name)} holds {item.dtype} numbers, codes of a quantized model, which Keras cannot "
+                f"{source}: {quote(name)} holds {item.dtype} numbers, codes of a quantized model, which Keras cannot "
                 "read back here; expected weights: save the model before you call its quantize()"
             )
 

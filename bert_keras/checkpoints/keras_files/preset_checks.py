@@ -3,7 +3,7 @@
 import pathlib
 
 from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5
-from bert_keras.checks import path_inside, read_field, shown
+from bert_keras.checks import path_inside, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -27,7 +27,7 @@ def check_preset(folder: pathlib.Path) -> str | None:
     """
     config = read_json(folder / "config.json")
     if (backbone := config.get("class_name")) != "BertBackbone":
-        raise InputError(f"{folder} is a preset of {shown(backbone)}; expected BertBackbone: load another preset")
+        raise InputError(f"{folder} is a preset of {quote(backbone)}; expected BertBackbone: load another preset")
     read_field(config, "config", dict, source=folder / "config.json")
     configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
     weights = _weight_files(folder)

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from bert_keras.checks import read_field, shown
+from bert_keras.checks import quote, read_field
 from bert_keras.embedding_settings import SIMILARITIES
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
@@ -96,7 +96,7 @@ def read_settings(folder: pathlib.Path) -> PresetSettings | None:
         return None
     values = read_json(path)
     if (given := values.get("format")) != _FORMAT:
-        raise InputError(f"{path} is of format {shown(given)}; this version reads {_FORMAT}: update bert-keras")
+        raise InputError(f"{path} is of format {quote(given)}; this version reads {_FORMAT}: update bert-keras")
     model = read_field(values, "model", str, source=path)
     return PresetSettings(
         model,
@@ -113,7 +113,7 @@ def _typed(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) 
     given = read_field(values, part, dict, source=path, default={})
     if unknown := sorted(set(given) - set(kinds)):
         raise InputError(
-            f"{path} has {shown(unknown[0])} under {part}, which this version does not know: load the folder with the "
+            f"{path} has {quote(unknown[0])} under {part}, which this version does not know: load the folder with the "
             "version that wrote it"
         )
     source = f"{path}, under {part},"

@@ -7,7 +7,7 @@ masked-LM head, FILE is a records folder (loss, accuracy, perplexity), or a file
 import argparse
 import pathlib
 
-from bert_keras.checks import counted
+from bert_keras.checks import format_count
 from bert_keras.cli.commands.evaluate_masked_lm import (
     add_options,
     check_no_masked_lm_options,
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.plot:
         _write(arguments.plot, confusion_picture(task, answers, examples))
     sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"
-    sentence += f"; {counted(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
+    sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
     result = {"examples": len(examples), "skipped": bad.num_bad, **scores}
     print_result(sentence, result, as_json=arguments.json)
 

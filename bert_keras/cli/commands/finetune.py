@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bert_keras.checks import counted
+from bert_keras.checks import format_count
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings, print_table, print_warnings
 from bert_keras.cli.console.terminal import print_line
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
         _tell_missing_picture(data.task)
         _save(arguments, tuned, _files_shown(arguments, data, _file_name) | what | how)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
-    skipped = f"; {counted(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
+    skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     sentence = (
         f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(data.dev):,} "
         f"held-out examples ({epoch_shown(tuned)}){skipped}"

@@ -9,7 +9,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 
-from bert_keras.checks import counted
+from bert_keras.checks import format_count
 from bert_keras.cli.console.report import (
     ProgressBar,
     memory_note,
@@ -233,8 +233,8 @@ def _shown(arguments: argparse.Namespace, settings, tokenizer, sources: list | N
 
 def _sentence(result: dict) -> str:
     share = result["num_tokens"] / (result["num_rows"] * result["max_sequence_length"])
-    examples, rows = counted(result["num_examples"], "example"), counted(result["num_rows"], "row")
-    documents = counted(result["num_documents"], "document")
+    examples, rows = format_count(result["num_examples"], "example"), format_count(result["num_rows"], "row")
+    documents = format_count(result["num_documents"], "document")
     sentence = (
         f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real tokens, {_quality(result['quality'])}, of "
         f"{documents}, {result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"

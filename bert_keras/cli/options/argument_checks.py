@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_holds_no_input
 
@@ -42,7 +42,7 @@ def check_unicode(texts: Iterable[str]) -> None:
     """Raise `InputError` if a text from the command line is not in the encoding of the terminal."""
     for text in texts:
         if any("\ud800" <= character <= "\udfff" for character in text):  # how Python hands on what it cannot decode
-            raise InputError(f"the text {shown(text)} is not UTF-8; expected UTF-8: put it into a file that is")
+            raise InputError(f"the text {quote(text)} is not UTF-8; expected UTF-8: put it into a file that is")
 
 
 def positive_integer(text: str) -> int:
@@ -75,7 +75,7 @@ def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str,
         expected = f"{expected} to {largest:,}"
     elif value is not None and fits(value):
         return value
-    raise argparse.ArgumentTypeError(f"{shown(text)} is not {expected}")
+    raise argparse.ArgumentTypeError(f"{quote(text)} is not {expected}")
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:

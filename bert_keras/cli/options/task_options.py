@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.cli.options.argument_checks import positive_integer, whole_number
 from bert_keras.errors import InputError
 from bert_keras.figures import check_can_draw
@@ -114,7 +114,7 @@ def said_prompt(task: Task) -> dict[str, object]:
 def prompt_shown(task: Task) -> dict[str, object]:
     """Returns what stands before each text, to be shown where something does."""
     prompt = getattr(task, "prompt_text", "")
-    return {"prompt": f"{shown(prompt)} before each text"} if prompt else {}
+    return {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
 
 
 def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:

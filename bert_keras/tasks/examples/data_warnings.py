@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Hashable, Mapping, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.metrics.tag_schemes import label_of
 from bert_keras.pipelines.readers.tables.column_names import is_usual_label, is_usual_text
 from bert_keras.pipelines.readers.tables.listed_examples import place_of
@@ -57,7 +57,7 @@ def _header_warnings(first: TextExample, source: object, named_columns: bool) ->
     if not (any(looks_so) if named_columns else all(looks_so)):
         return []
     return [
-        f"{place_of(source, first.line)}: the first example is {shown(first.text)} with the label "
+        f"{place_of(source, first.line)}: the first example is {quote(first.text)} with the label "
         f"{_listed(labels) or first.label}, which are usual names of columns: if it is the header, leave --columns "
         "out, or take the line out"
     ]
@@ -106,7 +106,7 @@ def _alike_warnings(counts: Mapping[str, int], source: object) -> list[str]:
             if (key := normal(label)) is not None:
                 alike[key].append(label)
         groups = [names for names in alike.values() if len(names) > 1]
-        spelled = [" and ".join(f"{shown(name)} ({counts[name]:,})" for name in names) for names in groups[:_NUM_SHOWN]]
+        spelled = [" and ".join(f"{quote(name)} ({counts[name]:,})" for name in names) for names in groups[:_NUM_SHOWN]]
         more = f"; and {len(groups) - _NUM_SHOWN:,} more" if len(groups) > _NUM_SHOWN else ""
         if groups:
             warnings.append(
@@ -128,8 +128,8 @@ def _unlike_warnings(examples: Sequence[TextExample], source: object) -> list[st
     before, after = next(iter(unlike.values()))
     texts = f"{len(unlike):,} texts have" if len(unlike) > 1 else "a text has"
     return [
-        f"{source}: {texts} different labels at different places, such as {shown(before.text)}, {shown(before.label)} "
-        f"in {_at(source, before)} and {shown(after.label)} in {_at(source, after)}: correct them, or take one out"
+        f"{source}: {texts} different labels at different places, such as {quote(before.text)}, {quote(before.label)} "
+        f"in {_at(source, before)} and {quote(after.label)} in {_at(source, after)}: correct them, or take one out"
     ]
 
 
@@ -171,4 +171,4 @@ def _number(label: str) -> float | None:
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NUM_SHOWN:,} more" if len(names) > _NUM_SHOWN else ""
-    return ", ".join(shown(name) for name in names[:_NUM_SHOWN]) + more
+    return ", ".join(quote(name) for name in names[:_NUM_SHOWN]) + more

@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checks import check_whole, shown, shown_names
+from bert_keras.checks import check_whole, format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import is_tag, scheme_of
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.tables.listed_examples import Source, place_of
-from bert_keras.pipelines.readers.tables.table_rows import quoted
+from bert_keras.pipelines.readers.tables.table_rows import quote_names
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task, check_choice
@@ -239,16 +239,16 @@ def _classes(examples: Sequence[TextExample], source: Source) -> list[str]:
         raise InputError(f"{source}: no text has a label; expected one or more: check the column of labels")
     if not several and len(classes) < 2:
         raise InputError(
-            f"{source}: every text has the label {shown(classes[0])}; expected two labels or more to tell apart: "
+            f"{source}: every text has the label {quote(classes[0])}; expected two labels or more to tell apart: "
             "add texts of another label, or name another column"
         )
     return classes
 
 
 def _unknown(label: str, train: Source, classes: Sequence[str]) -> str:
-    known = quoted(classes[:_NUM_SHOWN]) + (", ..." if len(classes) > _NUM_SHOWN else "")
+    known = quote_names(classes[:_NUM_SHOWN]) + (", ..." if len(classes) > _NUM_SHOWN else "")
     return (
-        f"the label {shown(label)} does not occur in {train}, which has {known}; expected labels that can be learned: "
+        f"the label {quote(label)} does not occur in {train}, which has {known}; expected labels that can be learned: "
         "correct it, or add texts of the label to the training examples"
     )
 
@@ -262,7 +262,7 @@ def _tags(sentences: Sequence[TaggedSentence], source: Source) -> list[str]:
     tags = sorted({tag for sentence in sentences for tag in sentence.tags}, key=lambda tag: (tag != OUTSIDE, tag))
     if len(tags) < 2:
         raise InputError(
-            f"{source}: every word has the tag {shown(tags[0])}; expected two tags or more: "
+            f"{source}: every word has the tag {quote(tags[0])}; expected two tags or more: "
             "name the column of the tags with --tag-column"
         )
     return tags
@@ -271,8 +271,8 @@ def _tags(sentences: Sequence[TaggedSentence], source: Source) -> list[str]:
 def _unknown_tag(tag: str, sentence: TaggedSentence, train: Source, tags: Sequence[str]) -> str:
     word = sentence.words[sentence.tags.index(tag)]
     return (
-        f"the word {shown(word)} has the tag {shown(tag)}, which does not occur in {train}; its tags are "
-        f"{shown_names(tags, most=20)}: correct the tag, or add sentences with it there"
+        f"the word {quote(word)} has the tag {quote(tag)}, which does not occur in {train}; its tags are "
+        f"{format_names(tags, most=20)}: correct the tag, or add sentences with it there"
     )
 
 
@@ -284,8 +284,8 @@ def _check_no_entities(sentences: Sequence[TaggedSentence], source: Source) -> N
     if {tag[0] for tag in marking} == {"B", "I"} and "O" in lines:
         tag, line = min(stray.items(), key=lambda item: item[1])
         raise InputError(
-            f"{place_of(source, line)}: the tag {shown(tag)} marks no entity, and others do, such as "
-            f"{shown(min(marking))}; expected O, or a letter and a label: correct the tag, or name another column "
+            f"{place_of(source, line)}: the tag {quote(tag)} marks no entity, and others do, such as "
+            f"{quote(min(marking))}; expected O, or a letter and a label: correct the tag, or name another column "
             "with --tag-column"
         )
 

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.metrics.tag_schemes import label_of
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
 from bert_keras.pipelines.readers.questions import read_questions
@@ -79,6 +79,6 @@ _READERS = {QuestionAnswering: _questions, TokenClassification: _sentences, Sent
 
 def _unknown(label: str, task: Task) -> str:
     return (
-        f"the label {shown(label)} is none of the model's, which are {listed(task.labels)}: correct the label, or "
+        f"the label {quote(label)} is none of the model's, which are {listed(task.labels)}: correct the label, or "
         "score with a model that was trained with it"
     )

@@ -6,7 +6,7 @@ import hashlib
 import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from bert_keras.checks import counted, shown, shown_names
+from bert_keras.checks import format_count, format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
@@ -48,7 +48,7 @@ def check_share(share: float) -> float:
     """
     if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
         raise InputError(
-            f"the share that is held out is {shown(share)}; expected a number between 0 and 1, such as 0.1"
+            f"the share that is held out is {quote(share)}; expected a number between 0 and 1, such as 0.1"
         )
     return share
 
@@ -103,11 +103,11 @@ def _too_few(examples: Sequence, source: object, unit: str, num_units: int) -> s
     classes = list(dict.fromkeys(label for label in labels if isinstance(label, str)))
     if len(classes) >= num_units > 1:
         return (
-            f"{source}: each of the {num_units:,} {unit} has a class of its own ({shown_names(classes)}); expected two "
-            f"{unit} of a class or more: name the column of classes with --label-column, learn numbers with "
+            f"{source}: each of the {num_units:,} {unit} has a class of its own ({format_names(classes)}); expected "
+            f"two {unit} of a class or more: name the column of classes with --label-column, learn numbers with "
             "--problem regression, or name held-out examples with --dev"
         )
-    found = f"{counted(len(examples), 'example')} of {counted(num_units, unit.removesuffix('s'))}"
+    found = f"{format_count(len(examples), 'example')} of {format_count(num_units, unit.removesuffix('s'))}"
     return (
         f"{source} has {found}, too few to hold some out; expected two {unit} or more, and not each in a class of its "
         "own: name held-out examples with --dev"

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 Check = Callable[[object], object]
@@ -133,7 +133,7 @@ def read_table(table: type, raw: object, path: str, all_keys: Collection[str]) -
         The checked values that were given, and the faults, each naming its key.
     """
     if not isinstance(raw, Mapping):
-        return {}, [f"{path.rstrip('.')} is {shown(raw)}, expected a table of settings"]
+        return {}, [f"{path.rstrip('.')} is {quote(raw)}, expected a table of settings"]
     fields = {field.name: field for field in dataclasses.fields(table)}
     faults = unknown_keys([path + name for name in raw if name not in fields], all_keys)
     values = {name: _checked(fields[name], value, path + name, faults) for name, value in raw.items() if name in fields}
@@ -149,7 +149,7 @@ def listed(faults: Sequence[str]) -> str:
 def unknown_keys(keys: Sequence[str], all_keys: Collection[str]) -> list[str]:
     """Return a fault for each unknown key; the first ones name the key that may have been meant, which takes time."""
     told = [_unknown_key(key, all_keys) for key in keys[:_MOST_FAULTS]]
-    return told + [f"{shown(key)[1:-1]} is not a setting" for key in keys[_MOST_FAULTS:]]
+    return told + [f"{quote(key)[1:-1]} is not a setting" for key in keys[_MOST_FAULTS:]]
 
 
 def _unknown_key(key: str, all_keys: Collection[str]) -> str:
@@ -157,7 +157,7 @@ def _unknown_key(key: str, all_keys: Collection[str]) -> str:
     near = difflib.get_close_matches(key, all_keys, 1) or [
         last[name] for name in difflib.get_close_matches(key.rpartition(".")[2], last, 1)
     ]
-    return f"{shown(key)[1:-1]} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
+    return f"{quote(key)[1:-1]} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def said(settings: Settings) -> Iterator[tuple[str, object]]:
@@ -179,5 +179,5 @@ def _checked(field: dataclasses.Field, value: object, key: str, faults: list[str
     try:
         return field.metadata["check"](value)
     except UnexpectedValueError as expected:
-        faults.append(f"{key} is {shown(value)}, expected {expected}")
+        faults.append(f"{key} is {quote(value)}, expected {expected}")
         return None

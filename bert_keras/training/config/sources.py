@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.training.config.settings import Settings, choice, listed, read_table, text, unknown_keys, whole
 from bert_keras.training.config.tables import (
@@ -49,7 +49,7 @@ class TopLevel(Settings):
 def recipe_path(name: str) -> pathlib.Path:
     """Returns the TOML file of a recipe, to be read or copied; raises `InputError` if there is none of that name."""
     if name not in RECIPES:
-        raise InputError(f"there is no recipe {shown(name)}; expected one of {', '.join(RECIPES)}")
+        raise InputError(f"there is no recipe {quote(name)}; expected one of {', '.join(RECIPES)}")
     return pathlib.Path(__file__).with_name(f"recipe_{name.replace('-', '_')}.toml")
 
 
@@ -74,7 +74,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
         key, equals, value = assignment.partition("=")
         if not equals:
             raise InputError(
-                f"--set {shown(assignment)} has no value; expected KEY=VALUE, such as optimizer.beta_2=0.98"
+                f"--set {quote(assignment)} has no value; expected KEY=VALUE, such as optimizer.beta_2=0.98"
             )
         try:
             parsed = parse_toml(f"value = {value}")
@@ -82,7 +82,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
             parsed = {"value": value.strip()}
         if len(parsed) > 1:
             raise InputError(
-                f"--set {shown(assignment)} holds more than one value; expected KEY=VALUE: repeat --set for each "
+                f"--set {quote(assignment)} holds more than one value; expected KEY=VALUE: repeat --set for each "
                 "setting"
             )
         settings[key.strip()] = parsed["value"]
@@ -149,8 +149,8 @@ def _nested(overrides: Mapping[str, object]) -> dict:
         if isinstance(value, Mapping) != isinstance(before, Mapping) and before is not None:
             plain, inside = (value, before) if isinstance(before, Mapping) else (before, value)
             raise InputError(
-                f"the flags set {shown(table)[1:-1]} to {shown(plain)}, and "
-                f"{shown(f'{table}.{next(iter(inside), name)}')[1:-1]} "
+                f"the flags set {quote(table)[1:-1]} to {quote(plain)}, and "
+                f"{quote(f'{table}.{next(iter(inside), name)}')[1:-1]} "
                 "in it as well; expected one of the two: leave one out"
             )
         nested[table] = {**before, **value} if isinstance(before, Mapping) else value
@@ -176,7 +176,7 @@ def _read_layer(raw: Mapping[str, object]) -> tuple[dict, list[str]]:
 
 def _read_phases(raw: object) -> tuple[list[dict], list[str]]:
     if not isinstance(raw, list | tuple):
-        return [], [f"phases is {shown(raw)}, expected a list of tables: write [[phases]]"]
+        return [], [f"phases is {quote(raw)}, expected a list of tables: write [[phases]]"]
     keys = [f"phases.{field.name}" for field in dataclasses.fields(PhaseSettings)]
     read = [read_table(PhaseSettings, phase, "phases.", keys) for phase in raw]
     faults = [f"phase {number}: {fault}" for number, (_, wrong) in enumerate(read, 1) for fault in wrong]

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_keras.checks import check_value, read_field, shown
+from bert_keras.checks import check_value, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
 
@@ -23,4 +23,4 @@ def check_tf_config() -> None:
         index = int(task["index"])  # some cluster managers write it as a text
         check_value(index, int, name="index", source=source, minimum=0, maximum=len(addresses) - 1)
     except (ValueError, KeyError, TypeError, OverflowError):
-        raise InputError(f"TF_CONFIG is {shown(value)}; {expected}") from None
+        raise InputError(f"TF_CONFIG is {quote(value)}; {expected}") from None

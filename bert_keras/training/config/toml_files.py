@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 if sys.version_info >= (3, 11):
@@ -55,4 +55,4 @@ def parse_toml(text: str) -> dict:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:  # also a number of more than 4,300 digits, which is no TOMLDecodeError
-        raise ValueError(shown(str(error))[1:-1]) from None
+        raise ValueError(quote(str(error))[1:-1]) from None

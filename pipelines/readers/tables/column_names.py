@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.table_rows import check_column, quoted
+from bert_keras.pipelines.readers.tables.table_rows import check_column, quote_names
 
 # Names are compared whole, so that MNLI's `sentence1_parse` and `label1` are no text and no label.
 # Lower case, `_` for a space or a hyphen; the first that a table has is taken, and a pair before a single text.
@@ -94,7 +94,7 @@ def guess_columns(
         check_column(name, names, place)
         if given.count(name) > 1:
             raise InputError(
-                f"{place}: the column {shown(name)} is named for two purposes; expected one column for each"
+                f"{place}: the column {quote(name)} is named for two purposes; expected one column for each"
             )
     usual = _usual_names(name for name in names if name not in given)
     if text is None:
@@ -137,7 +137,7 @@ def _usual(name: str) -> str:
 
 def _none_fits(purpose: str, option: str, names: Sequence[str], place: str) -> str:
     return (
-        f"{place}: no column is named as {purpose} are; the columns are {quoted(names)}: name yours with {option} "
+        f"{place}: no column is named as {purpose} are; the columns are {quote_names(names)}: name yours with {option} "
         "(also --text-column, --second-text-column, --label-column), and those of a file without a header line "
         "with --columns"
     )

@@ -4,11 +4,12 @@ import contextlib
 import csv
 from collections.abc import Iterator, Sequence
 
+from bert_keras.checks import format_count
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.lines import Line, bounded
 from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, delimiter_of, recognized
 from bert_keras.pipelines.readers.tables.listed_examples import place_of
-from bert_keras.pipelines.readers.tables.table_rows import Row, check_column, counted
+from bert_keras.pipelines.readers.tables.table_rows import Row, check_column
 
 MAX_CSV_FIELD = 1 << 24  # characters; Python's own limit, 131,072, is less than a long court opinion has
 
@@ -94,8 +95,8 @@ class DelimitedReader:
         mark = DELIMITERS[self.delimiter]
         mend = {"csv": f"quote a field that holds a {mark}", "tsv": "take the tab out of a text that holds one"}
         return InputError(
-            f"{self.name}, line {row.line}: the row has {counted(row.fields, 'field')} where there are "
-            f"{counted(self.columns, 'column')}; expected the same: {mend[self.format]}"
+            f"{self.name}, line {row.line}: the row has {format_count(len(row.fields), 'field')} where there are "
+            f"{format_count(len(self.columns), 'column')}; expected the same: {mend[self.format]}"
         )
 
 

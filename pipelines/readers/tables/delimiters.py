@@ -4,7 +4,7 @@ import csv
 import itertools
 from collections.abc import Iterator, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.lines import Line
 from bert_keras.pipelines.readers.tables.table_rows import alternatives
@@ -27,7 +27,7 @@ def delimiter_of(given: str) -> str:
     mark = _SPELLED.get(given, given)
     if mark not in DELIMITERS:
         raise InputError(
-            f"the delimiter is {shown(given)}; expected {alternatives([',', ';', '|', 'tab'])}: convert the file"
+            f"the delimiter is {quote(given)}; expected {alternatives([',', ';', '|', 'tab'])}: convert the file"
         )
     return mark
 

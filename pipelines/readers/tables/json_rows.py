@@ -4,12 +4,12 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.json_values import check_characters, json_document, json_value
 from bert_keras.pipelines.readers.lines import Line
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, place_of
-from bert_keras.pipelines.readers.tables.table_rows import Row, check_column, quoted
+from bert_keras.pipelines.readers.tables.table_rows import Row, check_column, quote_names
 
 _MAX_BAD_LINES = 1000  # at the beginning of a file, kept in memory until one names the columns
 
@@ -82,7 +82,7 @@ class JsonLinesReader:
             values = _json_object(line, self.name)
             if exactly and (extra := [field for field in values if field not in columns]):
                 raise InputError(
-                    f"{place}: there is a field {shown(extra[0])}, which line {self._first.number} lacks; expected "
+                    f"{place}: there is a field {quote(extra[0])}, which line {self._first.number} lacks; expected "
                     "the same "
                     "fields in each line: mend the line, or name the columns that are meant"
                 )
@@ -211,7 +211,7 @@ def _json_field(values: dict, field: str, place: str) -> str | list[str]:
     """Returns a field of an object as a string or a list of strings."""
     if field not in values:
         raise InputError(
-            f"{place}: there is no field {shown(field)}; the fields are {quoted(values)}: expected every field in "
+            f"{place}: there is no field {quote(field)}; the fields are {quote_names(values)}: expected every field in "
             "each line"
         )
     value = values[field]
@@ -221,11 +221,11 @@ def _json_field(values: dict, field: str, place: str) -> str | list[str]:
         inside = f" with {_with_article(_kind(wrong[0]))} in it" if isinstance(value, list) else ""
         found = "has no value (null)" if value is None else f"is a JSON {_kind(value)}{inside}"
         raise InputError(
-            f"{place}: the field {shown(field)} {found}; expected a string, a number, true, false or a list of them: "
+            f"{place}: the field {quote(field)} {found}; expected a string, a number, true, false or a list of them: "
             "correct it"
         )
     texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
-    check_characters("".join(texts), f"the field {shown(field)}", place)
+    check_characters("".join(texts), f"the field {quote(field)}", place)
     return texts if isinstance(value, list) else texts[0]
 
 

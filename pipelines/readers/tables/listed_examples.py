@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 _EXPECTED = (
@@ -91,7 +91,7 @@ def _object(given: object, place: str, pair: Sequence[str]) -> dict:
         names = pair if len(given) == 2 else _TRIPLE
         names = ("words", "tags") if isinstance(given[0], list | tuple) else names
         return dict(zip(names, map(_plain, given), strict=True))
-    raise InputError(f"{place} is {shown(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
+    raise InputError(f"{place} is {quote(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
 
 
 def _plain(value: object) -> object:

@@ -7,7 +7,7 @@ the reader cannot go on after is raised, such as a quote mark that is never clos
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from bert_keras.checks import shown
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 _MAX_NAMES = 10
@@ -33,22 +33,17 @@ def check_column(name: str, names: Sequence[str], place: str) -> None:
     if names.count(name) != 1:
         how = "more than one" if name in names else "no"
         raise InputError(
-            f"{place}: there is {how} column {shown(name)}; the columns are {quoted(names)}: name the one that is meant"
+            f"{place}: there is {how} column {quote(name)}; the columns are {quote_names(names)}: name one of them"
         )
 
 
-def quoted(names: Iterable[str]) -> str:
+def quote_names(names: Iterable[str]) -> str:
     """Return names as messages list them: `'a', 'b'`, the first ten of them, or `none`."""
     names = list(names)
     more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return (", ".join(map(shown, names[:_MAX_NAMES])) or "none") + more
+    return (", ".join(map(quote, names[:_MAX_NAMES])) or "none") + more
 
 
 def alternatives(names: Sequence[str]) -> str:
     """Returns names as messages offer them: `a, b or c`."""
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def counted(things: Sequence, noun: str) -> str:
-    """Returns how many there are: `1 word`, `2 words`."""
-    return f"{len(things)} {noun}" + "s" * (len(things) != 1)

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from bert_keras.checks import shown
+from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.table_rows import counted
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, first_missing
 
@@ -24,7 +23,7 @@ def column_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
         tags = [fields[tag_column] if has_tags else "" for _, fields in rows]
         if (place := first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
-                f"{file.name}, line {rows[place][0]}: the word {shown(words[place])} has no tag in column "
+                f"{file.name}, line {rows[place][0]}: the word {quote(words[place])} has no tag in column "
                 f"{tag_column}, "
                 f"where the line's columns are {width} and column {word_column} is the word's own; expected a tag: "
                 "correct the line, or name the column (from 0, or from the end: -1) with --tag-column"
@@ -45,14 +44,14 @@ def _check_row(name: str, row: tuple[int, list], first: tuple[int, list], word_c
     number, fields = row
     if len(fields) != len(first[1]):
         raise InputError(
-            f"{name}, line {number}: the line has {counted(fields, 'column')}, where line {first[0]} has "
+            f"{name}, line {number}: the line has {format_count(len(fields), 'column')}, where line {first[0]} has "
             f"{len(first[1])}; expected the same in all lines of a sentence: correct the line, or put a blank one "
             "between two sentences (comments are read in CoNLL-U alone: take them out)"
         )
     if not -len(fields) <= word_column < len(fields):
         raise InputError(
-            f"{name}, line {number}: the line has {counted(fields, 'column')}, and none is number {word_column}; "
-            "expected a word there: name the column (from 0, or from the end: -1) with --word-column"
+            f"{name}, line {number}: the line has {format_count(len(fields), 'column')}, and none is number "
+            f"{word_column}; expected a word there: name the column (from 0, or from the end: -1) with --word-column"
         )
     if not fields[word_column]:
         raise InputError(f"{name}, line {number}: the word is empty; expected a word and a tag: correct the line")
@@ -65,6 +64,6 @@ def _number(column: int | str | None, default: int, option: str) -> int:
         return int(column)
     except ValueError:
         raise InputError(
-            f"{option} is {shown(column)}; expected a whole number for columns without names: "
+            f"{option} is {quote(column)}; expected a whole number for columns without names: "
             "count them from 0, or from the end: -1"
         ) from None

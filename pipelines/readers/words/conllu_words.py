@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bert_keras.checks import shown
+from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.table_rows import counted
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, first_missing
 
@@ -44,7 +43,7 @@ def conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | 
         tags = [tag for _, _, tag in words]
         if (place := first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
-                f"{file.name}, line {words[place][0]}: the word {shown(words[place][1])} has no tag: its column "
+                f"{file.name}, line {words[place][0]}: the word {quote(words[place][1])} has no tag: its column "
                 f"{file.tag_column or 'upos'} holds '_'; expected a tag: fill it in, or name another --tag-column"
             )
         return TaggedSentence.of_ranges(text, ranges, tags if any(tags) else None, words[0][0])
@@ -61,7 +60,7 @@ def _column(file: WordFile) -> int:
     with contextlib.suppress(ValueError, IndexError):
         return _COLUMNS.get(str(column).lower()) or range(_WIDTH)[int(column)]
     raise InputError(
-        f"--tag-column is {shown(column)}; expected {', '.join(_COLUMNS)} or a number from 0 to {_WIDTH - 1}"
+        f"--tag-column is {quote(column)}; expected {', '.join(_COLUMNS)} or a number from 0 to {_WIDTH - 1}"
     )
 
 
@@ -69,12 +68,12 @@ def _fields(name: str, number: int, line: str) -> list[str]:
     fields = [field.strip() for field in line.rstrip("\r\n").split("\t")]
     if len(fields) != _WIDTH:
         raise InputError(
-            f"{name}, line {number}: the line has {counted(fields, 'column')}; expected the {_WIDTH} of CoNLL-U, "
-            "with a tab between: correct the line, or say --format conll"
+            f"{name}, line {number}: the line has {format_count(len(fields), 'column')}; expected the {_WIDTH} of "
+            "CoNLL-U, with a tab between: correct the line, or say --format conll"
         )
     if not _ID.fullmatch(fields[0]):
         raise InputError(
-            f"{name}, line {number}: the id is {shown(fields[0])}; expected one such as 3, 3-4 or 8.1: correct the line"
+            f"{name}, line {number}: the id is {quote(fields[0])}; expected one such as 3, 3-4 or 8.1: correct the line"
         )
     if not fields[1]:
         raise InputError(f"{name}, line {number}: the word is empty; expected a form in column 1: correct the line")
@@ -91,7 +90,7 @@ def _surfaces(name: str, rows: list[tuple[int, list[str]]], column: int) -> list
         first, *end = map(int, row_id.split("-"))
         if first != last + 1 or (end and (last < until or end[0] < first)):
             raise InputError(
-                f"{name}, line {number}: the id is {shown(row_id)}; expected {last + 1}, or a range that begins there, "
+                f"{name}, line {number}: the id is {quote(row_id)}; expected {last + 1}, or a range that begins there, "
                 f"behind the range of another token (the last one is {surfaces[-1].row_id if surfaces else 'none'}): "
                 "correct the ids"
             )
@@ -104,7 +103,7 @@ def _surfaces(name: str, rows: list[tuple[int, list[str]]], column: int) -> list
             last = first
     if last < until:
         raise InputError(
-            f"{name}, line {surfaces[-1].line}: the token is of the words {shown(surfaces[-1].row_id)}, and the "
+            f"{name}, line {surfaces[-1].line}: the token is of the words {quote(surfaces[-1].row_id)}, and the "
             "sentence "
             f"ends with word {last}; expected them all: correct the id, or add the words"
         )
@@ -127,8 +126,8 @@ def _places(name: str, surfaces: list[_Surface], text: str) -> list[int]:
             place += 1
         if not text.startswith(one.form, place):
             raise InputError(
-                f"{name}, line {one.line}: {shown(one.form)} does not stand at character {place} of the sentence's "
-                f"'# text', where {shown(text[place : place + 20])} stands; expected the tokens' forms: correct one "
+                f"{name}, line {one.line}: {quote(one.form)} does not stand at character {place} of the sentence's "
+                f"'# text', where {quote(text[place : place + 20])} stands; expected the tokens' forms: correct one "
                 "of them"
             )
         starts.append(place)
@@ -136,7 +135,7 @@ def _places(name: str, surfaces: list[_Surface], text: str) -> list[int]:
     if rest := text[place:].strip():
         raise InputError(
             f"{name}, line {surfaces[-1].line}: behind the last token, the sentence's '# text' goes on with "
-            f"{shown(rest[:20])}; expected its end: correct one of the two"
+            f"{quote(rest[:20])}; expected its end: correct one of the two"
         )
     return starts
 

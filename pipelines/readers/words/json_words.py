@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
-from bert_keras.checks import shown
+from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.json_values import check_text, json_object
-from bert_keras.pipelines.readers.tables.table_rows import counted, quoted
+from bert_keras.pipelines.readers.tables.table_rows import quote_names
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile
 
@@ -21,7 +21,7 @@ def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     """Returns what reads a sentence of a file with a JSON record a line, see `read_tagged_words`."""
     for option, column in (("--word-column", file.word_column), ("--tag-column", file.tag_column)):
         if not isinstance(column, str | None):
-            raise InputError(f"{option} is {shown(column)}; expected the name of a field of the JSON records")
+            raise InputError(f"{option} is {quote(column)}; expected the name of a field of the JSON records")
 
     def read(lines: NumberedLines) -> TaggedSentence:
         [(number, line)] = lines
@@ -70,7 +70,7 @@ def check_words(words: list, field: str, place: str) -> list[str]:
         InputError: there is no word, or one is no text.
     """
     if not words:
-        raise InputError(f"{place}: {shown(field)} is empty; expected one word or more: take the record out")
+        raise InputError(f"{place}: {quote(field)} is empty; expected one word or more: take the record out")
     return [check_text(word, f"{field}[{index}]", place) for index, word in enumerate(words)]
 
 
@@ -80,8 +80,8 @@ def _first_field(fields: Container[str], named: str | None, usual: Sequence[str]
 
 def _no_field(missing: str, expected: Sequence[str], record: dict, option: str, place: str) -> InputError:
     return InputError(
-        f"{place}: {missing}: there is no field {' or '.join(map(shown, expected))}; the fields are "
-        f"{quoted(record)}: name the one that is meant with {option}"
+        f"{place}: {missing}: there is no field {' or '.join(map(quote, expected))}; the fields are "
+        f"{quote_names(record)}: name the one that is meant with {option}"
     )
 
 
@@ -93,8 +93,8 @@ def _listed_words(record: dict, field: str, tag_column: str | None, place: str) 
         tags = [_check_tag(tag, what, place) for tag, what in _members(record, tag_field, "strings", place)]
         if len(tags) != len(words):
             raise InputError(
-                f"{place}: there are {counted(words, 'word')} and {counted(tags, 'tag')}; expected one tag a word: "
-                "correct the record"
+                f"{place}: there are {format_count(len(words), 'word')} and {format_count(len(tags), 'tag')}; "
+                "expected one tag per word: correct the record"
             )
     return words, tags
 
@@ -111,7 +111,7 @@ def _marked_text(record: dict, field: str | None, place: str) -> tuple[str, list
         first, end = bisect.bisect_left(starts, span.start), bisect.bisect_left(starts, span.end)
         if first == end:
             marked = text[span.start : span.end]
-            raise InputError(f"{place}: {span.what}, {shown(marked)}, holds no word; expected one or more: take it out")
+            raise InputError(f"{place}: {span.what}, {quote(marked)}, holds no word; expected one or more: take it out")
         tags[first:end] = [f"B-{span.label}"] + [f"I-{span.label}"] * (end - first - 1)
     return text, ranges, None if field is None else tags
 
@@ -140,13 +140,13 @@ def _span(value: object, what: str, text: str, place: str) -> _Span:
     parts = [value[name] for name in ("start", "end", "label") if name in value] if isinstance(value, dict) else value
     if not isinstance(parts, list) or len(parts) != 3 or not all(type(border) is int for border in parts[:2]):
         raise InputError(
-            f"{place}: {what} is {shown(value)}; expected a start, an end (whole numbers, in characters) and a label, "
+            f"{place}: {what} is {quote(value)}; expected a start, an end (whole numbers, in characters) and a label, "
             "as an object or as a list of three: correct it"
         )
     start, end, label = parts
     if not 0 <= start < end <= len(text):
         raise InputError(
-            f"{place}: {what} runs from {shown(start)} to {shown(end)}; expected one character or more of the text's "
+            f"{place}: {what} runs from {quote(start)} to {quote(end)}; expected one character or more of the text's "
             f"{len(text)} "
             "characters, with the end behind the last one: correct it"
         )
@@ -156,14 +156,14 @@ def _span(value: object, what: str, text: str, place: str) -> _Span:
 def _members(record: dict, field: str, kind: str, place: str) -> list[tuple[object, str]]:
     """Returns the members of a list, each with what to call it."""
     if not isinstance(record[field], list):
-        raise InputError(f"{place}: {shown(field)} is {shown(record[field])}; expected a list of {kind}: correct it")
+        raise InputError(f"{place}: {quote(field)} is {quote(record[field])}; expected a list of {kind}: correct it")
     return [(value, f"{field}[{index}]") for index, value in enumerate(record[field])]
 
 
 def _check_tag(value: object, what: str, place: str) -> str:
     if type(value) is int:
         raise InputError(
-            f"{place}: {what} is the number {shown(value)}; expected the tag's name: write the names into the file "
+            f"{place}: {what} is the number {quote(value)}; expected the tag's name: write the names into the file "
             "(in Hugging Face's datasets, the feature's `names`)"
         )
     return check_text(value, what, place)

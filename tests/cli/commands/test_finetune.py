@@ -304,7 +304,7 @@ FAULTS = {
     ),
     "labels and words of different counts": (
         "checkpoint out --task tag --train words.jsonl --dev words.jsonl",
-        r"words\.jsonl, line 2: there are 2 words and 1 tag; expected one tag a word: correct the record",
+        r"words\.jsonl, line 2: there are 2 words and 1 tag; expected one tag per word: correct the record",
     ),
     "a format that is told, whatever the ending": (
         "checkpoint out --task tag --train words.json --dev words.json --format jsonl",

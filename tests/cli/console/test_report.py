@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from bert_keras.checks import counted
+from bert_keras.checks import format_count
 from bert_keras.cli.console.report import peak_memory_bytes
 
 
 def test_one_thing_is_named_in_the_singular():
-    assert [counted(number, "document") for number in (0, 1, 2, 12_345)] == [
+    assert [format_count(number, "document") for number in (0, 1, 2, 12_345)] == [
         "0 documents",
         "1 document",
         "2 documents",

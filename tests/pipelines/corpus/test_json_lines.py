@@ -21,7 +21,7 @@ def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
         ("null", "the line is a JSON null"),
         (
             '{"body": "a", "id": 1}',
-            "there is no field 'text'; the fields are 'body', 'id': name the field that is text",
+            "there is no field 'text'; the fields are 'body', 'id': name the text field",
         ),
         ("{}", "there is no field 'text'; the fields are none"),
         ('{"text": ["a"]}', "the field 'text' is a JSON array; expected a string"),

@@ -335,7 +335,7 @@ RECORD_ERRORS = {
         {"words": ["a"]},
         "the words have no tags: there is no field 'tags' or 'labels' or 'ner_tags'.*--tag-column",
     ),
-    "fewer tags": ({"words": ["a", "b"], "tags": ["O"]}, "2 words and 1 tag; expected one tag a word"),
+    "fewer tags": ({"words": ["a", "b"], "tags": ["O"]}, "2 words and 1 tag; expected one tag per word"),
     "tags no list": ({"words": ["a"], "tags": "O"}, "'tags' is 'O'; expected a list of strings"),
     "numbers for tags": ({"words": ["a"], "ner_tags": [3]}, r"ner_tags\[0\] is the number 3; expected the tag's name"),
     "empty tag": ({"words": ["a"], "tags": [""]}, r"tags\[0\] is empty"),
