@@ -30,10 +30,11 @@ _PUBLIC_NAMES = {
     "Predictor": "bert_keras.tasks.predictor",
     "evaluate": "bert_keras.tasks.evaluating",
     "finetune": "bert_keras.training.finetuning_data",
+    "export_model": "bert_keras.export.artifacts",
     "plan": "bert_keras.analysis.cost_model.planning",
     "inspect": "bert_keras.analysis.inspection.inspecting",
 }
-_PUBLIC_MODULES = ("export", "pipelines")  # `bert_keras.export` is a package that can be called
+_PUBLIC_MODULES = ("export", "pipelines")
 
 __all__ = [*_PUBLIC_NAMES, *_PUBLIC_MODULES, "__version__"]
 

@@ -24,6 +24,7 @@ from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import PARITY, check_export_target, read_verdicts
 from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.tflite_artifact import check_tflite_settings, export_tflite
+from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
 from bert_keras.staging import only_one_run
@@ -41,7 +42,7 @@ _WRITERS = {
 FORMATS = tuple(_WRITERS)
 
 
-def export_checkpoint(
+def export_model(
     checkpoint: str | os.PathLike,
     out: str | os.PathLike,
     formats: Sequence[str] = ("saved_model",),
@@ -50,26 +51,33 @@ def export_checkpoint(
     progress: Callable[[int, int, str], None] | None = None,
     **settings,
 ) -> dict:
-    """Writes artifacts of a checkpoint, with `parity.json`, the proof that they compute the same.
+    """Export a checkpoint as SavedModel, TFLite or ONNX, as `bert-keras export` does.
 
-    A SavedModel gets the next version number, `saved_model/1`, `saved_model/2` and so on, as TensorFlow Serving looks
-    for new ones. Everything is written beside its place and renamed at the end; if one artifact fails, none is there.
+    Each artifact is reloaded in a fresh process and compared with the checkpoint; `parity.json` records the results.
+    Artifacts are written to temporary names and renamed at the end, so that `out` is unchanged if one of them fails.
 
     Args:
-        checkpoint: any folder that `bert_keras.load` reads, with a vocabulary.
+        checkpoint: any folder that `load` accepts, with a vocabulary.
         out: the folder to write to: `saved_model/VERSION/` and `serving/`, `tflite/`, `onnx/`, and `parity.json`.
-        formats: which artifacts: "saved_model", "tflite", "onnx".
-        overwrite: replace artifacts that have no version.
-        progress: called with (stages done, stages in all, the stage that begins).
-        **settings: see `ExportSettings`.
+            Each SavedModel gets the next version number, because TensorFlow Serving loads the highest one.
+        formats: any of "saved_model", "tflite" and "onnx".
+        overwrite: whether to replace `tflite/` and `onnx/` in `out`.
+        progress: called as `progress(num_done, num_stages, name)` at the start of each stage.
+        **settings: fields of `ExportSettings` (`pairs`, `quantizations`, `tflite_length`, `thorough`, ...).
 
     Returns:
-        What `parity.json` holds of these artifacts: for each its verdict.
+        The parity report of these artifacts: `checkpoint`, and `artifacts`, a dict from the path of each artifact in
+        `out` to its result.
 
     Raises:
-        InputError: an unknown format, or the checkpoint cannot be read.
-        VerdictError: an artifact, reloaded in a fresh process, differs from the checkpoint; nothing is published.
+        InputError: a format or setting is invalid, the checkpoint cannot be read, or `out` cannot be written.
+        VerdictError: an artifact differs from the checkpoint. Nothing is published.
+
+    Example:
+        >>> # report = bk.export_model("checkpoint", "artifacts", formats=["saved_model", "onnx"])
+        >>> # report["artifacts"]["saved_model/1"]["passed"]
     """
+    check_tensorflow_backend("bk.export_model")
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
     out, settings = pathlib.Path(out), _settings(checkpoint, settings)

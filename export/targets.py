@@ -26,7 +26,7 @@ def check_export_target(
 
     Args:
         out: the folder; it may be missing.
-        formats: see `export_checkpoint`.
+        formats: see `export_model`.
         overwrite: whether artifacts that have no version may be replaced.
         inputs: paths that the export reads.
 

@@ -18,7 +18,7 @@ from bert_keras.tasks.text_classification import TextClassification
 
 
 def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorough: bool = False) -> dict[str, dict]:
-    """Compares artifacts with the checkpoint that they were made of, as `export_checkpoint` did.
+    """Compares artifacts with the checkpoint that they were made of, as `export_model` did.
 
     Args:
         artifact: the folder of a version of a SavedModel, or a folder with artifacts in it.

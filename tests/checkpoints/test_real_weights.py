@@ -82,7 +82,7 @@ def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sent
 
 @pytest.mark.slow
 def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
-    bk.export(folder, tmp_path / "artifacts")
+    bk.export_model(folder, tmp_path / "artifacts")
     request = ("serving_default", {"text": as_strings(sentences)})
     [answer] = ask("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     np.testing.assert_allclose(answer["embedding"], theirs.encode(sentences), rtol=0, atol=TOLERANCE)

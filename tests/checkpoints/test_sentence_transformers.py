@@ -262,7 +262,7 @@ def test_every_pooling_has_symbolic_outputs(predictor):
 
 @pytest.mark.slow
 def test_every_pooling_is_exported(tmp_path):
-    parity = bk.export(RECORDED, tmp_path / "out", ["saved_model", "tflite", "onnx"], thorough=True)
+    parity = bk.export_model(RECORDED, tmp_path / "out", ["saved_model", "tflite", "onnx"], thorough=True)
     for name, verdict in parity["artifacts"].items():
         assert verdict["passed"], name
         assert any("include_prompt" in left for left in verdict["not_carried_over"]), name
@@ -308,7 +308,7 @@ def test_the_saved_model_puts_the_default_prompt_before_raw_strings(style, tmp_p
     from bert_keras.export.runtimes.fresh_process import ask
 
     write_style(style, tmp_path / "theirs")
-    parity = bk.export(tmp_path / "theirs", tmp_path / "artifacts", ["saved_model"])
+    parity = bk.export_model(tmp_path / "theirs", tmp_path / "artifacts", ["saved_model"])
     request = ("serving_default", {"text": as_strings(list(TEXTS))})
     [answer] = ask("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     assert_same_vectors(answer["embedding"], vectors_of(open_theirs(tmp_path / "theirs"), TEXTS))

@@ -39,7 +39,7 @@ assert __import__("keras").backend.backend() == "jax"
 refused = {}
 for name, call in {
     "finetune": lambda: bk.finetune(folder, train=[("a", "x"), ("b", "y")]),
-    "export": lambda: bk.export(folder, "out"),
+    "export": lambda: bk.export_model(folder, "out"),
     "plan": lambda: bk.plan("tiny"),
 }.items():
     try:

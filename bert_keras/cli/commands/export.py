@@ -119,10 +119,10 @@ def run(arguments: argparse.Namespace) -> None:
     checked.check_lengths(checkpoint.config.max_sequence_length)
     print_settings("export", _shown(arguments, checked) | skipped)
     load_tensorflow()
-    from bert_keras.export.artifacts import export_checkpoint
+    from bert_keras.export.artifacts import export_model
 
     with ProgressBar("exporting", None) as bar:
-        parity = export_checkpoint(
+        parity = export_model(
             checkpoint,
             arguments.out,
             arguments.to,

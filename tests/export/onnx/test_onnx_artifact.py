@@ -126,14 +126,14 @@ def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkey
     monkeypatch.setattr(onnx_folder, "write_onnx", write_wrong)
     bk.save(reference.model, reference.tokenizer, tmp_path / "pairs", task=reference.task.settings())
     with pytest.raises(VerdictError, match=r"onnx/onnx/model.onnx differs from .*pairs, and nothing was published"):
-        bk.export(tmp_path / "pairs", tmp_path / "out", formats=["onnx"])
+        bk.export_model(tmp_path / "pairs", tmp_path / "out", formats=["onnx"])
     assert not (tmp_path / "out").exists()
 
 
 def test_the_folder_is_published_whole_and_can_be_verified(references, tmp_path):
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
-    parity = bk.export(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
+    parity = bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
     names = ["onnx/onnx/model.onnx", "onnx/onnx/model_quantized.onnx"]
     assert list(parity["artifacts"]) == names
     assert [parity["artifacts"][name]["measure"] for name in names] == ["max", "mean_relative"]
@@ -143,7 +143,7 @@ def test_the_folder_is_published_whole_and_can_be_verified(references, tmp_path)
     [verdict] = verify(tmp_path / "out/onnx/onnx/model_quantized.onnx", tmp_path / "classifier").values()
     assert (verdict["passed"], verdict["measure"]) == (True, "mean_relative")
     with pytest.raises(InputError, match=r"out/onnx exists and is not empty"):
-        bk.export(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
+        bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
     check_export_target(tmp_path / "out", ["onnx"], overwrite=True)
 
 
@@ -152,7 +152,7 @@ def test_what_is_there_is_replaced_where_that_is_asked_for(references, tmp_path)
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
     for _ in range(2):
-        bk.export(tmp_path / "classifier", tmp_path / "out", formats=["onnx"], overwrite=True)
+        bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"], overwrite=True)
     assert (tmp_path / "out/onnx/onnx/model.onnx").is_file()
 
 

@@ -295,7 +295,7 @@ def checkpoint(references, tmp_path_factory):
 
 def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpoint, tmp_path):
     out = tmp_path / "artifacts"
-    parity = bk.export(checkpoint, out)
+    parity = bk.export_model(checkpoint, out)
     assert parity == json.loads((out / "parity.json").read_text())
     [(name, written)] = parity["artifacts"].items()
     assert (name, written["passed"], written["num_inputs"]) == ("saved_model/1", True, 40)
@@ -310,7 +310,7 @@ def test_another_export_is_the_next_version_and_verified_as_it_was_made(checkpoi
     out = tmp_path / "artifacts"
     (out / "saved_model/1").mkdir(parents=True)
     artifacts.add_verdicts(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
-    bk.export(checkpoint, out, pairs=False)
+    bk.export_model(checkpoint, out, pairs=False)
     assert set(inputs_of(out / "saved_model/2")) == {"text"}
     assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
     [seen] = verify(out / "saved_model/2", checkpoint).values()
@@ -335,7 +335,7 @@ def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch,
     write_another = lambda *arguments: shutil.copytree(saved("pair_classifier"), arguments[-1], dirs_exist_ok=True)  # noqa: E731
     monkeypatch.setattr(saved_model_artifact, "write_saved_model", write_another)
     with pytest.raises(VerdictError, match=r"saved_model/1 differs from .*pairs, and nothing was published: .* by "):
-        artifacts.export_checkpoint(tmp_path / "pairs", tmp_path / "out")
+        artifacts.export_model(tmp_path / "pairs", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
 
 
@@ -388,18 +388,18 @@ def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
 
 def test_bad_requests_are_told(references, tokenizer, tmp_path):
     with pytest.raises(InputError, match=r"no format tfjs in this version; expected saved_model"):
-        bk.export(tmp_path, tmp_path / "out", formats=["tfjs"])
+        bk.export_model(tmp_path, tmp_path / "out", formats=["tfjs"])
     encoder = references("encoder").model
     bk.save(encoder, None, tmp_path / "bare")
     with pytest.raises(InputError, match=r"bare has no vocabulary"):
-        bk.export(tmp_path / "bare", tmp_path / "out")
+        bk.export_model(tmp_path / "bare", tmp_path / "out")
     bk.save(encoder, tokenizer, tmp_path / "encoder")
     with pytest.raises(InputError, match=r"encoder holds a BertEncoder; pairs of texts are for a BertClassifier"):
-        bk.export(tmp_path / "encoder", tmp_path / "out", pairs=True)
+        bk.export_model(tmp_path / "encoder", tmp_path / "out", pairs=True)
     with pytest.raises(
         InputError, match=r"encoder holds README.md and no artifacts of bert-keras: name another folder"
     ):
-        bk.export(tmp_path / "encoder", tmp_path / "encoder")
+        bk.export_model(tmp_path / "encoder", tmp_path / "encoder")
     with pytest.raises(InputError, match=r"bare holds no artifact"):
         verify(tmp_path / "bare", tmp_path / "encoder")
     (tmp_path / "cut").mkdir()
@@ -418,11 +418,11 @@ def test_versions_are_counted_by_number(tmp_path):
     assert next_version(tmp_path / "nowhere") == 1
 
 
-def test_export_is_a_package_and_a_function():
-    import bert_keras.export.parity.parity_check
+def test_export_is_only_a_package():
+    import bert_keras.export.artifacts
 
-    assert callable(bk.export)
-    assert bert_keras.export.parity.parity_check.TOLERANCE == 1e-4
+    assert bk.export_model is bert_keras.export.artifacts.export_model
+    assert not callable(bk.export)
 
 
 def test_arrays_travel_as_they_are(tmp_path):

@@ -103,7 +103,7 @@ def test_the_command_line_asks_for_the_large_set(options, checkpoint, tmp_path, 
         given.update(settings)
         return {"artifacts": {}}
 
-    monkeypatch.setattr(artifacts, "export_checkpoint", export)
+    monkeypatch.setattr(artifacts, "export_model", export)
     assert main(["export", str(checkpoint), str(tmp_path / "out"), *options]) == 0
     assert given["thorough"] == bool(options)
 

@@ -121,7 +121,7 @@ def exported(references, tmp_path_factory):
     settings = {"tflite_lengths": (7, LENGTH), "quantizations": ("float32", "dynamic_int8"), "model_name": "bunt"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parity_check, "FreshProcess", InThisProcess)
-        bk.export(folder / "classifier", folder / "out", formats=["tflite"], **settings)
+        bk.export_model(folder / "classifier", folder / "out", formats=["tflite"], **settings)
     return folder
 
 
@@ -131,7 +131,7 @@ def test_a_file_for_each_quantization_and_one_of_several_lengths(exported):
 
 @pytest.mark.slow
 def test_all_three_quantizations_are_written_unless_one_is_asked_for(exported, tmp_path):
-    bk.export(exported / "classifier", tmp_path / "out", formats=["tflite"], tflite_lengths=(7, LENGTH))
+    bk.export_model(exported / "classifier", tmp_path / "out", formats=["tflite"], tflite_lengths=(7, LENGTH))
     check_files(tmp_path / "out", ("float32", "float16", "dynamic_int8"))
 
 
@@ -159,7 +159,7 @@ def test_files_can_be_verified_again_and_are_not_replaced_unasked(exported):
     [verdict] = verdicts.values()
     assert (verdict["passed"], verdict["measure"]) == (True, "mean_relative")
     with pytest.raises(InputError, match=r"out/tflite exists and is not empty"):
-        bk.export(exported / "classifier", exported / "out", formats=["tflite"])
+        bk.export_model(exported / "classifier", exported / "out", formats=["tflite"])
 
 
 def test_mediapipe_finds_its_metadata_in_what_it_can_run(exported):
@@ -224,7 +224,7 @@ def test_auto_keeps_one_file_and_tells_what_it_tried(exported, references, in_th
     labels = [answer["label"] for answer in Predictor(reference.model, reference.tokenizer, reference.task)(texts)]
     examples = [TextExample(text, label=label) for text, label in zip(texts, labels, strict=True)]
     settings = {"quantizations": ("auto",), "examples": examples, "tolerance": 20.0}
-    parity = bk.export(exported / "classifier", exported / "auto", formats=["tflite"], **settings)
+    parity = bk.export_model(exported / "classifier", exported / "auto", formats=["tflite"], **settings)
     [(name, verdict)] = parity["artifacts"].items()
     assert name == f"tflite/model_{verdict['scores']['tried'][-1]['quantization']}.tflite"
     assert verdict["scores"]["checkpoint"] == 100.0
