@@ -177,7 +177,7 @@ def _model_of(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras
 
 
 def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, skip_padding: bool) -> None:
-    rates = {"warmup_rate": settings.warmup_rate, "weight_decay": settings.weight_decay}
+    rates = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **rates)
     optimizer.rate_factors = rate_factors(model, settings.layer_decay)
     optimizer.jit_update = num_steps * model.count_params() > _COMPILED_FROM

@@ -235,7 +235,7 @@ def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[Tim
             run.optimizer.schedule,
             peak,
             seconds,
-            run.optimizer.warmup_rate,
+            run.optimizer.warmup_ratio,
             power=run.optimizer.power,
             seconds_done=done,
             stop_seconds=done + plan.seconds,

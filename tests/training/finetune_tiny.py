@@ -35,7 +35,7 @@ PETS = ("cat", "dog")
 # 60 texts, 8 batches of 8; rows of 3 to 14 tokens, which are padded to 8 or 16
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for length in (1, 2, 4, 12)]
 SETTINGS = FineTuning(
-    num_epochs=5, patience=2, batch_size=8, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.9, warmup_rate=0.2
+    num_epochs=5, patience=2, batch_size=8, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.9, warmup_ratio=0.2
 )
 # At 1e-2 the loss of vectors jumps up again, and rounding grows to 3e-6 of Pearson's correlation in 25 steps.
 # In float64 two devices of two parts are within 1e-15 of one device; float32 on one device is 4e-6 away from both.

@@ -24,7 +24,7 @@ OUT_OF_RANGE = {
     "num_epochs": ([0, 1.5, "3", True], "a whole number from 1"),
     "batch_size": ([0, -8, 8.0], "a whole number from 1"),
     "learning_rate": ([0, -1e-5, float("nan"), float("inf"), "1e-5"], "a number above 0"),
-    "warmup_rate": ([-0.1, 1, 1.5], "a number from 0 to below 1"),
+    "warmup_ratio": ([-0.1, 1, 1.5], "a number from 0 to below 1"),
     "weight_decay": ([-0.01, float("nan")], "a number from 0"),
     "layer_decay": ([0, -0.5, 1.01], "a number above 0 to 1"),
     "frozen_blocks": ([-1, 1.5], "a whole number from 0"),
@@ -53,7 +53,7 @@ def test_all_settings_out_of_range_are_told_at_once():
 
 
 def test_the_ends_of_each_range_are_allowed():
-    lowest = {"num_epochs": 1, "batch_size": 1, "warmup_rate": 0, "weight_decay": 0, "frozen_blocks": 0, "patience": 0}
+    lowest = {"num_epochs": 1, "batch_size": 1, "warmup_ratio": 0, "weight_decay": 0, "frozen_blocks": 0, "patience": 0}
     assert FineTuning(**lowest, layer_decay=1, accumulation_steps=1, seed=2**31 - 1).frozen_blocks == 0
 
 
@@ -123,7 +123,7 @@ EFFECTS = {
     "num_epochs": (7, {"num_steps", "warm-up", "end of the rate"}),
     "batch_size": (4, {"num_steps", "steps an epoch", "warm-up", "end of the rate", "batches", "rows"}),
     "learning_rate": (0.5, {"rate"}),
-    "warmup_rate": (0.5, {"warm-up"}),
+    "warmup_ratio": (0.5, {"warm-up"}),
     "weight_decay": (0.5, {"decay"}),
     "layer_decay": (0.5, {"factors"}),
     "frozen_blocks": (1, {"trained", "factors"}),

@@ -11,7 +11,7 @@ from bert_keras.training.optimizers.schedules import WarmupDecay
 from tests.training.finetune_tiny import TASKS
 
 SETTINGS = FineTuning(
-    num_epochs=5, batch_size=8, learning_rate=5e-3, weight_decay=0.1, warmup_rate=0.2, keep_best=False
+    num_epochs=5, batch_size=8, learning_rate=5e-3, weight_decay=0.1, warmup_ratio=0.2, keep_best=False
 )
 HEADS = {
     "classify": "AutoModelForSequenceClassification",
@@ -69,7 +69,7 @@ def steps_of_transformers(head: str, folder, batches: list) -> list[float]:
         for name, value in model.named_parameters()
     ]
     optimizer = torch.optim.AdamW(groups, lr=1.0, eps=1e-8)
-    schedule = WarmupDecay("linear", SETTINGS.learning_rate, len(batches), int(SETTINGS.warmup_rate * len(batches)))
+    schedule = WarmupDecay("linear", SETTINGS.learning_rate, len(batches), int(SETTINGS.warmup_ratio * len(batches)))
     losses = []
     for step, batch in enumerate(batches):
         for group in optimizer.param_groups:

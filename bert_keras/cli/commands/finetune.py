@@ -45,7 +45,7 @@ _FLAGS = (
     ("--epochs", "num_epochs", positive_integer, "passes over the examples"),
     ("--batch-size", "batch_size", positive_integer, "rows a step; embed: pairs"),
     ("--learning-rate", "learning_rate", positive_number, "the peak; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
-    ("--warmup-rate", "warmup_rate", float, "share of the steps in which the rate rises"),
+    ("--warmup-ratio", "warmup_ratio", float, "share of the steps in which the rate rises"),
     ("--weight-decay", "weight_decay", float, "of matrices and tables"),
     ("--layer-decay", "layer_decay", float, "rates fall by this factor from block to block down; 1: none do"),
     ("--freeze-blocks", "frozen_blocks", whole_number, "keep embeddings and so many blocks (default: train all)"),
@@ -260,7 +260,7 @@ def _training_shown(settings: FineTuning, task: Task, strategy) -> dict[str, obj
     return {
         "epochs": f"{settings.num_epochs}{stopped}; {kept} is kept",
         "batches": training_options.batch_arithmetic(settings.batch_size, strategy, settings.accumulation_steps),
-        "learning rate": f"{settings.learning_rate:g}, {settings.warmup_rate:.0%} warm-up",
+        "learning rate": f"{settings.learning_rate:g}, {settings.warmup_ratio:.0%} warm-up",
         **{_spelled(name): value for name, value in unusual.items()},
         "seed": settings.seed,
     }

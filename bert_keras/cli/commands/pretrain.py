@@ -199,7 +199,7 @@ def _shown(
     )
     shown["optimizer"] = (
         f"{settings.optimizer.name}, {settings.optimizer.schedule} to {settings.optimizer.learning_rate:g}, "
-        f"{settings.optimizer.warmup_rate:.0%} warm-up"
+        f"{settings.optimizer.warmup_ratio:.0%} warm-up"
     )
     held_out = manifests[0]["splits"]["held_out"]["num_rows"]
     shown["held out"] = f"{held_out:,} rows" if held_out else "nothing: no evaluation (make-records --held-out-rate)"

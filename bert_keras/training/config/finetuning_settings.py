@@ -14,7 +14,7 @@ class FineTuning(Settings):
         num_epochs: passes over the training examples.
         batch_size: rows a step, or pairs of them where pairs are learned; a text in windows has several rows.
         learning_rate: the peak; 2e-5 to 5e-5 for BERT-Base, up to 1e-3 for tiny models.
-        warmup_rate: the share of the steps in which the rate rises.
+        warmup_ratio: the share of the steps in which the rate rises.
         weight_decay: see `BertAdamW`.
         layer_decay: the rates of the blocks fall by this factor from the head down, as in ELECTRA's code; 1: none do.
         frozen_blocks: the embeddings and so many blocks above them are not trained; 0: the embeddings alone; None: all
@@ -33,7 +33,7 @@ class FineTuning(Settings):
     num_epochs: int = whole(3)
     batch_size: int = whole(32)
     learning_rate: float = number(3e-5, above=0)
-    warmup_rate: float = number(0.1, below=1)
+    warmup_ratio: float = number(0.1, below=1)
     weight_decay: float = number(0.01)
     layer_decay: float = number(1.0, above=0, maximum=1)
     frozen_blocks: int | None = whole(None, minimum=0)

@@ -56,7 +56,7 @@ class Pretraining:
 
     Example:
         >>> run = Pretraining.resolve(recipe="bert", overrides={"model.preset": "mini", "budget.steps": 5000})
-        >>> run.model.preset, run.optimizer.warmup_rate, [plan.num_steps for plan in run.plan()]
+        >>> run.model.preset, run.optimizer.warmup_ratio, [plan.num_steps for plan in run.plan()]
         ('mini', 0.01, [4500, 500])
     """
 
@@ -174,8 +174,8 @@ class Pretraining:
             yield f"batches.replace_rates {list(self.batches.replace_rates)} sum to more than 1"
         if self.records.keep_documents_apart and self.records.sentence_objective != "none":
             yield "records.keep_documents_apart is for sentence_objective 'none': leave it out"
-        if self.optimizer.schedule == "inverse_sqrt" and not self.optimizer.warmup_rate:
-            yield "optimizer.schedule inverse_sqrt falls from the end of its warm-up: set optimizer.warmup_rate above 0"
+        if self.optimizer.schedule == "inverse_sqrt" and not self.optimizer.warmup_ratio:
+            yield "optimizer.schedule inverse_sqrt falls from the end of its warm-up: set optimizer.warmup_ratio above 0"
         parts = self.batches.accumulation_steps
         for size in {self.batches.batch_size, *(phase.batch_size or parts for phase in self.phases)}:
             if size % parts:

@@ -22,7 +22,7 @@ _NOT_OF_THE_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "
 PRESET, GENERATOR_SIZE = "tiny", 0.25
 # The usual rates of pretraining would undo what a checkpoint knows. 5e-5 is the default of transformers' `run_mlm.py`,
 # which adapts models; Google's README of BERT names 2e-5. The warm-up is that of Gururangan et al. 2020.
-START_OPTIMIZER = {"learning_rate": 5e-5, "warmup_rate": 0.06}
+START_OPTIMIZER = {"learning_rate": 5e-5, "warmup_ratio": 0.06}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +167,7 @@ class OptimizerSettings(Settings):
         name: "adamw" or "lamb".
         learning_rate: the peak; unsaid, of a run that starts from a checkpoint: 5e-5.
         schedule: the shape, one of `schedules.SCHEDULES`.
-        warmup_rate: the share of the steps, or of the time, in which the rate rises; unsaid, of a run that starts from
+        warmup_ratio: the share of the steps, or of the time, in which the rate rises; unsaid, of a run that starts from
             a checkpoint: 0.06.
         power: the exponent of the "polynomial" schedule.
         weight_decay: of matrices and tables; biases and norms are never decayed.
@@ -179,7 +179,7 @@ class OptimizerSettings(Settings):
     name: str = choice("adamw", OPTIMIZERS)
     learning_rate: float = number(1e-3, above=0)
     schedule: str = choice("linear", SCHEDULES)
-    warmup_rate: float = number(0.1, below=1)
+    warmup_ratio: float = number(0.1, below=1)
     power: float = number(1.0, above=0)
     weight_decay: float = number(0.01)
     beta_1: float = number(0.9, below=1)

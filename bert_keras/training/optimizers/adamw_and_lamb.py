@@ -115,7 +115,7 @@ def adamw(learning_rate: float, num_steps: int | None, **settings: float | str) 
     Args:
         learning_rate: the peak.
         num_steps: optimizer steps of the whole training; None: the rate stays, for `TimedLearningRate` to set.
-        **settings: further fields of `tables.OptimizerSettings`: `schedule`, `warmup_rate`, `weight_decay`, `beta_1`,
+        **settings: further fields of `tables.OptimizerSettings`: `schedule`, `warmup_ratio`, `weight_decay`, `beta_1`,
             `beta_2`, `epsilon`, `clip_norm`.
 
     Raises:
@@ -152,7 +152,7 @@ def make_optimizer(
 
 def _rates(settings: OptimizerSettings, stretches: Sequence[tuple[float, int]]):
     schedules = [
-        WarmupDecay(settings.schedule, peak, num_steps, int(num_steps * settings.warmup_rate), power=settings.power)
+        WarmupDecay(settings.schedule, peak, num_steps, int(num_steps * settings.warmup_ratio), power=settings.power)
         for peak, num_steps in stretches
     ]
     return schedules[0] if len(schedules) == 1 else RateSequence(schedules)

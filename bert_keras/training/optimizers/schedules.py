@@ -26,13 +26,13 @@ SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_
 _ONE_CYCLE_START = 0.25  # base_percentage of budget-triangle2 in cramming's schedulers.py
 
 
-def rate_shape(kind: str, progress: float, warmup_rate: float, *, power: float = 1.0) -> float:
+def rate_shape(kind: str, progress: float, warmup_ratio: float, *, power: float = 1.0) -> float:
     """Returns the learning rate at `progress`, as a share of the peak.
 
     Args:
         kind: one of `SCHEDULES`.
         progress: how much of the training is done, from 0 to 1; what is outside is taken as the nearer end.
-        warmup_rate: the share of the training in which the rate rises, from 0 to below 1.
+        warmup_ratio: the share of the training in which the rate rises, from 0 to below 1.
         power: the exponent of "polynomial".
 
     Raises:
@@ -42,10 +42,10 @@ def rate_shape(kind: str, progress: float, warmup_rate: float, *, power: float =
         >>> [round(rate_shape("linear", progress, 0.2), 3) for progress in (0, 0.1, 0.2, 0.6, 1)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    _check_shape(kind, warmup_rate, power)
+    _check_shape(kind, warmup_ratio, power)
     progress = min(max(progress, 0.0), 1.0)
-    rise = progress / warmup_rate if warmup_rate else math.inf
-    return float(_height(kind, rise, (1.0 - progress) / (1.0 - warmup_rate), power, np))
+    rise = progress / warmup_ratio if warmup_ratio else math.inf
+    return float(_height(kind, rise, (1.0 - progress) / (1.0 - warmup_ratio), power, np))
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -146,7 +146,7 @@ class TimedLearningRate(keras.callbacks.Callback):
         kind: one of `SCHEDULES`.
         peak_learning_rate: the highest rate.
         seconds: the time of the whole training.
-        warmup_rate: the share of it in which the rate rises.
+        warmup_ratio: the share of it in which the rate rises.
         power: the exponent of "polynomial".
         seconds_done: what an earlier run or phase of the same training has used.
         stop_seconds: when to stop, counted as `seconds` is; the end of a phase. Default: `seconds`.
@@ -156,7 +156,7 @@ class TimedLearningRate(keras.callbacks.Callback):
         InputError: an unknown kind or a number out of range; or, in `fit`, an optimizer with a schedule.
 
     Example:
-        >>> day = TimedLearningRate("linear", 1e-3, seconds=24 * 3600, warmup_rate=0.06)
+        >>> day = TimedLearningRate("linear", 1e-3, seconds=24 * 3600, warmup_ratio=0.06)
         >>> # model.fit(batches, steps_per_epoch=10**9, callbacks=[day])
     """
 
@@ -165,7 +165,7 @@ class TimedLearningRate(keras.callbacks.Callback):
         kind: str,
         peak_learning_rate: float,
         seconds: float,
-        warmup_rate: float = 0.0,
+        warmup_ratio: float = 0.0,
         *,
         power: float = 1.0,
         seconds_done: float = 0.0,
@@ -173,13 +173,13 @@ class TimedLearningRate(keras.callbacks.Callback):
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__()
-        _check_shape(kind, warmup_rate, power)
+        _check_shape(kind, warmup_ratio, power)
         if not (0 < seconds < math.inf and seconds_done >= 0):
             raise InputError(f"seconds is {seconds} and seconds_done {seconds_done}; expected above 0, and 0 or more")
         self.kind = kind
         self.peak_learning_rate = peak_learning_rate
         self.seconds = seconds
-        self.warmup_rate = warmup_rate
+        self.warmup_ratio = warmup_ratio
         self.power = power
         self.seconds_done = seconds_done
         self.stop_seconds = seconds if stop_seconds is None else stop_seconds
@@ -198,7 +198,7 @@ class TimedLearningRate(keras.callbacks.Callback):
         self.seconds_done, self._begin = self.elapsed_seconds, None
 
     def on_train_batch_begin(self, batch, logs=None):
-        share = rate_shape(self.kind, self.elapsed_seconds / self.seconds, self.warmup_rate, power=self.power)
+        share = rate_shape(self.kind, self.elapsed_seconds / self.seconds, self.warmup_ratio, power=self.power)
         try:
             self.model.optimizer.learning_rate = self.peak_learning_rate * share
         except TypeError as error:
@@ -226,12 +226,12 @@ def _height(kind: str, rise, left, power: float, numpy_like):
     return numpy_like.where(rise < 1.0, start + (1.0 - start) * rise, fall)
 
 
-def _check_shape(kind: str, warmup_rate: float, power: float) -> None:
+def _check_shape(kind: str, warmup_ratio: float, power: float) -> None:
     if kind not in SCHEDULES:
         raise InputError(f"there is no schedule {kind!r}; expected one of {', '.join(SCHEDULES)}")
-    if not 0 <= warmup_rate < 1:
-        raise InputError(f"warmup_rate is {warmup_rate}; expected a share from 0 to below 1")
-    if kind == "inverse_sqrt" and warmup_rate == 0:
-        raise InputError("inverse_sqrt falls from the end of its warm-up: give it a warmup_rate above 0")
+    if not 0 <= warmup_ratio < 1:
+        raise InputError(f"warmup_ratio is {warmup_ratio}; expected a share from 0 to below 1")
+    if kind == "inverse_sqrt" and warmup_ratio == 0:
+        raise InputError("inverse_sqrt falls from the end of its warm-up: give it a warmup_ratio above 0")
     if not 0 < power < math.inf:
         raise InputError(f"power is {power}; expected a number above 0")

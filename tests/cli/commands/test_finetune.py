@@ -266,9 +266,9 @@ FAULTS = {
         r"words\.tsv is read as tsv, and a delimiter is for csv: leave it out",
     ),
     "several problems, all told at once": (
-        "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-rate 2",
+        "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-ratio 2",
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
-        r": leave it out; --label-column is for classify or embed, .*; .*warmup_rate is 2\.0, expected a number from 0",
+        r": leave it out; --label-column is for classify or embed, .*; .*warmup_ratio is 2\.0, expected a number from 0",
     ),
     "a column that is missing": (
         "checkpoint out --train train.csv --dev dev.csv --text-column words",
@@ -335,8 +335,8 @@ FAULTS = {
         r"--window-overlap is for classify or tag or answer, and the task is embed: leave it out",
     ),
     "a warm-up longer than the training": (
-        "checkpoint out --train train.csv --dev dev.csv --warmup-rate 2",
-        r"warmup_rate is 2\.0, expected a number from 0 to below 1",
+        "checkpoint out --train train.csv --dev dev.csv --warmup-ratio 2",
+        r"warmup_ratio is 2\.0, expected a number from 0 to below 1",
     ),
     "rates that fall to nothing": (
         "checkpoint out --train train.csv --dev dev.csv --layer-decay 0 --weight-decay -1",

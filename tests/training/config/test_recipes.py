@@ -35,7 +35,7 @@ def test_flags_go_before_the_file_the_file_before_the_recipe_the_recipe_before_t
     run = Pretraining.resolve(file, overrides={"optimizer.learning_rate": 7e-4})
     assert run.optimizer.learning_rate == 7e-4  # flag
     assert run.optimizer.beta_1 == 0.8  # file
-    assert run.optimizer.warmup_rate == 0.01  # recipe
+    assert run.optimizer.warmup_ratio == 0.01  # recipe
     assert run.speed.jit_compile == "auto"  # default
 
 
@@ -104,7 +104,7 @@ def test_all_faults_are_told_at_once_with_their_places(tmp_path):
         ("[batches]\nreplace_rates = [0.8, 0.3]", r"batches.replace_rates \[0.8, 0.3\] sum to more than 1"),
         ('[records]\nsentence_objective = "none"', "model.objective 'bert' needs sentences"),
         ("[records]\nkeep_documents_apart = true", "records.keep_documents_apart is for sentence_objective 'none'"),
-        ('[optimizer]\nschedule = "inverse_sqrt"\nwarmup_rate = 0', "set optimizer.warmup_rate above 0"),
+        ('[optimizer]\nschedule = "inverse_sqrt"\nwarmup_rate = 0', "set optimizer.warmup_ratio above 0"),
         ("[batches]\naccumulation_steps = 5", "batch_size 32 cannot be cut into batches.accumulation_steps 5 equal"),
         ("[model]\nnum_heads = 3", r"\[model\] BertConfig.*hidden_dim 128 is not divisible by num_heads 3"),
         ("[[phases]]\nshare = 0.5", r"the shares of \[\[phases\]\] sum to 0.5, expected 1"),
@@ -251,7 +251,7 @@ def test_a_recipe_says_what_its_source_says(recipe):
         "slots": [plan.max_predictions for plan in run.plan()],
         "rate": optimizer.learning_rate,
         "schedule": optimizer.schedule,
-        "warmup": budget * optimizer.warmup_rate,
+        "warmup": budget * optimizer.warmup_ratio,
         "beta_2": optimizer.beta_2,
         "epsilon": optimizer.epsilon,
         "clip": optimizer.clip_norm,

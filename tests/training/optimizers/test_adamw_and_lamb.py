@@ -49,7 +49,7 @@ def test_the_numbers_of_the_optimizer_are_those_of_bert(make):
 
 
 def test_every_number_can_be_changed():
-    optimizer = lamb(1e-4, 100, schedule="cosine", warmup_rate=0.25, clip_norm=0, power=2.0, **NUMBERS)
+    optimizer = lamb(1e-4, 100, schedule="cosine", warmup_ratio=0.25, clip_norm=0, power=2.0, **NUMBERS)
     settings = optimizer.get_config()
     assert {name: settings[name] for name in NUMBERS} == NUMBERS
     assert settings["global_clipnorm"] is None
@@ -142,7 +142,7 @@ def test_lamb_is_the_lamb_of_optax():
 
 def as_torch_does(factors) -> BertAdamW:
     """AdamW with the numbers of the record."""
-    rates = {"warmup_rate": adamw_of_torch.WARMUP_STEPS / NUM_STEPS, "clip_norm": adamw_of_torch.CLIP_NORM}
+    rates = {"warmup_ratio": adamw_of_torch.WARMUP_STEPS / NUM_STEPS, "clip_norm": adamw_of_torch.CLIP_NORM}
     optimizer = adamw(adamw_of_torch.RATE, NUM_STEPS, **rates, **adamw_of_torch.NUMBERS)
     optimizer.rate_factors = factors
     return optimizer
@@ -357,7 +357,7 @@ def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
 
 @pytest.mark.parametrize("make", [by_depth, *slow(adamw, lamb)])
 def test_a_saved_model_goes_on_training_as_if_it_had_not_been_saved(make, tmp_path):
-    numbers = {**NUMBERS, "warmup_rate": 0.3}
+    numbers = {**NUMBERS, "warmup_ratio": 0.3}
     model = toy(make(0.1, 12, **numbers))
     model.fit(*toy_data(), batch_size=4, epochs=2, shuffle=False, verbose=0)
     model.save(tmp_path / "model.keras")

@@ -86,7 +86,7 @@ def test_a_schedule_survives_its_config(schedule):
     ("make", "message"),
     [
         (lambda: rate_shape("linaer", 0.5, 0.1), "there is no schedule 'linaer'; expected one of linear, cosine"),
-        (lambda: rate_shape("linear", 0.5, 1.0), "warmup_rate is 1.0; expected a share from 0 to below 1"),
+        (lambda: rate_shape("linear", 0.5, 1.0), "warmup_ratio is 1.0; expected a share from 0 to below 1"),
         (lambda: rate_shape("inverse_sqrt", 0.5, 0.0), "inverse_sqrt falls from the end of its warm-up"),
         (lambda: rate_shape("polynomial", 0.5, 0.1, power=0.0), "power is 0.0; expected a number above 0"),
         (
@@ -140,7 +140,7 @@ def fit(timer, clock, *, optimizer=None, **options):
 
 def test_the_clock_drives_the_rate_and_stops_the_training():
     clock = Clock()
-    timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_rate=0.2, clock=clock)
+    timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock)
     assert rates == pytest.approx([0.5 * rate_shape("linear", second / 10, 0.2) for second in range(10)])
     assert int(model.optimizer.iterations) == 10
@@ -149,7 +149,7 @@ def test_the_clock_drives_the_rate_and_stops_the_training():
 
 def test_several_steps_an_execution_hold_one_rate():
     clock = Clock()
-    timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_rate=0.2, clock=clock)
+    timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock, steps_per_execution=5)
     assert rates == pytest.approx([0.5 * rate_shape("linear", second / 10, 0.2) for second in range(10)])
     assert int(model.optimizer.iterations) == 50
