@@ -48,7 +48,8 @@ def test_labelled_passages_are_balanced_and_never_share_a_sentence():
 def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
     """A fresh process with other string hashes gives the same documents, and imports no module that it reads."""
     code = (
-        "import json, sys; from bert_keras.pipelines.corpus import default_corpus as corpus; from bert_keras.pipelines.text import vocabulary; "
+        "import json, sys; from bert_keras.pipelines.corpus import default_corpus as corpus; "
+        "from bert_keras.pipelines.text import vocabulary; "
         "documents = list(corpus.python_documents()); "
         "bad = {'tensorflow', 'numpy', 'tkinter', 'turtle', 'antigravity'} & set(sys.modules); "
         "json.dump([documents, sorted(bad)], sys.stdout)"

@@ -117,7 +117,8 @@ def test_memory_holds_no_more_words_than_asked_for_at_any_time(monkeypatch):
 
 def test_workers_load_neither_tensorflow_nor_numpy():
     code = (
-        "import sys; from bert_keras.pipelines.corpus import word_counts, text_sources; from bert_keras.pipelines.text import vocabulary; "
+        "import sys; from bert_keras.pipelines.corpus import word_counts, text_sources; "
+        "from bert_keras.pipelines.text import vocabulary; "
         "sys.exit(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
