@@ -54,5 +54,5 @@ class InterruptedTrainingError(RuntimeError):
         super().__init__(f"the training was told to stop at step {step:,}{kept}")
 
 
-class VerdictError(RuntimeError):
+class ParityError(RuntimeError):
     """An artifact does not compute what its checkpoint computes, so it was not published: exit status 1."""

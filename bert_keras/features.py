@@ -22,7 +22,7 @@ class Feature:
     dtype: str
     shape: str
     meaning: str
-    border_name: str | None = None
+    huggingface_name: str | None = None
 
 
 FEATURES: dict[str, Feature] = {
@@ -49,7 +49,7 @@ FEATURES: dict[str, Feature] = {
 }
 
 # names of outputs at the border, where they differ
-_BORDER_OUTPUTS = {
+_HUGGINGFACE_OUTPUTS = {
     "sequence_output": "last_hidden_state",
     "pooled_output": "pooler_output",
     "attention_scores": "attentions",
@@ -63,9 +63,9 @@ ENCODER_INPUTS = ("token_ids", "padding_mask")
 ENCODER_OPTIONAL_INPUTS = ("segment_ids", "pack_ids")
 
 
-def border_outputs(outputs: Mapping[str, object]) -> dict[str, object]:
+def to_huggingface_names(outputs: Mapping[str, object]) -> dict[str, object]:
     """Returns a model's outputs under their names at the border, Hugging Face's and sentence-transformers'."""
-    names = dict(_BORDER_OUTPUTS)
+    names = dict(_HUGGINGFACE_OUTPUTS)
     if {"mlm_logits", "next_sentence_logits"} <= set(outputs):
         names["mlm_logits"] = "prediction_logits"
     if {"mlm_logits", "replaced_logits"} <= set(outputs):

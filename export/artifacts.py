@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.exporting import Checks, Export, Stages, Verdicts
 from bert_keras.export.not_carried_over import list_left_out
 from bert_keras.export.onnx import onnx_artifact
@@ -71,7 +71,7 @@ def export_model(
 
     Raises:
         InputError: a format or setting is invalid, the checkpoint cannot be read, or `out` cannot be written.
-        VerdictError: an artifact differs from the checkpoint. Nothing is published.
+        ParityError: an artifact differs from the checkpoint. Nothing is published.
 
     Example:
         >>> # report = bk.export_model("checkpoint", "artifacts", formats=["saved_model", "onnx"])
@@ -145,7 +145,7 @@ def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> Non
 
 def _check_passed(checkpoint: str | os.PathLike, artifact: str, verdict: dict) -> None:
     if not verdict["passed"]:
-        raise VerdictError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
+        raise ParityError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
 
 
 def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:

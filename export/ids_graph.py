@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from bert_keras.features import FEATURES, border_outputs
+from bert_keras.features import FEATURES, to_huggingface_names
 
 ID_INPUTS = ("token_ids", "padding_mask", "segment_ids")
-BORDER_NAMES = {name: FEATURES[name].border_name for name in ID_INPUTS}
+HUGGINGFACE_NAMES = {name: FEATURES[name].huggingface_name for name in ID_INPUTS}
 
 Outputs = Mapping[str, tf.Tensor]
 
 
 def logits_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns what a model gives for features, in inference, under the names of the border."""
-    return border_outputs(model(features, training=False))
+    return to_huggingface_names(model(features, training=False))
 
 
 def ids_function(
@@ -35,7 +35,9 @@ def ids_function(
     """
 
     def from_ids(**given):
-        return answers(logits_of(model, {name: given[theirs] for name, theirs in BORDER_NAMES.items()}))
+        return answers(logits_of(model, {name: given[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}))
 
-    specs = {theirs: tf.TensorSpec([batch_size, length], tf.int32, name=theirs) for theirs in BORDER_NAMES.values()}
+    specs = {
+        theirs: tf.TensorSpec([batch_size, length], tf.int32, name=theirs) for theirs in HUGGINGFACE_NAMES.values()
+    }
     return tf.function(from_ids, autograph=False).get_concrete_function(**specs)

@@ -30,7 +30,7 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorou
 
     Raises:
         InputError: there is no artifact, or the checkpoint cannot be read.
-        VerdictError: an artifact does not run.
+        ParityError: an artifact does not run.
     """
     check_tensorflow_backend("verify")
     found = find_artifacts(pathlib.Path(artifact))

@@ -14,7 +14,7 @@ from bert_keras.cli.console.terminal import (
     send_nowhere,
 )
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
-from bert_keras.errors import InputError, InterruptedTrainingError, VerdictError
+from bert_keras.errors import InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 
 _WITHOUT_KERAS = ("learn-vocab", "make-records")
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
             return _DONE
         _drop_what_cannot_be_written()
         return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", BAD_INPUT)
-    except VerdictError as error:
+    except ParityError as error:
         return _say(arguments.verb, error, _FAILED)
     except InterruptedTrainingError as error:
         return _say(arguments.verb, error, _TRY_AGAIN)

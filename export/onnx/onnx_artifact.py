@@ -23,7 +23,7 @@ def export_onnx(export: Export) -> None:
 
     Raises:
         InputError: there is a folder and it may not be replaced.
-        VerdictError: an operation has no ONNX.
+        ParityError: an operation has no ONNX.
     """
     reference, probes = export.reference, export.settings.probes
     folder = export.published.enter_context(publish_folder(export.out / "onnx", WRITTEN_BY, overwrite=export.overwrite))

@@ -38,7 +38,7 @@ def write_onnx_folder(
 
     Raises:
         MissingExtraError: tf2onnx or onnxruntime is not installed.
-        VerdictError: the model could not be converted.
+        ParityError: the model could not be converted.
     """
     folder = pathlib.Path(folder)
     write_onnx(model, folder / FLOAT32)

@@ -8,11 +8,11 @@ import tensorflow as tf
 from bert_keras.checkpoints import BertEmbedder
 from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
 from bert_keras.checkpoints.huggingface.weight_names import weight_names
-from bert_keras.errors import MissingExtraError, VerdictError
-from bert_keras.export.ids_graph import BORDER_NAMES
+from bert_keras.errors import MissingExtraError, ParityError
+from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx.onnx_file import write_onnx_file
 from bert_keras.export.onnx.onnx_rewriting import rewritten
-from bert_keras.features import border_outputs
+from bert_keras.features import to_huggingface_names
 from bert_keras.publishing import publish_file
 
 OPSET = 18  # the newest that tf2onnx 1.17 writes, with LayerNormalization (17); onnxruntime reads it since 1.14 (2023)
@@ -35,7 +35,7 @@ def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
 
     Raises:
         MissingExtraError: tf2onnx is not installed.
-        VerdictError: the converter knows no ONNX for an operation, or lost an input; nothing is written.
+        ParityError: the converter knows no ONNX for an operation, or lost an input; nothing is written.
     """
     variables = named_variables(model)
     converted = rewritten(_convert(model, variables))
@@ -57,13 +57,13 @@ def named_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 def _convert(model: keras.Model, variables: dict[str, keras.Variable]):
     """Returns an `onnx.ModelProto` whose weights are inputs, too."""
-    ids = [tf.TensorSpec([None, None], tf.int64, name=name) for name in BORDER_NAMES.values()]
+    ids = [tf.TensorSpec([None, None], tf.int64, name=name) for name in HUGGINGFACE_NAMES.values()]
     weights = [tf.TensorSpec(variable.shape, variable.dtype, name=name) for name, variable in variables.items()]
     answers = {}
 
     def from_ids_and_weights(*tensors):
         ids_given, weights_given = tensors[: len(ids)], tensors[len(ids) :]
-        features = {name: tf.cast(given, tf.int32) for name, given in zip(BORDER_NAMES, ids_given, strict=True)}
+        features = {name: tf.cast(given, tf.int32) for name, given in zip(HUGGINGFACE_NAMES, ids_given, strict=True)}
         with keras.StatelessScope(zip(variables.values(), weights_given, strict=True)):
             answers.update(_answers(model, features))
         return answers
@@ -80,9 +80,9 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]):
 
 def _answers(model: keras.Model, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     if not isinstance(model, BertEmbedder):
-        return border_outputs(model(features, training=False))
+        return to_huggingface_names(model(features, training=False))
     outputs = model(features, training=False, return_hidden_states=True)
-    return border_outputs({"sequence_output": outputs["hidden_states"][-1], "embedding": outputs["embedding"]})
+    return to_huggingface_names({"sequence_output": outputs["hidden_states"][-1], "embedding": outputs["embedding"]})
 
 
 def _put_in_order(graph, names: list[str]) -> None:
@@ -93,18 +93,18 @@ def _put_in_order(graph, names: list[str]) -> None:
 
 
 def _check(converted, variables: dict[str, keras.Variable]) -> None:
-    """Raises `VerdictError` unless runtimes know every operation, and all inputs are there."""
+    """Raises `ParityError` unless runtimes know every operation, and all inputs are there."""
     import onnx
 
     unknown = {node.op_type for node in converted.graph.node if node.domain or not _is_known(node.op_type)}
     if unknown:
-        raise VerdictError(
+        raise ParityError(
             f"tf2onnx has no ONNX for {', '.join(sorted(unknown))}, so nothing was written: "
             "write that layer with operations that ONNX has"
         )
     ids = sorted({info.name for info in converted.graph.input} - set(variables))
-    if ids != sorted(BORDER_NAMES.values()):
-        raise VerdictError(f"tf2onnx made a graph with the inputs {ids}; expected {sorted(BORDER_NAMES.values())}")
+    if ids != sorted(HUGGINGFACE_NAMES.values()):
+        raise ParityError(f"tf2onnx made a graph with the inputs {ids}; expected {sorted(HUGGINGFACE_NAMES.values())}")
     onnx.checker.check_model(converted)
 
 

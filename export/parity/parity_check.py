@@ -43,7 +43,7 @@ class Check:
 
         Raises:
             MissingExtraError: the runtime is not installed.
-            VerdictError: the artifact does not run.
+            ParityError: the artifact does not run.
         """
         with self._process:
             expected = self._expect()

@@ -202,7 +202,7 @@ def id_inputs(rows: Sequence[IdRow], pad_id: int, length: int | None = None) -> 
         inputs["token_ids"][number, :end] = row.token_ids
         inputs["padding_mask"][number, :end] = 1
         inputs["segment_ids"][number, :end] = row.segment_ids
-    return {FEATURES[name].border_name: values for name, values in inputs.items()}
+    return {FEATURES[name].huggingface_name: values for name, values in inputs.items()}
 
 
 def as_strings(given: Sequence[str]) -> np.ndarray:

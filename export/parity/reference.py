@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints import BertEmbedder
-from bert_keras.export.ids_graph import BORDER_NAMES, ID_INPUTS
+from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS
 from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
 from bert_keras.export.saved_model.text_model import text_length
-from bert_keras.features import border_outputs
+from bert_keras.features import to_huggingface_names
 from bert_keras.pipelines.batches.encoding import EncodedRows
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -38,9 +38,9 @@ class Reference:
 
         def run(features):
             if not isinstance(model, BertEmbedder):
-                return border_outputs(model(features, training=False))
+                return to_huggingface_names(model(features, training=False))
             outputs = model(features, training=False, return_hidden_states=True)  # what it pools is in ONNX files, too
-            return border_outputs({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
+            return to_huggingface_names({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
 
         features = {name: tf.TensorSpec([1, None], tf.int32) for name in ID_INPUTS}
         self._run = tf.function(run, input_signature=[features], autograph=False)
@@ -75,7 +75,7 @@ class Reference:
         if key in self._answers:
             return self._answers[key]
         inputs = id_inputs([row], self.tokenizer.pad_id)
-        features = {name: tf.constant(inputs[BORDER_NAMES[name]]) for name in ID_INPUTS}
+        features = {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
         outputs = {name: values.numpy()[0] for name, values in self._run(features).items()}
         num_bytes = sum(values.nbytes for values in outputs.values())
         if self._kept_bytes + num_bytes <= _MOST_KEPT_BYTES:
@@ -85,10 +85,10 @@ class Reference:
 
     def _outputs_behind(self, row: IdRow, prompt_length: int) -> dict[str, np.ndarray]:
         inputs = id_inputs([row], self.tokenizer.pad_id)
-        features = {name: tf.constant(inputs[BORDER_NAMES[name]]) for name in ID_INPUTS}
+        features = {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
         places = tf.range(len(row.token_ids))[tf.newaxis]
         features["pooling_mask"] = tf.cast(places >= prompt_length, tf.int32)
-        outputs = border_outputs(self.model(features, training=False))
+        outputs = to_huggingface_names(self.model(features, training=False))
         return {name: values.numpy()[0] for name, values in outputs.items()}
 
     def outputs_of_rows(self, rows: EncodedRows) -> dict[str, np.ndarray]:

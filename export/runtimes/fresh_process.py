@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.errors import MissingExtraError, VerdictError
+from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.runtimes import exchange
 
 Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs by name; strings as `bytes` objects
@@ -82,7 +82,7 @@ class FreshProcess:
 
         Raises:
             MissingExtraError: the runtime is not installed.
-            VerdictError: the process failed; the message ends in the last line that it printed.
+            ParityError: the process failed; the message ends in the last line that it printed.
         """
         self._process.communicate(b"\n")  # whereupon the timed requests run
         if self._process.returncode:
@@ -102,7 +102,7 @@ class FreshProcess:
         if self._process.returncode < 0:  # what it printed before tells nothing then
             last_line = f"signal {-self._process.returncode} ended it; the system sends 9 where memory runs out"
         reason = last_line or self._process.returncode
-        return VerdictError(f"{self._artifact} does not run in a fresh process: {reason}")
+        return ParityError(f"{self._artifact} does not run in a fresh process: {reason}")
 
     def close(self) -> None:
         """Ends the process, if it still runs, and removes its files."""

@@ -14,7 +14,7 @@ import tensorflow_text  # noqa: F401  registers its ops
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, graph_versions, introduced_in, known_release
 
 # TensorFlow 2.21 writes it for every variable; a server of 2.13 logs that it ignores it, and answers the same (run).
@@ -35,7 +35,7 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
 
     Raises:
         InputError: the folder holds no SavedModel, or `min_serving` is not in the table.
-        VerdictError: that release does not run it; the message names every op and attribute, and who knows it first.
+        ParityError: that release does not run it; the message names every op and attribute, and who knows it first.
     """
     release = known_release(min_serving)
     meta_graph = read_meta_graph(folder)
@@ -43,7 +43,7 @@ def audit_saved_model(folder: str | os.PathLike, min_serving: str = OLDEST_SERVI
     problems = [*_version_problems(meta_graph, release), *_unknown_ops(meta_graph), *_xla_problems(meta_graph)]
     problems += [f"{fact} (known since {introduced_in()[fact]})" for fact in newer if fact not in _HARMLESS]
     if problems:
-        raise VerdictError(
+        raise ParityError(
             f"TensorFlow Serving {release} does not run {folder}, which uses {', '.join(problems)}: export without "
             "that, or, if the server is newer, name its release with --min-serving"
         )

@@ -21,7 +21,7 @@ def export_saved_model(export: Export) -> None:
     """Writes `saved_model/VERSION` and `serving/` and starts the check.
 
     Raises:
-        VerdictError: an operator is newer than the server, or a warm-up request fails.
+        ParityError: an operator is newer than the server, or a warm-up request fails.
     """
     reference, settings = export.reference, export.settings
     version = next_version(export.out / "saved_model")

@@ -17,7 +17,7 @@ import tensorflow_text  # noqa: F401  registers its ops, which a model that is r
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.settings import check_model_name
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
@@ -83,16 +83,16 @@ def read_warmup(folder: str | os.PathLike) -> list[WarmupRequest]:
     """Returns the requests of a SavedModel's warm-up file.
 
     Raises:
-        VerdictError: there is no such file, it is damaged, or it holds something else than such requests.
+        ParityError: there is no such file, it is damaged, or it holds something else than such requests.
     """
     path = pathlib.Path(folder, WARMUP_FILE)
     if not path.is_file():
-        raise VerdictError(f"{path} does not exist; expected warm-up requests there: export again")
+        raise ParityError(f"{path} does not exist; expected warm-up requests there: export again")
     try:
         records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
         return [_decoded(record) for record in records]
     except (tf.errors.DataLossError, DecodeError, _OtherRecordError) as error:
-        raise VerdictError(f"{path} is no file of warm-up requests ({_reason(error)}): export again") from None
+        raise ParityError(f"{path} is no file of warm-up requests ({_reason(error)}): export again") from None
 
 
 def replay_warmup(folder: str | os.PathLike) -> int:
@@ -102,14 +102,14 @@ def replay_warmup(folder: str | os.PathLike) -> int:
         How many there are; each was answered.
 
     Raises:
-        VerdictError: the file cannot be read, or a request does not fit its signature, or fails; a server that meets
+        ParityError: the file cannot be read, or a request does not fit its signature, or fails; a server that meets
             such a request refuses the model.
     """
     requests = read_warmup(folder)
     signatures = tf.saved_model.load(str(folder)).signatures
     for number, request in enumerate(requests, 1):
         if misfit := _misfit(request, signatures):
-            raise VerdictError(f"warm-up request {number} of {folder} {misfit}: export again")
+            raise ParityError(f"warm-up request {number} of {folder} {misfit}: export again")
     return len(requests)
 
 

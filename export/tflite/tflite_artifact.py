@@ -40,7 +40,7 @@ def export_tflite(export: Export) -> None:
 
     Raises:
         InputError: there are files and they may not be replaced, or a setting does not fit the model.
-        VerdictError: a file lacks weights or needs foreign operators.
+        ParityError: a file lacks weights or needs foreign operators.
     """
     settings, reference = export.settings, export.reference
     folder = export.published.enter_context(

@@ -15,7 +15,7 @@ import tensorflow as tf
 from bert_keras.checkpoints import BertClassifier
 from bert_keras.checkpoints.building import encoder_of
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite.tflite_file import constant_bytes, operators, read_file
 from bert_keras.publishing import publish_file
@@ -66,7 +66,7 @@ def write_tflite(
 
     Raises:
         InputError: an argument is out of its range, or the model computes in 16 bits.
-        VerdictError: the file would lack weights, or need operators that are not TFLite's own; none is written.
+        ParityError: the file would lack weights, or need operators that are not TFLite's own; none is written.
     """
     _check_quantization(quantization)
     with tflite_source(model, {SIGNATURE: length}) as source:
@@ -153,7 +153,7 @@ def _converted(source: TfliteSource, quantization: str) -> bytes:
         return converter.convert()
     except TFLITE_CONVERTER_ERROR.get() as error:
         needed = ", ".join(re.findall(r"^(?:Custom|Flex|TF Select) ops: (.+)$", str(error), re.MULTILINE))
-        raise VerdictError(f"TFLite's builtin operators cannot compute the model: {needed or error}") from error
+        raise ParityError(f"TFLite's builtin operators cannot compute the model: {needed or error}") from error
 
 
 def device_answers(model: keras.Model) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
@@ -180,15 +180,15 @@ def check_tflite(content: bytes, *, weight_bytes: int) -> TfliteFacts:
         weight_bytes: the least that the model's weights take.
 
     Raises:
-        VerdictError: there are operators other than builtin ones, or fewer bytes of constants.
+        ParityError: there are operators other than builtin ones, or fewer bytes of constants.
     """
     file = read_file(content)
     builtin, foreign = operators(file)
     if foreign:
-        raise VerdictError(f"the TFLite file needs {', '.join(foreign)}; expected TFLite's builtin operators alone")
+        raise ParityError(f"the TFLite file needs {', '.join(foreign)}; expected TFLite's builtin operators alone")
     found = constant_bytes(file)
     if found < weight_bytes:
-        raise VerdictError(
+        raise ParityError(
             f"the TFLite file holds {found:,} bytes of constants; expected {weight_bytes:,} or more, "
             "since the model's weights take as many: the converter left some out"
         )

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from bert_keras.errors import MissingExtraError, VerdictError
+from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.exporting import Checks, Stages
 from bert_keras.export.runtimes import exchange, fresh_process
 from bert_keras.export.runtimes.fresh_process import FreshProcess, ask
@@ -88,7 +88,7 @@ def test_a_failure_is_told_by_the_last_line_and_a_missing_runtime_by_its_extra(p
     with pytest.raises(MissingExtraError, match=r"numpy_of_another_world.*bert-keras\[onnx\]"):
         ask("onnx", tmp_path / "model", [REQUEST])
     (tmp_path / "runtimes/run.py").write_text("print('x' * 1_000_000, file=__import__('sys').stderr)\n1 / 0")
-    with pytest.raises(VerdictError, match="model does not run in a fresh process: ZeroDivisionError: d"):
+    with pytest.raises(ParityError, match="model does not run in a fresh process: ZeroDivisionError: d"):
         ask("onnx", tmp_path / "model", [REQUEST])
 
 
@@ -110,7 +110,7 @@ class Noted:
 def checks_of(notes) -> Checks:
     def passed(name, verdict):
         if not verdict["passed"]:
-            raise VerdictError(f"{name} differs")
+            raise ParityError(f"{name} differs")
 
     return Checks(Stages(lambda *stage: notes.append(stage), 5), passed)
 
@@ -133,7 +133,7 @@ def test_a_bad_verdict_stops_the_export_and_no_check_is_left_running():
     notes: list = []
     checks = checks_of(notes)
     checks.begin("a", lambda: Noted(notes, "a", passed=False))
-    with pytest.raises(VerdictError, match="a differs"):
+    with pytest.raises(ParityError, match="a differs"):
         checks.begin("b", lambda: Noted(notes, "b"))
     checks.close()
     assert "b started" not in notes

@@ -39,7 +39,7 @@ assert __import__("keras").backend.backend() == "jax"
 refused = {}
 for name, call in {
     "finetune": lambda: bk.finetune(folder, train=[("a", "x"), ("b", "y")]),
-    "export": lambda: bk.export_model(folder, "out"),
+    "export_model": lambda: bk.export_model(folder, "out"),
     "plan": lambda: bk.plan("tiny"),
 }.items():
     try:
@@ -106,7 +106,7 @@ def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow_and_the_rest_i
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     on_jax, needs = seen["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
-    assert seen["refused"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export", "plan")}
+    assert seen["refused"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
     for kind, examples in EXAMPLES.items():
         assert_alike(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
     assert_alike(on_jax["masked_lm"], fillings_of(checkpoints / "masked_lm"))

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.parity_table import add_thorough, left_out_lines, score_lines, verdict_table
+from bert_keras.cli.console.parity_table import add_thorough, left_out_lines, parity_table, score_lines
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         )
     verdicts = parity["artifacts"]
-    tables = [*verdict_table(verdicts).split("\n"), *score_lines(verdicts), *left_out_lines(verdicts)]
+    tables = [*parity_table(verdicts).split("\n"), *score_lines(verdicts), *left_out_lines(verdicts)]
     lines = [*tables, f"wrote {arguments.out}: each artifact was reloaded in a fresh process"]
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 

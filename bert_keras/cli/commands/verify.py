@@ -7,12 +7,12 @@ wrote: all that is in it.
 import argparse
 import pathlib
 
-from bert_keras.cli.console.parity_table import add_thorough, verdict_table
+from bert_keras.cli.console.parity_table import add_thorough, parity_table
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
-from bert_keras.errors import VerdictError
+from bert_keras.errors import ParityError
 from bert_keras.extras import check_can_run
 
 
@@ -41,6 +41,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     verdicts = verify(arguments.artifact, checkpoint, thorough=arguments.thorough)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": verdicts}
-    print_result(verdict_table(verdicts).split("\n"), result, as_json=arguments.json)
+    print_result(parity_table(verdicts).split("\n"), result, as_json=arguments.json)
     if wrong := [name for name, verdict in verdicts.items() if not verdict["passed"]]:
-        raise VerdictError(f"{', '.join(wrong)} differs from {arguments.checkpoint}: do not use it; export it anew")
+        raise ParityError(f"{', '.join(wrong)} differs from {arguments.checkpoint}: do not use it; export it anew")

@@ -15,7 +15,7 @@ def add_thorough(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def verdict_table(verdicts: Mapping[str, Mapping]) -> str:
+def parity_table(verdicts: Mapping[str, Mapping]) -> str:
     """Returns a line for each artifact: whether it passed, on how many inputs, by how much it differs, size, speed."""
     header = ("artifact", "verdict", "inputs", "differs by", "other labels", "size", "opens in", "one row")
     return aligned([header, *(_row(name, verdict) for name, verdict in verdicts.items())])

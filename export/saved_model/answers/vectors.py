@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction
-from bert_keras.features import FEATURES, border_outputs
+from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.graph_encoding import graph_rows
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding, num_prompt_tokens
@@ -37,8 +37,8 @@ def encoding(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFuncti
 
     def answer(text):
         rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
-        outputs = border_outputs(run(rows.features))
-        inputs = {FEATURES[name].border_name: rows.features[name] for name in ("token_ids", "padding_mask")}
+        outputs = to_huggingface_names(run(rows.features))
+        inputs = {FEATURES[name].huggingface_name: rows.features[name] for name in ("token_ids", "padding_mask")}
         return {**outputs, **inputs}
 
     return TextFunction(("text",), answer)

@@ -1,6 +1,6 @@
 """What people read of verdicts."""
 
-from bert_keras.cli.console.parity_table import score_lines, verdict_table
+from bert_keras.cli.console.parity_table import parity_table, score_lines
 
 EQUAL = {
     "passed": True,
@@ -22,7 +22,7 @@ OTHER = {
 
 
 def test_a_line_for_each_artifact_in_columns():
-    header, first, second = verdict_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
+    header, first, second = parity_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
     assert header.split() == "artifact verdict inputs differs by other labels size opens in one row".split()
     assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (largest) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
     assert second.split() == (

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import bert_keras as bk
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.artifacts import check_export_target
 from bert_keras.export.onnx import onnx_artifact, onnx_folder
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
@@ -125,7 +125,7 @@ def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkey
 
     monkeypatch.setattr(onnx_folder, "write_onnx", write_wrong)
     bk.save(reference.model, reference.tokenizer, tmp_path / "pairs", task=reference.task.settings())
-    with pytest.raises(VerdictError, match=r"onnx/onnx/model.onnx differs from .*pairs, and nothing was published"):
+    with pytest.raises(ParityError, match=r"onnx/onnx/model.onnx differs from .*pairs, and nothing was published"):
         bk.export_model(tmp_path / "pairs", tmp_path / "out", formats=["onnx"])
     assert not (tmp_path / "out").exists()
 

@@ -16,14 +16,14 @@ from onnxruntime import quantization
 
 import bert_keras as bk
 from bert_keras.checkpoints.huggingface.weight_names import weight_names
-from bert_keras.errors import MissingExtraError, VerdictError
-from bert_keras.export.ids_graph import BORDER_NAMES
+from bert_keras.errors import MissingExtraError, ParityError
+from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx import onnx_folder, onnx_int8, to_onnx
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx.onnx_patterns import ANY, Graph
 from bert_keras.export.onnx.to_onnx import write_onnx
-from bert_keras.features import border_outputs
+from bert_keras.features import to_huggingface_names
 from tests.conftest import MODELS
 from tests.marks import slow_except
 
@@ -60,7 +60,7 @@ def session_of(path, **options):
 
 def ask(session, batch):
     names = [output.name for output in session.get_outputs()]
-    ids = {theirs: batch[ours].astype("int64") for ours, theirs in BORDER_NAMES.items()}
+    ids = {theirs: batch[ours].astype("int64") for ours, theirs in HUGGINGFACE_NAMES.items()}
     return dict(zip(names, session.run(names, ids), strict=True))
 
 
@@ -78,7 +78,7 @@ def check_same(model, path, make_batch, run):
     session = session_of(path)
     for seed, (lengths, length) in enumerate(SHAPES.items()):
         batch = make_batch(seed=seed, lengths=lengths, length=length)
-        expected, got = border_outputs(run(model, batch)), ask(session, batch)
+        expected, got = to_huggingface_names(run(model, batch)), ask(session, batch)
         for name, value in expected.items():
             assert got[name].dtype == value.dtype == np.float32
             np.testing.assert_allclose(got[name], value, rtol=0, atol=TOLERANCE, err_msg=name)
@@ -102,7 +102,7 @@ def test_every_shape_of_encoder_answers_in_onnxruntime_as_in_keras(changes, expo
 def test_inputs_are_int64_and_axes_have_names(kind, exported):
     session = session_of(exported(kind)[1])
     inputs = {one.name: (one.type, one.shape) for one in session.get_inputs()}
-    assert inputs == dict.fromkeys(BORDER_NAMES.values(), ("tensor(int64)", ANY_SIZES))
+    assert inputs == dict.fromkeys(HUGGINGFACE_NAMES.values(), ("tensor(int64)", ANY_SIZES))
     for output in session.get_outputs():
         axes = [size for size in output.shape if isinstance(size, str)]
         assert axes
@@ -174,7 +174,7 @@ def test_an_operation_without_onnx_is_refused_and_nothing_is_written(make_model,
     from bert_keras.modeling import layers
 
     monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # by erfc
-    with pytest.raises(VerdictError, match=r"no ONNX for Erfc, so nothing was written"):
+    with pytest.raises(ParityError, match=r"no ONNX for Erfc, so nothing was written"):
         write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -189,7 +189,7 @@ def test_a_graph_that_lost_an_input_is_refused(make_model, tmp_path, monkeypatch
 
     rewritten = to_onnx.rewritten
     monkeypatch.setattr(to_onnx, "rewritten", forgetful)
-    with pytest.raises(VerdictError, match=r"with the inputs \['attention_mask', 'input_ids'\]; expected"):
+    with pytest.raises(ParityError, match=r"with the inputs \['attention_mask', 'input_ids'\]; expected"):
         write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export import artifacts, ids_graph
 from bert_keras.export.artifacts import worst
 from bert_keras.export.parity import parity_check, probe_inputs
@@ -323,7 +323,7 @@ def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
     variables = next((tmp_path / "1/variables").glob("*.data-*"))
     whole = variables.read_bytes()
     variables.write_bytes(whole[:9000] + bytes(256) + whole[9256:])
-    with pytest.raises(VerdictError, match=r"1 does not run in a fresh process: .*[Cc]hecksum"):
+    with pytest.raises(ParityError, match=r"1 does not run in a fresh process: .*[Cc]hecksum"):
         verify(tmp_path / "1", checkpoint)
 
 
@@ -334,7 +334,7 @@ def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch,
     bk.save(other, reference.tokenizer, tmp_path / "pairs", task=reference.task.settings())
     write_another = lambda *arguments: shutil.copytree(saved("pair_classifier"), arguments[-1], dirs_exist_ok=True)  # noqa: E731
     monkeypatch.setattr(saved_model_artifact, "write_saved_model", write_another)
-    with pytest.raises(VerdictError, match=r"saved_model/1 differs from .*pairs, and nothing was published: .* by "):
+    with pytest.raises(ParityError, match=r"saved_model/1 differs from .*pairs, and nothing was published: .* by "):
         artifacts.export_model(tmp_path / "pairs", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
 
@@ -363,7 +363,7 @@ def test_verdicts_are_added_to_those_that_are_there(tmp_path):
 
 @pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
 def test_what_does_not_load_is_refused(tmp_path):
-    with pytest.raises(VerdictError, match=r"nowhere does not run in a fresh process: .*nowhere"):
+    with pytest.raises(ParityError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
 
 
@@ -382,7 +382,7 @@ def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
     (tmp_path / "killed.py").write_text(program)
     monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
     monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
-    with pytest.raises(VerdictError, match="signal 9 ended it; the system sends 9 where memory runs out"):
+    with pytest.raises(ParityError, match="signal 9 ended it; the system sends 9 where memory runs out"):
         ask("saved_model", tmp_path, [])
 
 

@@ -8,7 +8,7 @@ import tensorflow_text as tf_text
 from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model import op_audit, serving_releases
 from bert_keras.export.saved_model.op_audit import audit_saved_model
 from tests.export.saved_model.make_serving_ops import op_facts, since_lines
@@ -89,7 +89,7 @@ def test_a_newer_op_attribute_or_type_is_refused_up_to_its_release(function, spe
         sentence = (
             rf"Serving {release} does not run .*, which uses {re.escape(named)} \(known since {since}\): export wi"
         )
-        with pytest.raises(VerdictError, match=sentence):
+        with pytest.raises(ParityError, match=sentence):
             audit_saved_model(tmp_path, release)
 
 
@@ -99,7 +99,7 @@ def test_all_that_is_newer_is_named_at_once(tmp_path):
 
     save(tmp_path, both, MATRIX, INDICES)
     with pytest.raises(
-        VerdictError, match=r"FFTND \(known since 2.15\), GatherNd.bad_indices_policy \(known since 2.17"
+        ParityError, match=r"FFTND \(known since 2.15\), GatherNd.bad_indices_policy \(known since 2.17"
     ):
         audit_saved_model(tmp_path)
 
@@ -107,7 +107,7 @@ def test_all_that_is_newer_is_named_at_once(tmp_path):
 def test_an_op_of_tensorflow_text_that_servers_do_not_link_is_refused(tmp_path):
     save(tmp_path, trimmed, STRINGS)
     for release in ("2.13", "2.20"):
-        with pytest.raises(VerdictError, match=r"which uses TFText>RoundRobinTrim \(known since 2.21\)"):
+        with pytest.raises(ParityError, match=r"which uses TFText>RoundRobinTrim \(known since 2.21\)"):
             audit_saved_model(tmp_path, release)
 
 
@@ -127,7 +127,7 @@ def test_a_newer_attribute_with_its_default_is_nothing_to_know(tmp_path):
 
 def test_functions_for_xla_are_refused_at_any_release(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX, jit_compile=True)
-    with pytest.raises(VerdictError, match=r"which uses jit_compile \(in \S+, for one; no server is built with XLA"):
+    with pytest.raises(ParityError, match=r"which uses jit_compile \(in \S+, for one; no server is built with XLA"):
         audit_saved_model(tmp_path, "2.20")
 
 
@@ -140,7 +140,7 @@ def test_a_graph_for_newer_readers_is_refused(tmp_path):
 
     rewrite(tmp_path, for_later_readers)
     assert audit_saved_model(tmp_path, "2.14")
-    with pytest.raises(VerdictError, match=r"which uses GraphDef 1500 \(2.13 reads 1482\)"):
+    with pytest.raises(ParityError, match=r"which uses GraphDef 1500 \(2.13 reads 1482\)"):
         audit_saved_model(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_an_op_of_another_library_is_refused(tmp_path):
         saved.meta_graphs[0].graph_def.node.add(name="mine", op="MyOwnOp")
 
     rewrite(tmp_path, use_it)
-    with pytest.raises(VerdictError, match=r"uses MyOwnOp \(an op of neither TensorFlow nor tensorflow-text\)"):
+    with pytest.raises(ParityError, match=r"uses MyOwnOp \(an op of neither TensorFlow nor tensorflow-text\)"):
         audit_saved_model(tmp_path)
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from tensorflow.core.framework import tensor_pb2
 
-from bert_keras.errors import InputError, VerdictError
+from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model.serving_bundle import example_requests, rest_request, write_serving_files
 from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
 
@@ -126,22 +126,22 @@ def test_strings_of_numpy_are_written_as_utf_8(model):
 )
 def test_a_request_that_a_server_would_refuse_is_told_by_its_number(request_, sentence, model):
     write_warmup(model, "m", [("ids", ids(1, 2)), request_])
-    with pytest.raises(VerdictError, match=rf"warm-up request 2 of .* {sentence}"):
+    with pytest.raises(ParityError, match=rf"warm-up request 2 of .* {sentence}"):
         replay_warmup(model)
 
 
 def test_a_damaged_or_foreign_warm_up_file_is_told(model):
-    with pytest.raises(VerdictError, match=r"tf_serving_warmup_requests does not exist"):
+    with pytest.raises(ParityError, match=r"tf_serving_warmup_requests does not exist"):
         replay_warmup(model)
     write_warmup(model, "m", [("ids", ids(1, 2))])
     path = model / WARMUP_FILE
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(VerdictError, match=r"is no file of warm-up requests \(truncated record"):
+    with pytest.raises(ParityError, match=r"is no file of warm-up requests \(truncated record"):
         read_warmup(model)
     for record, reason in ((b"\x12\x00", "no request for a prediction"), (b"\xff", "")):
         with tf.io.TFRecordWriter(str(path)) as writer:  # the first is a ClassifyLog
             writer.write(record)
-        with pytest.raises(VerdictError, match=rf"is no file of warm-up requests \(.*{reason}"):
+        with pytest.raises(ParityError, match=rf"is no file of warm-up requests \(.*{reason}"):
             read_warmup(model)
 
 

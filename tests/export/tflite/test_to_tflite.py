@@ -10,7 +10,7 @@ import scipy.special
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.errors import VerdictError
+from bert_keras.errors import ParityError
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite import to_tflite
 from bert_keras.export.tflite.tflite_file import read_file, signatures
@@ -146,7 +146,7 @@ def test_a_file_without_weights_is_refused(make_model, tmp_path, monkeypatch):
     content = weightless(model)
     monkeypatch.setattr(to_tflite, "_converted", lambda *_: content)
     (tmp_path / "model.tflite").write_bytes(b"as before")
-    with pytest.raises(VerdictError, match=r"holds \d{1,4} bytes of constants; expected 43,\d{3} or more"):
+    with pytest.raises(ParityError, match=r"holds \d{1,4} bytes of constants; expected 43,\d{3} or more"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert (tmp_path / "model.tflite").read_bytes() == b"as before"
     assert len([*tmp_path.iterdir()]) == 1
@@ -159,7 +159,7 @@ def test_one_lost_bias_is_seen(make_model, tmp_path):
     bias.assign(np.zeros(bias.shape))  # 44 floats, which the converter leaves out
     fewer = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert fewer.weight_bytes == facts.weight_bytes - 4 * 44
-    with pytest.raises(VerdictError, match="the converter left some out"):
+    with pytest.raises(ParityError, match="the converter left some out"):
         check_tflite((tmp_path / "model.tflite").read_bytes(), weight_bytes=facts.weight_bytes)
 
 
@@ -184,7 +184,7 @@ def incomplete_beta(x):
     ("function", "operator"), [(determinant, "FlexMatrixDeterminant"), (incomplete_beta, "Betainc")]
 )
 def test_operators_that_are_not_tflites_own_are_refused(function, operator):
-    with pytest.raises(VerdictError, match=f"needs {operator}; expected TFLite's builtin operators alone"):
+    with pytest.raises(ParityError, match=f"needs {operator}; expected TFLite's builtin operators alone"):
         check_tflite(converted(function), weight_bytes=0)
 
 
@@ -194,7 +194,7 @@ def test_a_model_that_needs_other_operators_is_refused(make_model, tmp_path, mon
 
     monkeypatch.setattr(to_tflite, "device_answers", lambda model: odd_answers)
     model = make_model("encoder_without_pooler", num_layers=1)
-    with pytest.raises(VerdictError, match=r"builtin operators cannot compute the model: Betainc$"):
+    with pytest.raises(ParityError, match=r"builtin operators cannot compute the model: Betainc$"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert not [*tmp_path.iterdir()]
 
