@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.tasks.examples.files import FileOptions, read_to_learn
 from bert_keras.training import FineTuning, Pretraining, finetune, pretrain
@@ -82,7 +82,7 @@ def flops_a_step(run: Pretraining, records: pathlib.Path) -> float:
     tokenizer = bk.BertTokenizer.from_checkpoint(records)
     model = build_model(run, tokenizer.vocabulary_size)
     model.compile("sgd")
-    [(features, labels)] = pretraining_batches(records, tokenizer, batch_size=run.batches.batch_size).take(1)
+    [(features, labels)] = make_pretraining_batches(records, tokenizer, batch_size=run.batches.batch_size).take(1)
 
     @tf.function
     def step(features):

@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest, write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder
@@ -126,7 +126,7 @@ def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.P
         tokenizer = BertTokenizer.from_checkpoint(records)
         model = build_model(settings, tokenizer.vocabulary_size)
         model.compile(adamw(1e-3, NUM_STEPS), jit_compile=False)
-        batches = pretraining_batches(records, tokenizer, batch_size=8, epochs=None).take(STEPS_AN_EPOCH)
+        batches = make_pretraining_batches(records, tokenizer, batch_size=8, epochs=None).take(STEPS_AN_EPOCH)
         keeper = keras.callbacks.BackupAndRestore(backups, save_freq=every, double_checkpoint=True)
         callbacks = [Steps(), keeper]
         model.fit(batches, epochs=NUM_STEPS // STEPS_AN_EPOCH, callbacks=callbacks, shuffle=False, verbose=0)

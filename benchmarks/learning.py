@@ -24,7 +24,7 @@ import keras
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.training.freed_memory import keep_freed_memory
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.schedules import TimedLearningRate
@@ -47,8 +47,8 @@ def main() -> None:
 
     keras.utils.set_random_seed(0)
     tokenizer = bk.BertTokenizer.from_checkpoint(arguments.records)
-    train = pretraining_batches(arguments.records, tokenizer, batch_size=arguments.batch_size, epochs=None)
-    held_out = pretraining_batches(
+    train = make_pretraining_batches(arguments.records, tokenizer, batch_size=arguments.batch_size, epochs=None)
+    held_out = make_pretraining_batches(
         arguments.records, tokenizer, batch_size=arguments.batch_size, split="held_out", masking="static", shuffle=False
     )
     model, compiled_with = MODELS[arguments.side](arguments.size, tokenizer.vocabulary_size)

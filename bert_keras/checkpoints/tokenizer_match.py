@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bert_keras.checkpoints.keras_files.preset_checks import is_preset
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import command_to_make_again
+from bert_keras.pipelines.records.make_records_command import build_remake_command
 from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import VOCABULARY, TokenizerFolder
@@ -49,7 +49,7 @@ def _command(checkpoint: str | os.PathLike, settings: Mapping[str, object], reco
     if bare and (is_preset(vocabulary) or not TokenizerFolder(vocabulary).has_settings):
         vocabulary, options = bare[0], _options(settings)
     manifest = read_manifest(records, checked_splits=())
-    return command_to_make_again(manifest, records, vocabulary=vocabulary, options=options)
+    return build_remake_command(manifest, records, vocabulary=vocabulary, options=options)
 
 
 def _options(settings: Mapping[str, object]) -> list[str]:

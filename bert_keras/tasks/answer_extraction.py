@@ -9,7 +9,7 @@ import numpy as np
 from bert_keras.checks import check_whole
 from bert_keras.errors import InputError
 from bert_keras.metrics.squad import answer_scores, best_null_threshold
-from bert_keras.pipelines.batches.encoding import EncodedRows, encode, most_context
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.tasks.base import LabelledRows, Task, softmax
 
@@ -77,7 +77,7 @@ class QuestionAnswering(Task):
         place = "" if line is None else f"line {line}"
         return Question("" if line is None else str(line), text, second_text, "", (), False, place)
 
-    def encode(self, tokenizer, examples: Sequence[Question]) -> EncodedRows:
+    def encode(self, tokenizer, examples: Sequence[Question]) -> EncodedSequences:
         return encode(
             tokenizer,
             [example.question for example in examples],
@@ -88,7 +88,7 @@ class QuestionAnswering(Task):
             with_places=True,
         )
 
-    def with_labels(self, rows: EncodedRows, examples: Sequence[Question]) -> LabelledRows:
+    def with_labels(self, rows: EncodedSequences, examples: Sequence[Question]) -> LabelledRows:
         """A window that does not hold the whole answer teaches that there is none."""
         positions = np.zeros((2, len(rows)), np.int32)  # 0 is [CLS]
         wanted = _token_ranges(rows, examples)
@@ -102,7 +102,7 @@ class QuestionAnswering(Task):
 
     def answers(self, rows, outputs, examples) -> list[dict]:
         starts, ends = outputs["start_logits"].astype(np.float64), outputs["end_logits"].astype(np.float64)
-        best_row = most_context(rows)
+        best_row = has_most_context(rows)
         firsts = np.searchsorted(rows.examples, np.arange(len(examples) + 1))  # the first row of each example
         answers = []
         for example, begin, end in zip(examples, firsts[:-1], firsts[1:], strict=True):
@@ -132,7 +132,7 @@ class QuestionAnswering(Task):
         given = {name: value for name, value in answer.items() if name != "best"}
         return given if num_best == 1 else {**given, "best": list(answer["best"][:num_best])}
 
-    def _spans(self, rows: EncodedRows, row: int, starts, ends, best_row) -> list[tuple[float, int, int]]:
+    def _spans(self, rows: EncodedSequences, row: int, starts, ends, best_row) -> list[tuple[float, int, int]]:
         """Returns (score, start, end) of the possible spans of a window, in characters and whole words."""
         begin, end = _context_of(rows, row)
         first_of, last_of = (np.argsort(-logits[begin:end], kind="stable")[:NUM_LOGITS] for logits in (starts, ends))
@@ -175,16 +175,16 @@ def _accepted(examples: Sequence[Question]) -> dict[int, list[str]]:
     return {place: [answer.text for answer in example.answers] for place, example in enumerate(examples)}
 
 
-def _context_of(rows: EncodedRows, row: int) -> tuple[int, int]:
+def _context_of(rows: EncodedSequences, row: int) -> tuple[int, int]:
     """Returns the range of a row's tokens of context, without [SEP], among all tokens."""
     return rows.row_splits[row] + rows.second_starts[row], rows.row_splits[row + 1] - 1
 
 
-def _token_ranges(rows: EncodedRows, examples: Sequence[Question]) -> list[tuple[int, int]]:
+def _token_ranges(rows: EncodedSequences, examples: Sequence[Question]) -> list[tuple[int, int]]:
     """Returns the first and the last token of the first answer of each example; (0, -1) where there is none."""
     ranges = [(0, -1)] * len(examples)
-    best = most_context(rows)  # each token of a context once
-    of_tokens = rows.examples[rows.rows_of_tokens]
+    best = has_most_context(rows)  # each token of a context once
+    of_tokens = rows.examples[rows.sequence_indices]
     splits = np.searchsorted(of_tokens, np.arange(len(examples) + 1))
     for index, example in enumerate(examples):
         if not example.answers:

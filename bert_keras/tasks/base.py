@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_keras.checks import check_whole, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.encoding import EncodedRows
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows with what `row_batches` needs to know of them beside.
+    """Rows with what `make_task_batches` needs to know of them beside.
 
     Attributes:
         rows: N rows.
@@ -32,17 +32,17 @@ class LabelledRows:
         group_size: neighbouring rows that stay together.
     """
 
-    rows: EncodedRows
+    rows: EncodedSequences
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None
     token_labels: np.ndarray | None = None
     weights: np.ndarray | None = None
     group_size: int = 1
 
     def batches(self, batch_size: int, **settings) -> tf.data.Dataset:
-        """Returns batches of so many examples; `settings` are those of `row_batches`."""
-        from bert_keras.pipelines.batches.task_batches import row_batches
+        """Returns batches of so many examples; `settings` are those of `make_task_batches`."""
+        from bert_keras.pipelines.batches.task_batches import make_task_batches
 
-        return row_batches(
+        return make_task_batches(
             self.rows,
             self.labels,
             token_labels=self.token_labels,
@@ -127,15 +127,15 @@ class Task(abc.ABC):
         )
 
     @abc.abstractmethod
-    def encode(self, tokenizer, examples: Sequence) -> EncodedRows:
+    def encode(self, tokenizer, examples: Sequence) -> EncodedSequences:
         """Returns the rows of examples."""
 
     @abc.abstractmethod
-    def with_labels(self, rows: EncodedRows, examples: Sequence) -> LabelledRows:
+    def with_labels(self, rows: EncodedSequences, examples: Sequence) -> LabelledRows:
         """Returns rows with what they are to teach."""
 
     @abc.abstractmethod
-    def answers(self, rows: EncodedRows, outputs: Mapping[str, np.ndarray], examples: Sequence) -> list[dict]:
+    def answers(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence) -> list[dict]:
         """Returns the model's answer to each example, in the terms of the task.
 
         Args:

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.checkpoints.finite_values import check_finite_outputs
-from bert_keras.pipelines.batches.encoding import EncodedRows
-from bert_keras.pipelines.batches.task_batches import RowTable
+from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.pipelines.batches.task_batches import SequenceTable
 from bert_keras.pipelines.text.as_written import as_written
 
 _TOKENS_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 tokens are a fair load too
@@ -32,7 +32,7 @@ class RowRunner:
             self._run_eagerly = functools.partial(_run_on_arrays, model)
 
     def __call__(
-        self, rows: EncodedRows, progress: Callable[[int, int], None] | None = None, *, once: bool = False
+        self, rows: EncodedSequences, progress: Callable[[int, int], None] | None = None, *, once: bool = False
     ) -> dict[str, np.ndarray]:
         """Returns what the model gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name.
 
@@ -44,7 +44,7 @@ class RowRunner:
         Raises:
             InputError: the model computes NaN or infinity.
         """
-        table = RowTable.of(rows)
+        table = SequenceTable.from_sequences(rows)
         outputs: dict[str, np.ndarray] = {}
         done = 0
         batches = _batches(rows.lengths)
@@ -76,7 +76,7 @@ class RowRunner:
             self._graphs[names] = tf.function(self._run_eagerly, input_signature=[signature])
         return self._graphs[names]
 
-    def _put(self, flat: np.ndarray, values: np.ndarray, rows: EncodedRows, numbers: np.ndarray) -> None:
+    def _put(self, flat: np.ndarray, values: np.ndarray, rows: EncodedSequences, numbers: np.ndarray) -> None:
         lengths = rows.lengths[numbers]
         is_real = np.arange(values.shape[1]) < lengths[:, np.newaxis]
         places = rows.row_splits[numbers][:, np.newaxis] + np.arange(values.shape[1])

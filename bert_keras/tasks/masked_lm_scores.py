@@ -12,7 +12,7 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import cross_entropy, is_top
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.text.as_written import as_written
 from bert_keras.pipelines.text.tokenizer import BertTokenizer, text_array
 from bert_keras.tasks.mask_checks import check_records
@@ -76,7 +76,7 @@ def score_records(
     check_vocabulary_of(model, tokenizer)
     num_sequences = check_records(folder, split, model.encoder.config.max_sequence_length)
     options = {"split": split, "batch_size": batch_size, "seed": seed, "drop_remainder": False}
-    batches = pretraining_batches(folder, tokenizer, **options, **FIXED_MASKS)
+    batches = make_pretraining_batches(folder, tokenizer, **options, **FIXED_MASKS)
     if limit is not None and limit < num_sequences:
         num_sequences = limit
         batches = batches.unbatch().take(limit).batch(batch_size)

@@ -9,7 +9,7 @@ import numpy as np
 from bert_keras.embedding_settings import checked_pooling, checked_prompts, prompt_named
 from bert_keras.errors import InputError
 from bert_keras.metrics.regression import regression_scores
-from bert_keras.pipelines.batches.encoding import EncodedRows, encode
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledRows, Task, check_choice
 from bert_keras.tasks.text_classification import TextExample
 
@@ -98,7 +98,7 @@ class SentenceEmbedding(Task):
     def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         return TextExample(text, second_text, None, line)
 
-    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedRows:
+    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
         """Each text is a row of its own, behind the prompt; the two of a pair are neighbours."""
         prompt = self.prompt_text
         texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
@@ -108,7 +108,7 @@ class SentenceEmbedding(Task):
         lengths = np.full(len(rows), num_prompt_tokens(tokenizer, prompt), np.int32)
         return dataclasses.replace(rows, prompt_lengths=lengths)
 
-    def with_labels(self, rows: EncodedRows, examples: Sequence[TextExample]) -> LabelledRows:
+    def with_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledRows:
         if (num_single := sum(example.second_text is None for example in examples)) > 0:
             raise InputError(
                 f"{num_single} of {len(examples)} examples are single texts; expected pairs to learn from: give each a "

@@ -8,7 +8,7 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.metrics import classes, regression
-from bert_keras.pipelines.batches.encoding import EncodedRows, encode
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
 
 CLASS_WEIGHTS = ("equal", "balanced")
@@ -84,7 +84,7 @@ class TextClassification(Task):
     def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         return TextExample(text, second_text, None, line)
 
-    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedRows:
+    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
         return encode(
             tokenizer,
             [example.text for example in examples],
@@ -93,7 +93,7 @@ class TextClassification(Task):
             window_overlap=self.window_overlap,
         )
 
-    def with_labels(self, rows: EncodedRows, examples: Sequence[TextExample]) -> LabelledRows:
+    def with_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledRows:
         targets = self._targets(examples)
         weights = 1.0 / np.bincount(rows.examples)[rows.examples]  # a text in three windows counts once
         if self.class_weights == "balanced":
@@ -117,7 +117,7 @@ class TextClassification(Task):
             for row in softmax(logits)
         ]
 
-    def logits_of_texts(self, rows: EncodedRows, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
+    def logits_of_texts(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
         """Returns the logits of each text `(N, C)`, float64: of one in windows their means."""
         return _means(outputs["logits"].astype(np.float64), rows.examples, num_texts)
 

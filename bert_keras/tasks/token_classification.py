@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
 from bert_keras.metrics.tag_schemes import entities_of, to_iob2
-from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedRows, encode, most_context
+from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
 
@@ -81,7 +81,7 @@ class TokenClassification(Task):
                 )
         return TaggedSentence.of_words(words, None, line=None) if words else self.example("")
 
-    def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedRows:
+    def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedSequences:
         return encode(
             tokenizer,
             [" ".join(sentence.words) for sentence in examples],  # so that no token belongs to two words
@@ -90,7 +90,7 @@ class TokenClassification(Task):
             with_places=True,
         )
 
-    def with_labels(self, rows: EncodedRows, examples: Sequence[TaggedSentence]) -> LabelledRows:
+    def with_labels(self, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledRows:
         tags = label_ids([tag for sentence in examples for tag in sentence.tags], self.labels)
         words = _Words.of(rows, examples)
         labels = np.full(len(rows.token_ids), IGNORED_LABEL, np.int32)
@@ -112,7 +112,7 @@ class TokenClassification(Task):
         A word without tokens (control characters alone) is answered by none: its probabilities are 0.
         """
         words = _Words.of(rows, examples)
-        answering = words.is_first & most_context(rows)[words.places]
+        answering = words.is_first & has_most_context(rows)[words.places]
         probabilities = np.zeros((words.num_words, len(self.labels)))
         probabilities[words.words[answering]] = softmax(outputs["logits"][words.places[answering]])
         ends = np.cumsum([len(sentence.words) for sentence in examples])
@@ -177,12 +177,12 @@ class _Words:
     num_words: int
 
     @classmethod
-    def of(cls, rows: EncodedRows, examples: Sequence[TaggedSentence]) -> "_Words":
+    def of(cls, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> "_Words":
         lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
         word_starts = np.cumsum(lengths) - lengths
         first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
         places = np.flatnonzero(rows.numbers >= 0)
-        in_all = word_starts[first_words[rows.examples[rows.rows_of_tokens[places]]]] + rows.starts[places]
+        in_all = word_starts[first_words[rows.examples[rows.sequence_indices[places]]]] + rows.starts[places]
         words = np.searchsorted(word_starts, in_all, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
         np.minimum.at(firsts, words, rows.numbers[places])

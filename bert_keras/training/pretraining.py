@@ -13,7 +13,7 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.batches.batch_share import BatchShare
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, without_sentences
@@ -201,7 +201,7 @@ class _Batches:
         settings = self.run.batches
 
         def of_share(share: BatchShare) -> tf.data.Dataset:
-            batches = pretraining_batches(
+            batches = make_pretraining_batches(
                 self.folder,
                 self.tokenizer,
                 batch_size=batch_size,

@@ -13,7 +13,7 @@ from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS
 from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
 from bert_keras.export.saved_model.text_model import text_length
 from bert_keras.features import to_huggingface_names
-from bert_keras.pipelines.batches.encoding import EncodedRows
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 
@@ -91,13 +91,13 @@ class Reference:
         outputs = to_huggingface_names(self.model(features, training=False))
         return {name: values.numpy()[0] for name, values in outputs.items()}
 
-    def outputs_of_rows(self, rows: EncodedRows) -> dict[str, np.ndarray]:
+    def outputs_of_rows(self, rows: EncodedSequences) -> dict[str, np.ndarray]:
         """Returns the outputs of N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, as a task reads them."""
         return joined_outputs(rows, self.outputs, self.of_tokens.__contains__)
 
 
 def joined_outputs(
-    rows: EncodedRows, outputs: Callable[..., dict[str, np.ndarray]], of_tokens: Callable[[str], bool]
+    rows: EncodedSequences, outputs: Callable[..., dict[str, np.ndarray]], of_tokens: Callable[[str], bool]
 ) -> dict[str, np.ndarray]:
     """Runs rows one by one and joins what they give, under the names that the model has.
 

@@ -12,7 +12,7 @@ from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
 from bert_keras.export.parity.reference import joined_outputs
 from bert_keras.export.runtimes import run_tflite
 from bert_keras.export.tflite.to_tflite import SIGNATURE
-from bert_keras.pipelines.batches.encoding import EncodedRows
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 
 _SMALLEST = 1e-30  # of a probability, that there is a logarithm
 
@@ -50,7 +50,7 @@ class TfliteRows:
             raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
         self._model, self._length, self._of_tokens = model, length, of_tokens
 
-    def __call__(self, rows: EncodedRows) -> dict[str, np.ndarray]:
+    def __call__(self, rows: EncodedSequences) -> dict[str, np.ndarray]:
         """Returns what the file gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name."""
         rows = dataclasses.replace(rows, prompt_lengths=None)  # a file pools all tokens, a prompt's too
         return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_tokens)

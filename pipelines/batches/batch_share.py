@@ -32,7 +32,7 @@ class BatchShare:
                 "one replica or more, and workers counted from 0"
             )
 
-    def rows_a_replica(self, batch_size: int) -> int:
+    def sequences_per_replica(self, batch_size: int) -> int:
         """Returns the rows of a batch that each replica computes.
 
         Raises:
@@ -45,9 +45,9 @@ class BatchShare:
             )
         return batch_size // total
 
-    def rows_of_worker(self, batch_size: int) -> slice:
+    def worker_slice(self, batch_size: int) -> slice:
         """Returns this worker's rows of a batch."""
-        rows = self.rows_a_replica(batch_size) * self.num_replicas
+        rows = self.sequences_per_replica(batch_size) * self.num_replicas
         return slice(self.worker * rows, (self.worker + 1) * rows)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from bert_keras.pipelines.batches.windows import RowRanges
+    from bert_keras.pipelines.batches.windows import TokenRanges
 
 IGNORED_LABEL = -100  # a token that does not count
 _CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of tokens
@@ -25,7 +25,7 @@ _ROWS_A_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedRows:
+class EncodedSequences:
     """N rows of P tokens in all, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, one after the other and not padded.
 
     Attributes:
@@ -63,15 +63,15 @@ class EncodedRows:
         return np.diff(self.row_splits)
 
     @property
-    def rows_of_tokens(self) -> np.ndarray:
+    def sequence_indices(self) -> np.ndarray:
         """The row of each token `(P,)`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     @property
     def is_second(self) -> np.ndarray:
         """Whether each token `(P,)` belongs to the second text, its [SEP] too."""
-        places = np.arange(len(self.token_ids)) - self.row_splits[:-1][self.rows_of_tokens]
-        return places >= self.second_starts[self.rows_of_tokens]
+        places = np.arange(len(self.token_ids)) - self.row_splits[:-1][self.sequence_indices]
+        return places >= self.second_starts[self.sequence_indices]
 
 
 def encode(
@@ -83,7 +83,7 @@ def encode(
     window_overlap: int | None = None,
     max_first_length: int | None = None,
     with_places: bool = False,
-) -> EncodedRows:
+) -> EncodedSequences:
     """Tokenizes texts, or pairs of texts.
 
     Args:
@@ -108,14 +108,14 @@ def encode(
         >>> rows.lengths.tolist()
         [4, 5]
     """
-    from bert_keras.pipelines.batches.windows import row_ranges
+    from bert_keras.pipelines.batches.windows import choose_token_ranges
 
     if second_texts is not None and len(texts) != len(second_texts):
         raise InputError(
             f"there are {len(texts)} texts and {len(second_texts)} second texts; expected a second text for each"
         )
     columns = [_Tokens.of(tokenizer, column, with_places) for column in (texts, second_texts) if column is not None]
-    ranges = row_ranges(
+    ranges = choose_token_ranges(
         [column.lengths for column in columns],
         max_sequence_length=max_sequence_length,
         window_overlap=window_overlap,
@@ -124,15 +124,15 @@ def encode(
     return _rows(tokenizer, columns, ranges, max_sequence_length)
 
 
-def most_context(rows: EncodedRows) -> np.ndarray:
+def has_most_context(rows: EncodedSequences) -> np.ndarray:
     """Returns for each token `(P,)` whether its row is the one in which it has the most context.
 
     A token lies in several windows; the best one has the most tokens of its text on that side where there are fewer,
     and a bit for its length, as in Google's run_squad.py. Special tokens and first texts of pairs are False.
     """
-    of_window = (rows.numbers >= 0) & (rows.is_second | (rows.second_starts == rows.lengths)[rows.rows_of_tokens])
+    of_window = (rows.numbers >= 0) & (rows.is_second | (rows.second_starts == rows.lengths)[rows.sequence_indices])
     places = np.flatnonzero(of_window)
-    row_of = rows.rows_of_tokens[places]
+    row_of = rows.sequence_indices[places]
     firsts, lasts = _extremes(rows.numbers[places], row_of, len(rows))
     numbers = rows.numbers[places]
     before, after = numbers - firsts[row_of], lasts[row_of] - numbers
@@ -176,7 +176,7 @@ class _Tokens:
         return np.arange(len(self.token_ids)) - np.repeat(self.row_splits[:-1], self.lengths)
 
 
-def _rows(tokenizer, columns: list[_Tokens], ranges: RowRanges, max_sequence_length: int) -> EncodedRows:
+def _rows(tokenizer, columns: list[_Tokens], ranges: TokenRanges, max_sequence_length: int) -> EncodedSequences:
     """Packs the numbers of tokens instead of their ids, and then looks up everything that is known of each."""
     from bert_keras.pipelines.batches.packing import pack_tokens
 
@@ -195,7 +195,7 @@ def _rows(tokenizer, columns: list[_Tokens], ranges: RowRanges, max_sequence_len
     return _looked_up(tokenizer, columns, indices, lengths, second_starts, ranges.examples.numpy().astype(np.int64))
 
 
-def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) -> EncodedRows:
+def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) -> EncodedSequences:
     special = np.zeros(3, np.int32)
     special[[_CLS, _SEP, _PAD]] = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
 
@@ -204,7 +204,7 @@ def _looked_up(tokenizer, columns, indices, lengths, second_starts, examples) ->
 
     none = np.full(3, -1)
     has_places = columns[0].starts is not None
-    return EncodedRows(
+    return EncodedSequences(
         token_ids=table([column.token_ids for column in columns], special),
         row_splits=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         second_starts=second_starts.astype(np.int32),

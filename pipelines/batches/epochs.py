@@ -14,7 +14,7 @@ class Epochs:
     """Passes over the same examples, begun at any batch.
 
     Args:
-        batches_an_epoch: batches of each epoch.
+        batches_per_epoch: batches of each epoch.
         num_epochs: how many epochs there are; `None`: without end.
         first_batch: begin with this batch, counted from 0 over all epochs, as if those before had been read.
 
@@ -22,7 +22,7 @@ class Epochs:
         InputError: a number of epochs below 1, or a first batch after the last one.
     """
 
-    batches_an_epoch: int
+    batches_per_epoch: int
     num_epochs: int | None = 1
     first_batch: int = 0
 
@@ -40,7 +40,7 @@ class Epochs:
 
     def read(self, batches_of: Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
         """Returns the elements of `batches_of(epoch, batches to pass over)`, two int64 scalars, epoch after epoch."""
-        first_epoch, first_of_epoch = divmod(self.first_batch, self.batches_an_epoch)
+        first_epoch, first_of_epoch = divmod(self.first_batch, self.batches_per_epoch)
         if self.num_epochs is None:
             numbers = tf.data.Dataset.counter(first_epoch)
         else:
@@ -50,4 +50,4 @@ class Epochs:
 
     @property
     def _num_all(self) -> int:
-        return self.batches_an_epoch * self.num_epochs
+        return self.batches_per_epoch * self.num_epochs

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_keras.pipelines.batches.packing import pack_tokens
-from bert_keras.pipelines.batches.windows import row_ranges
+from bert_keras.pipelines.batches.windows import choose_token_ranges
 
 _CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of tokens
 
 
-class GraphRows(NamedTuple):
+class EncodedBatch(NamedTuple):
     """R rows of S tokens, made of B texts or pairs of texts.
 
     Attributes:
@@ -28,21 +28,21 @@ class GraphRows(NamedTuple):
     windowed: tf.Tensor
 
 
-def graph_rows(
+def encode_in_graph(
     tokenizer,
     columns: Sequence[tf.RaggedTensor],
     *,
     max_sequence_length: int,
     window_overlap: int | None = None,
     max_first_length: int | None = None,
-) -> GraphRows:
-    """Returns the rows of tokenized texts, or of pairs of them; see `row_ranges` for the lengths.
+) -> EncodedBatch:
+    """Returns the rows of tokenized texts, or of pairs of them; see `choose_token_ranges` for the lengths.
 
     Args:
         tokenizer: a `BertTokenizer`, for the ids of its special tokens.
         columns: the tokens of the texts, and of the second texts where they are pairs: `(B, tokens)` int32, ragged.
     """
-    ranges = row_ranges(
+    ranges = choose_token_ranges(
         [column.row_lengths() for column in columns],
         max_sequence_length=max_sequence_length,
         window_overlap=window_overlap,
@@ -56,13 +56,13 @@ def graph_rows(
     ids = tf.concat([special, *(column.flat_values for column in columns)], axis=0)
     features = {"token_ids": tf.gather(ids, tokens + len(special)), **packed}
     in_windowed = offsets[len(columns) - 1]
-    return GraphRows(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= in_windowed))
+    return EncodedBatch(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= in_windowed))
 
 
-def most_context_in_graph(rows: GraphRows) -> tf.Tensor:
+def has_most_context_in_graph(rows: EncodedBatch) -> tf.Tensor:
     """Returns for each token `(R, S)` whether its row is the one in which it has the most context.
 
-    The rule of `most_context`: the more tokens on the side where there are fewer, and a bit for the length of the
+    The rule of `has_most_context`: the more tokens on the side where there are fewer, and a bit for the length of the
     window; of equals the first window.
     """
     length = tf.reduce_sum(tf.cast(rows.windowed, tf.int32), axis=1, keepdims=True)  # (R, 1)

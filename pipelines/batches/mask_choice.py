@@ -59,7 +59,7 @@ def choose_words(candidates, continues, span_ids, seeds, budget, max_predictions
         Positions `(B, M)` int32, ascending, S in unused slots.
     """
     length = tf.shape(candidates)[1]
-    begins = word_begins(candidates, continues)
+    begins = find_word_starts(candidates, continues)
     scores = uniform(seeds, _ORDER, length) if span_ids is None else uniform_at(seeds, _ORDER, span_ids)
     max_words = tf.maximum(tf.reduce_max(tf.reduce_sum(tf.cast(begins, tf.int32), axis=1)), 1)
     order = tf.math.top_k(tf.where(begins, scores, -1.0), k=max_words).indices  # (B, W); equal scores: from the left
@@ -82,12 +82,12 @@ def draw_spans(candidates: tf.Tensor, continues: tf.Tensor, seeds: tf.Tensor) ->
     thresholds = tf.constant(np.cumsum(span_length_rates())[:-1], tf.float32)
     draws = uniform(seeds, _SPAN_LENGTH, tf.shape(candidates)[1])  # as many spans as there could be words
     lengths = 1 + tf.reshape(tf.searchsorted(thresholds, tf.reshape(draws, [-1]), side="right"), tf.shape(draws))
-    word_numbers = tf.cumsum(tf.cast(word_begins(candidates, continues), tf.int32), axis=1) - 1
+    word_numbers = tf.cumsum(tf.cast(find_word_starts(candidates, continues), tf.int32), axis=1) - 1
     spans = tf.searchsorted(tf.cumsum(lengths, axis=1), tf.maximum(word_numbers, 0), side="right")
     return spans + tf.cumsum(tf.cast(~candidates, tf.int32), axis=1)  # grows with either, so each pair has its number
 
 
-def word_begins(candidates: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
+def find_word_starts(candidates: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
     """Returns `(B, S)` bool: where words begin. Behind a special token even a "##" token begins one."""
     follows = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
     return candidates & ~(continues & follows)

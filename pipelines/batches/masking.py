@@ -39,7 +39,7 @@ class MaskingTokens:
     random_ids: np.ndarray
 
     @classmethod
-    def of(cls, tokenizer) -> "MaskingTokens":
+    def from_tokenizer(cls, tokenizer) -> "MaskingTokens":
         """Sorts the tokens of a `BertTokenizer`.
 
         Raises:

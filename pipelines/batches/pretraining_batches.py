@@ -16,18 +16,18 @@ from bert_keras.pipelines.batches.masking import (
     default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.record_features import row_features, sentence_labels
-from bert_keras.pipelines.batches.record_order import ShardedRows
+from bert_keras.pipelines.batches.record_features import pad_records, sentence_labels
+from bert_keras.pipelines.batches.record_order import ShardedRecords
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds
 from bert_keras.pipelines.counts import check_counts
-from bert_keras.pipelines.records import parse_rows, read_manifest, shard_paths
+from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
 from bert_keras.pipelines.text.as_written import as_written
 
 MASKINGS = ("dynamic", "static")
 
 
 @as_written
-def pretraining_batches(
+def make_pretraining_batches(
     folder: str | os.PathLike,
     tokenizer,
     *,
@@ -83,7 +83,7 @@ def pretraining_batches(
             one batch, or a setting is out of range.
 
     Example:
-        >>> batches = pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
+        >>> batches = make_pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
         >>> model.fit(batches, steps_per_epoch=1000)
     """
     check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
@@ -97,7 +97,7 @@ def pretraining_batches(
     plan = Epochs(_batches_an_epoch(folder, manifest, split, batch_size, drop_remainder), epochs, first_batch)
     rows = _sharded_rows(folder, manifest, split, seed)
     prepare = _Preparation(
-        tokens=MaskingTokens.of(tokenizer),
+        tokens=MaskingTokens.from_tokenizer(tokenizer),
         pad_id=tokenizer.pad_id,
         max_sequence_length=length,
         max_examples=manifest["max_examples_a_row"] if manifest["packed"] else None,
@@ -120,7 +120,7 @@ def pretraining_batches(
         else:
             batches = rows.in_order(skip).batch(batch_size, drop_remainder)
         if share != WHOLE_BATCH:
-            own = share.rows_of_worker(batch_size)
+            own = share.worker_slice(batch_size)
             batches = batches.map(lambda *columns: tuple(column[own] for column in columns)).rebatch(rows_an_element)
         return batches.map(lambda numbers, serialized: (epoch, numbers, serialized))
 
@@ -144,9 +144,9 @@ class _Preparation:
     mask_settings: dict
 
     def __call__(self, epoch: tf.Tensor, numbers: tf.Tensor, serialized: tf.Tensor) -> tuple[dict, dict]:
-        rows = parse_rows(tf.ensure_shape(serialized, [self.batch_size]))
+        rows = parse_records(tf.ensure_shape(serialized, [self.batch_size]))
         max_examples = self.max_examples or 1
-        features = row_features(
+        features = pad_records(
             rows, max_sequence_length=self.max_sequence_length, max_examples=max_examples, pad_id=self.pad_id
         )
         seeds = example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
@@ -172,11 +172,11 @@ def _of_single_examples(features: dict, labels: dict) -> tuple[dict, dict]:
     return features, labels
 
 
-def _sharded_rows(folder, manifest: dict, split: str, seed: int) -> ShardedRows:
+def _sharded_rows(folder, manifest: dict, split: str, seed: int) -> ShardedRecords:
     counts = [shard["num_rows"] for shard in manifest["shards"]]
     first_numbers = [0, *itertools.accumulate(counts)][:-1]
     of_split = [shard["split"] == split for shard in manifest["shards"]]
-    return ShardedRows(
+    return ShardedRecords(
         shard_paths(folder, manifest, split),
         list(itertools.compress(first_numbers, of_split)),
         list(itertools.compress(counts, of_split)),
@@ -197,7 +197,7 @@ def _rows_an_element(share: BatchShare, batch_size: int, drop_remainder: bool) -
     """Returns the rows of each element of the dataset; None where the last one may have fewer."""
     if share != WHOLE_BATCH and not drop_remainder:
         raise InputError("a share of each batch was asked for, and batches that are not full: set drop_remainder")
-    return share.rows_a_replica(batch_size) if drop_remainder else None
+    return share.sequences_per_replica(batch_size) if drop_remainder else None
 
 
 def _batches_an_epoch(folder, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:

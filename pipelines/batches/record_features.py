@@ -3,13 +3,13 @@
 import tensorflow as tf
 
 
-def row_features(
+def pad_records(
     rows: dict[str, tf.RaggedTensor], *, max_sequence_length: int, max_examples: int, pad_id: int
 ) -> dict[str, tf.Tensor]:
     """Pads rows and says what each position belongs to.
 
     Args:
-        rows: what `records.parse_rows` gave for B rows.
+        rows: what `records.parse_records` gave for B rows.
         max_sequence_length: S, at least the longest row.
         max_examples: K, at least the examples of any row.
         pad_id: what stands in the padding.

@@ -11,7 +11,7 @@ _WINDOW = 65_536  # rows shuffled among themselves: 15-30 MB of rows of 128, and
 _SHARD_ORDER, _ROW_ORDER = 5, 6  # draws of an example; masking has 0 to 4
 
 
-class ShardedRows:
+class ShardedRecords:
     """The rows of a split, numbered through all shards of the records.
 
     Args:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
-from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedRows
+from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences
 from bert_keras.pipelines.batches.epochs import Epochs
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds, random_bits
 from bert_keras.pipelines.counts import check_counts
@@ -21,8 +21,8 @@ _ROW_ORDER, _BATCH_ORDER = 7, 8  # draws of an example; masking and rows of reco
 
 
 @as_written
-def row_batches(
-    rows: EncodedRows,
+def make_task_batches(
+    rows: EncodedSequences,
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None,
     *,
     token_labels: np.ndarray | None = None,
@@ -79,10 +79,12 @@ def row_batches(
         )
     if share != WHOLE_BATCH and not fill_batches:
         raise InputError("a share of each batch was asked for, and batches that are not full: set fill_batches")
-    if share.rows_a_replica(batch_size) % group_size:  # raises where the batch cannot be divided
-        raise InputError(f"a replica gets {share.rows_a_replica(batch_size)} rows; expected groups of {group_size}")
+    if share.sequences_per_replica(batch_size) % group_size:  # raises where the batch cannot be divided
+        raise InputError(
+            f"a replica gets {share.sequences_per_replica(batch_size)} rows; expected groups of {group_size}"
+        )
     order = _Order(rows.lengths, batch_size, group_size, seed, shuffle, sort_by_length, fill_batches)
-    table = RowTable.of(rows, labels, token_labels, weights, fill_batches)
+    table = SequenceTable.from_sequences(rows, labels, token_labels, weights, fill_batches)
     dataset = Epochs(order.num_batches, epochs, first_batch).read(order.numbers_of)
     dataset = dataset.map(table.batch_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if share != WHOLE_BATCH:
@@ -142,7 +144,7 @@ class _Order:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RowTable:
+class SequenceTable:
     """All rows and what belongs to each, as tensors."""
 
     tokens: dict[str, tf.RaggedTensor]
@@ -153,9 +155,9 @@ class RowTable:
     prompt_lengths: tf.Tensor | None = None
 
     @classmethod
-    def of(
-        cls, rows: EncodedRows, labels=None, token_labels=None, weights=None, fill_batches: bool = False
-    ) -> "RowTable":
+    def from_sequences(
+        cls, rows: EncodedSequences, labels=None, token_labels=None, weights=None, fill_batches: bool = False
+    ) -> "SequenceTable":
         if labels is not None and token_labels is not None:
             raise InputError("labels of rows and labels of tokens were given together; expected one of them")
         if labels is None and token_labels is None and weights is not None:
@@ -214,7 +216,7 @@ class RowTable:
 
 def _parts(share: BatchShare, batch_size: int, batch) -> tf.data.Dataset:
     """Cuts a whole batch, so that all replicas pad to the same length and draw what one device would."""
-    own, replicas, rows = share.rows_of_worker(batch_size), share.num_replicas, share.rows_a_replica(batch_size)
+    own, replicas, rows = share.worker_slice(batch_size), share.num_replicas, share.sequences_per_replica(batch_size)
     cut = tf.nest.map_structure(
         lambda values: tf.reshape(values[own], [replicas, rows, *tf.unstack(tf.shape(values)[1:])]), batch
     )

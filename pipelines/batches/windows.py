@@ -10,7 +10,7 @@ from bert_keras.pipelines.batches.packing import check_lengths, truncated_length
 from bert_keras.pipelines.counts import check_counts
 
 
-class RowRanges(NamedTuple):
+class TokenRanges(NamedTuple):
     """The ranges of N rows, of one text or two each.
 
     Attributes:
@@ -34,13 +34,13 @@ class RowRanges(NamedTuple):
         return of_columns
 
 
-def row_ranges(
+def choose_token_ranges(
     lengths: Sequence[tf.Tensor],
     *,
     max_sequence_length: int,
     window_overlap: int | None = None,
     max_first_length: int | None = None,
-) -> RowRanges:
+) -> TokenRanges:
     """Returns what rows are made of texts, or of pairs of them.
 
     Args:
@@ -64,13 +64,13 @@ def row_ranges(
     return _windows(lengths, budget, window_overlap, max_first_length)
 
 
-def _whole(lengths: list[tf.Tensor], budget: int) -> RowRanges:
+def _whole(lengths: list[tf.Tensor], budget: int) -> TokenRanges:
     kept = truncated_lengths(lengths[0], lengths[1] if len(lengths) == 2 else None, budget, "longest_first")
     columns = [(tf.zeros_like(ends[:, 0]), ends[:, 0]) for ends in kept[: len(lengths)]]
-    return RowRanges(tf.range(tf.size(lengths[0])), columns)
+    return TokenRanges(tf.range(tf.size(lengths[0])), columns)
 
 
-def _windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_length: int | None) -> RowRanges:
+def _windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_length: int | None) -> TokenRanges:
     last = lengths[-1]
     fixed = [_kept_of_first(*lengths, budget, overlap, max_first_length)] if len(lengths) == 2 else []
     room = tf.fill(tf.shape(last), budget) - (fixed[0] if fixed else 0)
@@ -81,7 +81,7 @@ def _windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_leng
     begins = numbers * tf.gather(steps, examples)
     ends = tf.minimum(begins + tf.gather(room, examples), tf.gather(last, examples))
     firsts = [(tf.zeros_like(begins), tf.gather(kept, examples)) for kept in fixed]  # it stands in every window
-    return RowRanges(examples, [*firsts, (begins, ends)])
+    return TokenRanges(examples, [*firsts, (begins, ends)])
 
 
 def _kept_of_first(firsts, seconds, budget: int, overlap: int, max_first_length: int | None) -> tf.Tensor:

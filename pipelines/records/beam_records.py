@@ -20,7 +20,7 @@ from bert_keras.pipelines.records.blocks import Block
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder
 from bert_keras.staging import only_one_run
 
@@ -56,7 +56,7 @@ def write_records_with_beam(
     Args:
         out: the folder to publish, on a file system that all workers share.
         text: what to read, with paths that all workers share; standard input cannot be read.
-        tokenizer: a `BertTokenizer` or its `TokenizerFacts`.
+        tokenizer: a `BertTokenizer` or its `TokenizerSpec`.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
         overwrite: replace a folder that `make-records` wrote.
         warn: called with each sentence of `records_warnings`. None: they go to the log.
@@ -69,7 +69,7 @@ def write_records_with_beam(
         InputError: as `write_records`; Apache Beam is not installed; or the pipeline failed.
     """
     beam = _import_beam()
-    settings, tokenizer = RecordSettings(**settings), TokenizerFacts.of(tokenizer)
+    settings, tokenizer = RecordSettings(**settings), TokenizerSpec.from_tokenizer(tokenizer)
     if "standard input" in text.names:
         raise InputError("Beam's workers cannot read standard input: write the text to a file, and name that")
     check_writable_folder(out, "make-records", overwrite=overwrite)
@@ -90,7 +90,7 @@ def write_records_with_beam(
 class _Job:
     """The two pure steps, and the partial folder in which they leave their results; goes to the workers as it is."""
 
-    def __init__(self, path: pathlib.Path, settings: RecordSettings, tokenizer: TokenizerFacts, text):
+    def __init__(self, path: pathlib.Path, settings: RecordSettings, tokenizer: TokenizerSpec, text):
         self._path, self._settings, self._tokenizer, self._text = path, settings, tokenizer, text
         self._fingerprint = local.fingerprint(settings, tokenizer, text)
         self.partial()

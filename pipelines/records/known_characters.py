@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from tokenizers import normalizers
 
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
@@ -21,7 +21,7 @@ class KnownCharacters:
         tokenizer: the vocabulary, and the rules that fold a character before it is looked up.
     """
 
-    def __init__(self, tokenizer: TokenizerFacts):
+    def __init__(self, tokenizer: TokenizerSpec):
         special_tokens = frozenset(tokenizer.special_tokens)
         tokens = (token.removeprefix("##") for token in tokenizer.vocabulary if token not in special_tokens)
         self._alphabet = set(itertools.chain.from_iterable(tokens))

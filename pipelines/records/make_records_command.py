@@ -33,7 +33,7 @@ def make_records_command(
     return shlex.join(words)
 
 
-def command_to_make_again(
+def build_remake_command(
     manifest: Mapping[str, object],
     folder: str | os.PathLike,
     *,

@@ -14,7 +14,7 @@ from bert_keras.pipelines.corpus.data_quality import share_of, unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
 from bert_keras.pipelines.records.known_characters import text_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_facts import IDENTITY, TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import IDENTITY, TokenizerSpec
 
 FORMAT = "bert_keras.pretraining_records"
 FORMAT_VERSION = 2
@@ -38,7 +38,7 @@ _SETTINGS = tuple(field.name for field in dataclasses.fields(RecordSettings))
 
 
 def make_manifest(
-    settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str, sources: list[dict], shards: Iterable[dict]
+    settings: RecordSettings, tokenizer: TokenizerSpec, sentences: str, sources: list[dict], shards: Iterable[dict]
 ) -> dict:
     """Returns the manifest of shards, whose dicts have both kinds of counts, a name, a split, a hash and a size."""
     shards = list(shards)
@@ -149,7 +149,7 @@ def _sums(shards: list[dict]) -> dict:
     return {name: sum(shard[name] for shard in shards) for name in (*COUNTS, *QUALITY_COUNTS)}
 
 
-def _quality(settings: RecordSettings, tokenizer: TokenizerFacts, counts: dict) -> dict[str, float]:
+def _quality(settings: RecordSettings, tokenizer: TokenizerSpec, counts: dict) -> dict[str, float]:
     """Returns the shares that `records_warnings` looks at."""
     quality = {
         "unknown_token_share": share_of(counts["num_unknown_tokens"], counts["num_text_tokens"]),
@@ -169,12 +169,12 @@ def _plain(value: object) -> str:
     return format_names([value]) if isinstance(value, str) else quote(value)
 
 
-def differing_tokenizers(one: Mapping, other: Mapping, *, here: str = "here") -> list[str]:
+def list_tokenizer_differences(one: Mapping, other: Mapping, *, here: str = "here") -> list[str]:
     """Return in what the tokenizers of two manifests differ, for a message; folders of version 0.1 lack some facts.
 
     Args:
         one: a manifest.
-        other: another one, or `TokenizerFacts.identity`.
+        other: another one, or `TokenizerSpec.identity`.
         here: what `other` is called; `one` is "there".
     """
     return [
@@ -185,7 +185,7 @@ def differing_tokenizers(one: Mapping, other: Mapping, *, here: str = "here") ->
 
 
 def _check_tokenizer(manifest: dict, tokenizer, path: pathlib.Path) -> None:
-    if differing := differing_tokenizers(manifest, TokenizerFacts.of(tokenizer).identity):
+    if differing := list_tokenizer_differences(manifest, TokenizerSpec.from_tokenizer(tokenizer).identity):
         raise InputError(
             f"{path}: the records were made with another tokenizer ({'; '.join(differing)}): "
             "use the vocabulary they were made with, or write them again with this one"

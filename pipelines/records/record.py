@@ -15,7 +15,7 @@ _MAX_ID = 1 << 21  # three bytes of varint
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class Record:
     """One or several examples in one row.
 
     Attributes:
@@ -31,7 +31,7 @@ class Row:
     sentence_labels: Sequence[int] = ()
 
 
-def serialize_row(row: Row) -> bytes:
+def serialize_record(row: Record) -> bytes:
     """Returns the row as a `tf.train.Example` of int64 lists; the same row always gives the same bytes."""
     columns = {
         "token_ids": row.token_ids,
@@ -42,8 +42,8 @@ def serialize_row(row: Row) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
 
 
-def serialize_rows(rows: Sequence[Row]) -> Iterator[bytes]:
-    """Yields what `serialize_row` returns for each row, ten times as fast: the ids of all rows are encoded at once.
+def serialize_records(rows: Sequence[Record]) -> Iterator[bytes]:
+    """Yields what `serialize_record` returns for each row, ten times as fast: the ids of all rows are encoded at once.
 
     Raises:
         ValueError: an id is below 0 or above 2**21 - 1.
@@ -59,7 +59,7 @@ def serialize_rows(rows: Sequence[Row]) -> Iterator[bytes]:
         yield _field(1, len(features)) + features
 
 
-def parse_rows(serialized: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+def parse_records(serialized: tf.Tensor) -> dict[str, tf.RaggedTensor]:
     """Reads `(B,)` records: `token_ids` and `sentence_labels` (B, ragged), `lengths` (B, ragged, 2), all int32."""
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in ("token_ids", "lengths", "sentence_labels")}
     parsed = {name: tf.cast(value, tf.int32) for name, value in tf.io.parse_example(serialized, spec).items()}

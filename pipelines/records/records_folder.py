@@ -24,7 +24,7 @@ from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.records.workers import in_order
 from bert_keras.publishing import check_writable_folder, publish_folder
 from bert_keras.staging import only_one_run
@@ -52,7 +52,7 @@ def write_records(
     Args:
         out: the folder to publish; it appears whole or not at all.
         text: `FileText`, `DocumentText`, or documents, which are lists of sentences. Read once.
-        tokenizer: a `BertTokenizer`, or its `TokenizerFacts`; saved beside the records, where
+        tokenizer: a `BertTokenizer`, or its `TokenizerSpec`; saved beside the records, where
             `BertTokenizer.from_checkpoint(out)` reads it back, and recorded, to be asked for again on reading.
         num_workers: processes that make rows; they change the time only. With more than one, a script must hold its
             work under `if __name__ == "__main__":`, since each imports it.
@@ -79,7 +79,7 @@ def write_records(
         raise InputError(f"num_workers is {num_workers}; expected 1 or more processes")
     if not isinstance(text, FileText | DocumentText):
         text = DocumentText(text)
-    tokenizer = TokenizerFacts.of(tokenizer)
+    tokenizer = TokenizerSpec.from_tokenizer(tokenizer)
     check_writable_folder(out, "make-records", overwrite=overwrite)
     path = partial_folder.partial_path(out)
     with told_plainly(out, path), only_one_run(path), removed_if_useless(path):
@@ -98,7 +98,7 @@ def warn_of_records(manifest: dict, warn: Callable[[str], None] | None) -> None:
 
 
 def publish(
-    out: str | os.PathLike, partial: pathlib.Path, manifest: dict, tokenizer: TokenizerFacts, *, overwrite: bool
+    out: str | os.PathLike, partial: pathlib.Path, manifest: dict, tokenizer: TokenizerSpec, *, overwrite: bool
 ) -> None:
     """Makes `out` of the shards of a finished run, and takes the partial folder away.
 
@@ -124,7 +124,7 @@ def shard_name(split: str, block: int) -> str:
 def _shards(
     partial: partial_folder.PartialFolder,
     settings: RecordSettings,
-    tokenizer: TokenizerFacts,
+    tokenizer: TokenizerSpec,
     text,
     num_workers: int,
     progress,
@@ -171,7 +171,7 @@ def finish_block(partial: partial_folder.PartialFolder, index: int, digest: str,
 
 
 def make_block_worker(
-    settings: RecordSettings, tokenizer: TokenizerFacts, sentences: str, *, num_threads: int | None = None
+    settings: RecordSettings, tokenizer: TokenizerSpec, sentences: str, *, num_threads: int | None = None
 ) -> Callable[[Block], dict]:
     """Returns what makes the shards of a block, `BlockWorker.shards`. Imports TensorFlow, which takes seconds.
 
@@ -191,7 +191,7 @@ def make_block_worker(
     return BlockWorker(settings, tokenizer, sentences).shards
 
 
-def fingerprint(settings: RecordSettings, tokenizer: TokenizerFacts, text: FileText | DocumentText) -> dict:
+def fingerprint(settings: RecordSettings, tokenizer: TokenizerSpec, text: FileText | DocumentText) -> dict:
     """Returns everything that blocks depend on, the text itself excepted: each block knows its own."""
     return {
         "format_version": FORMAT_VERSION,
@@ -212,7 +212,7 @@ def told_plainly(out: str | os.PathLike, partial: pathlib.Path) -> Iterator[None
     try:
         yield
     except (InputError, OSError) as error:
-        kept = partial_folder.num_finished_blocks(out)
+        kept = partial_folder.count_finished_blocks(out)
         left = f"; {kept:,} finished blocks stay in {partial}, and the same command goes on with them" if kept else ""
         if isinstance(error, InputError):
             raise InputError(f"{error}{left}") from None

@@ -8,7 +8,7 @@ from bert_keras.errors import InputError
 OBJECTIVES = ("nsp", "sop", "none")
 NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 BLOCK_BYTES = 8_000_000  # of text: 15,000 rows of 128, enough to pack them to 99.9 %, and 0.2 GB of memory a worker
-MAX_EXAMPLES_A_ROW = 8
+MAX_EXAMPLES_PER_SEQUENCE = 8
 
 _MAX_SEED = 2**31 - 1
 _MIN_BLOCK_BYTES = 1_000
@@ -41,7 +41,7 @@ class RecordSettings:
     short_sequence_rate: float = 0.1
     keep_documents_apart: bool = False
     packed: bool = False
-    max_examples_a_row: int = MAX_EXAMPLES_A_ROW
+    max_examples_a_row: int = MAX_EXAMPLES_PER_SEQUENCE
     duplicates: int = 1
     held_out_rate: float = 0.01
     seed: int = 0

@@ -27,7 +27,7 @@ def partial_path(out: str | os.PathLike) -> pathlib.Path:
     return companion(out, "partial")
 
 
-def num_finished_blocks(out: str | os.PathLike) -> int:
+def count_finished_blocks(out: str | os.PathLike) -> int:
     """Returns how many blocks an unfinished run left; whether they still fit is seen when they are due."""
     return len(list(partial_path(out).glob("block-*.json")))
 

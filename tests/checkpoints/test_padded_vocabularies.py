@@ -79,7 +79,7 @@ def test_inspect_guesses_tokens_only(model, tokenizer):
 
 
 def test_no_row_without_a_token_is_put_in_the_place_of_a_masked_word(tokenizer):
-    assert MaskingTokens.of(tokenizer).random_ids.max() == len(TOKENS) - 1
+    assert MaskingTokens.from_tokenizer(tokenizer).random_ids.max() == len(TOKENS) - 1
 
 
 def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):

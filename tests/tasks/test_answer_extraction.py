@@ -185,7 +185,7 @@ def test_answers_do_not_hang_on_the_windows_of_other_questions(tokenizer, their_
     task = QuestionAnswering(max_sequence_length=30, window_overlap=10)
     rows = task.encode(tokenizer, examples)
     together = task.answers(rows, random_outputs(rows, seed=4), examples)
-    of_tokens = rows.examples[rows.rows_of_tokens]
+    of_tokens = rows.examples[rows.sequence_indices]
     for number, example in enumerate(examples):
         outputs = {name: values[of_tokens == number] for name, values in random_outputs(rows, seed=4).items()}
         [alone] = task.answers(task.encode(tokenizer, [example]), outputs, [example])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import write_records
 from bert_keras.tasks import masked_lm_scores
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, score_records, score_texts, without_sentences
@@ -67,7 +67,7 @@ def records(make_records):
 def batch_of(records, words, **settings):
     """The held-out records with their masks, as one batch."""
     options = {"split": "held_out", "batch_size": 200, "drop_remainder": False, **FIXED_MASKS, **settings}
-    [batch] = pretraining_batches(records, words, **options)
+    [batch] = make_pretraining_batches(records, words, **options)
     return batch
 
 

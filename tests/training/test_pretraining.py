@@ -9,7 +9,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.record_defaults import settings_of_manifests
@@ -72,9 +72,9 @@ def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(rec
 
     def note(*arguments, **settings):
         asked.append((settings["split"], settings["masking"], settings["epochs"]))
-        return pretraining_batches(*arguments, **settings)
+        return make_pretraining_batches(*arguments, **settings)
 
-    monkeypatch.setattr("bert_keras.training.pretraining.pretraining_batches", note)
+    monkeypatch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
     settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
     trained = pretrain(tiny_run(manifest, **settings), [folder])
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
@@ -92,7 +92,7 @@ def test_the_first_line_is_of_the_model_before_the_first_step(trained, records, 
     untrained = build_model(run, story_tokenizer.vocabulary_size)
     untrained.compile("sgd")
     rows = {"split": "held_out", "masking": "static", "shuffle": False}
-    batches = pretraining_batches(folder, story_tokenizer, batch_size=8, **rows)
+    batches = make_pretraining_batches(folder, story_tokenizer, batch_size=8, **rows)
     scores = untrained.evaluate(batches, return_dict=True, verbose=0)
     assert first["held_out_mlm_loss"] == pytest.approx(scores["mlm_logits_loss"], rel=1e-5)
     assert first["held_out_mlm_accuracy"] == pytest.approx(scores["mlm_logits_accuracy"], rel=1e-5)

@@ -107,9 +107,9 @@ def test_shares_of_a_batch_are_its_rows_in_order():
     rows = list(range(24))
     for num_workers in (1, 2, 3, 4):
         shares = [BatchShare(num_workers, worker, 2) for worker in range(num_workers)]
-        assert [row for share in shares for row in rows[share.rows_of_worker(24)]] == rows
-        assert {share.rows_a_replica(24) for share in shares} == {24 // num_workers // 2}
+        assert [row for share in shares for row in rows[share.worker_slice(24)]] == rows
+        assert {share.sequences_per_replica(24) for share in shares} == {24 // num_workers // 2}
     with pytest.raises(InputError, match="batch_size 9 cannot be divided among 4 replicas: make it a multiple of 4"):
-        BatchShare(2, 0, 2).rows_a_replica(9)
+        BatchShare(2, 0, 2).sequences_per_replica(9)
     with pytest.raises(InputError, match="worker 2 of 2"):
         BatchShare(2, 2)

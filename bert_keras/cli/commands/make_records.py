@@ -139,12 +139,12 @@ def _settings(arguments: argparse.Namespace):
 
 
 def _tokenizer(arguments: argparse.Namespace):
-    from bert_keras.pipelines.records import TokenizerFacts
+    from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
     asked = asked_settings(arguments)
     settings = read_vocabulary_and_settings(arguments.vocabulary, asked, option_names=OPTION_NAMES)
-    return TokenizerFacts.of_arguments(settings, arguments.max_sequence_length)
+    return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
 
 def _find_text(arguments: argparse.Namespace) -> list | None:
@@ -209,9 +209,9 @@ def _telling_what_stays(out: pathlib.Path) -> Iterator[None]:
 
 
 def _resumable(out: pathlib.Path) -> str | None:
-    from bert_keras.pipelines.records.unfinished_folder import num_finished_blocks, partial_path
+    from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks, partial_path
 
-    kept = num_finished_blocks(out)
+    kept = count_finished_blocks(out)
     return f"{kept:,} finished blocks in {partial_path(out)}" if kept else None
 
 

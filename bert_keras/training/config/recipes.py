@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import tomli_w
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import command_to_make_again
-from bert_keras.pipelines.records.manifest import differing_tokenizers
+from bert_keras.pipelines.records.make_records_command import build_remake_command
+from bert_keras.pipelines.records.manifest import list_tokenizer_differences
 from bert_keras.training.config.phases import PhasePlan, join_stretches, plan_phases
 from bert_keras.training.config.settings import said
 from bert_keras.training.config.sources import (
@@ -139,10 +139,10 @@ class Pretraining:
             )
         for index, (manifest, folder) in enumerate(zip(manifests, folders, strict=True)):
             self.records.check_manifest(manifest, index, folder)
-            if differing := differing_tokenizers(manifest, manifests[0], here=f"in {folders[0]}"):
+            if differing := list_tokenizer_differences(manifest, manifests[0], here=f"in {folders[0]}"):
                 raise InputError(
                     f"{folder} was made with another tokenizer ({'; '.join(differing)}); expected one for all phases: "
-                    f"make it again with  {command_to_make_again(manifest, folder, vocabulary=folders[0])}"
+                    f"make it again with  {build_remake_command(manifest, folder, vocabulary=folders[0])}"
                 )
 
     def stretches(self, num_rows: Sequence[int] = ()) -> list[tuple[float, float]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import command_to_make_again, make_records_command
+from bert_keras.pipelines.records.make_records_command import build_remake_command, make_records_command
 from bert_keras.training.config.settings import Settings, choice, flag, number, said, several, text, whole
 
 OBJECTIVES = ("bert", "mlm", "electra")
@@ -123,7 +123,7 @@ class RecordsSettings(Settings):
         if differing:
             raise InputError(
                 f"{folder} was made with other settings ({'; '.join(differing)}): change [records] of the run, or make "
-                f"it again with  {command_to_make_again({**manifest, **wanted}, folder, vocabulary=folder)}"
+                f"it again with  {build_remake_command({**manifest, **wanted}, folder, vocabulary=folder)}"
             )
 
     def command(self, index: int) -> str:

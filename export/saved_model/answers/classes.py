@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction
-from bert_keras.pipelines.batches.graph_encoding import graph_rows
+from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -22,7 +22,7 @@ def classifying(run: Callable, tokenizer: BertTokenizer, task: TextClassificatio
     def answer(*texts):
         columns = [tokenizer.tokenize(column) for column in texts]
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
-        rows = graph_rows(tokenizer, columns, **settings)
+        rows = encode_in_graph(tokenizer, columns, **settings)
         logits = tf.cast(run(rows.features)["logits"], tf.float64)
         if task.window_overlap is not None:
             logits = tf.math.segment_mean(logits, rows.examples)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction, counts_of, padded
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
-from bert_keras.pipelines.batches.graph_encoding import graph_rows
+from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 NUM_FILLINGS = 5
@@ -25,7 +25,7 @@ def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextF
 
     def answer(text):
         tokenized = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
-        rows = graph_rows(tokenizer, [tokenized.token_ids], max_sequence_length=length)
+        rows = encode_in_graph(tokenizer, [tokenized.token_ids], max_sequence_length=length)
         places = tf.cast(tf.where(rows.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (K, 2)
         examples, num_texts = places[:, 0], tf.size(text)
         positions = padded(places[:, 1], examples, num_texts, 0)

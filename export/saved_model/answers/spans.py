@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction, counts_of, padded
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
-from bert_keras.pipelines.batches.graph_encoding import GraphRows, graph_rows, most_context_in_graph
+from bert_keras.pipelines.batches.graph_encoding import EncodedBatch, encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.answer_extraction import NUM_LOGITS, QuestionAnswering
 
@@ -27,7 +27,7 @@ def answering(run: Callable, tokenizer: BertTokenizer, task: QuestionAnswering) 
     def answer(question, context):
         tokenized = tokenizer.tokenize_with_offsets(context)
         first = tokenizer.tokenize(question)
-        rows = graph_rows(
+        rows = encode_in_graph(
             tokenizer,
             [first, tokenized.token_ids],
             max_sequence_length=task.max_sequence_length,
@@ -44,14 +44,14 @@ def answering(run: Callable, tokenizer: BertTokenizer, task: QuestionAnswering) 
     return TextFunction(task.input_names, answer)
 
 
-def _spans(task: QuestionAnswering, rows: GraphRows, starts: tf.Tensor, ends: tf.Tensor):
+def _spans(task: QuestionAnswering, rows: EncodedBatch, starts: tf.Tensor, ends: tf.Tensor):
     """Returns the possible spans `(K,)`: of which text, their scores, their first and last tokens."""
     width = tf.minimum(NUM_LOGITS, tf.shape(starts)[1])
     hidden = tf.where(rows.windowed, tf.zeros_like(starts), _IMPOSSIBLE)
     (first_scores, firsts), (last_scores, lasts) = (tf.math.top_k(x + hidden, width) for x in (starts, ends))  # (R, L)
     scores = first_scores[:, :, tf.newaxis] + last_scores[:, tf.newaxis, :]  # (R, L, L)
     length = lasts[:, tf.newaxis, :] - firsts[:, :, tf.newaxis]
-    in_best_window = tf.gather(most_context_in_graph(rows), firsts, batch_dims=1)[:, :, tf.newaxis]
+    in_best_window = tf.gather(has_most_context_in_graph(rows), firsts, batch_dims=1)[:, :, tf.newaxis]
     fits = (length >= 0) & (length < task.max_answer_length) & in_best_window & (scores > _IMPOSSIBLE / 2)
     first_tokens, last_tokens = (tf.gather(rows.tokens, at, batch_dims=1) for at in (firsts, lasts))
     values = (

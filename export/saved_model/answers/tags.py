@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction, counts_of, padded
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
-from bert_keras.pipelines.batches.graph_encoding import graph_rows, most_context_in_graph
+from bert_keras.pipelines.batches.graph_encoding import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.token_classification import TokenClassification
 
@@ -23,9 +23,9 @@ def tagging(run: Callable, tokenizer: BertTokenizer, task: TokenClassification) 
     def answer(text):
         tokenized = tokenizer.tokenize_with_offsets(text)
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
-        rows = graph_rows(tokenizer, [tokenized.token_ids], **settings)
+        rows = encode_in_graph(tokenizer, [tokenized.token_ids], **settings)
         first, last = _ends_of_words(tokenized.word_ids)
-        answering = most_context_in_graph(rows)
+        answering = has_most_context_in_graph(rows)
         answering &= tf.gather(tf.concat([[False], first], axis=0), tf.maximum(rows.tokens, -1) + 1)
         logits = tf.boolean_mask(run(rows.features)["logits"], answering)  # (K, C)
         tokens = tf.boolean_mask(rows.tokens, answering)  # ascending: later words are answered by later windows

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.export.saved_model.answers.served import TextFunction
 from bert_keras.features import FEATURES, to_huggingface_names
-from bert_keras.pipelines.batches.graph_encoding import graph_rows
+from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding, num_prompt_tokens
 
@@ -18,7 +18,7 @@ def embedding(run: Callable, tokenizer: BertTokenizer, task: SentenceEmbedding) 
 
     def answer(text):
         text = tf.strings.join([prompt, text]) if prompt else text
-        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
+        rows = encode_in_graph(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
         return {"embedding": run({**rows.features, **pooled(rows.features["padding_mask"])})["embedding"]}
 
     def pooled(mask):
@@ -36,7 +36,7 @@ def encoding(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFuncti
     """
 
     def answer(text):
-        rows = graph_rows(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
+        rows = encode_in_graph(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
         outputs = to_huggingface_names(run(rows.features))
         inputs = {FEATURES[name].huggingface_name: rows.features[name] for name in ("token_ids", "padding_mask")}
         return {**outputs, **inputs}

@@ -10,7 +10,7 @@ from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedT
 _NUM_SPECIAL = 2  # [CLS] ... [SEP]
 
 
-def full_sentence_rows(
+def generate_full_sentences(
     text: TokenizedText, *, max_sequence_length: int, sep_id: int, keep_documents_apart: bool = False
 ) -> Iterator[np.ndarray]:
     """Yields the tokens of each row, without [CLS] and the last [SEP]; each token of the text stands in one row.

@@ -9,7 +9,7 @@ import collections
 import numpy as np
 
 
-def packed_rows(lengths: np.ndarray, *, row_length: int, max_examples: int) -> list[list[int]]:
+def pack_by_histogram(lengths: np.ndarray, *, row_length: int, max_examples: int) -> list[list[int]]:
     """Returns the rows, each a list of example indices, longest first; every example stands in one row.
 
     Args:

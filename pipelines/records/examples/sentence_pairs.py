@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     label: int
 
 
-def next_sentence_pairs(
+def generate_next_sentence_pairs(
     text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
 ) -> Iterator[Pair]:
     """Yields the next-sentence pairs of all documents, in their order.
@@ -80,13 +80,13 @@ def next_sentence_pairs(
             start = cut if is_random else end
 
 
-def swapped_pairs(
+def generate_sentence_order_pairs(
     text: TokenizedText, *, max_sequence_length: int, seed: int, short_sequence_rate: float, duplicate: int = 0
 ) -> Iterator[Pair]:
     """Yields the sentence-order pairs of all documents: two segments that follow each other, swapped half of the time.
 
     A lone sentence is cut at a random token; one token alone has no order and is left out. Arguments as for
-    `next_sentence_pairs`.
+    `generate_next_sentence_pairs`.
     """
     max_tokens = max_sequence_length - NUM_SPECIAL
     for document in text.documents:

@@ -50,7 +50,7 @@ class TokenizedText:
         return sum(document.end - document.start for document in self.documents)
 
     @classmethod
-    def of_sentences(cls, documents: Sequence[Sequence[Sequence[int]]]) -> "TokenizedText":
+    def from_sentences(cls, documents: Sequence[Sequence[Sequence[int]]]) -> "TokenizedText":
         """Makes one of documents of sentences of ids, numbered from 0; what is empty is left out."""
         documents = [[sentence for sentence in document if len(sentence)] for document in documents]
         sentences = [sentence for document in documents for sentence in document]

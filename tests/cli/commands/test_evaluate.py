@@ -10,7 +10,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.cli.options.task_options import scores_shown
-from bert_keras.pipelines.records import TokenizerFacts, write_records
+from bert_keras.pipelines.records import TokenizerSpec, write_records
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.tasks import predictor
 
@@ -147,7 +147,7 @@ def records_of_both_casings(tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("both")
     story = [["the cat sat on a mat", "every dog ran off"] for _ in range(9)]
     for name, lowercase in (("records", True), ("cased_records", False)):
-        facts = TokenizerFacts(tokenizer.vocabulary, TextRules(lowercase=lowercase))
+        facts = TokenizerSpec(tokenizer.vocabulary, TextRules(lowercase=lowercase))
         write_records(folder / name, story, facts, max_sequence_length=16, held_out_rate=0.4)
     return folder
 

@@ -13,7 +13,7 @@ import pytest
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, RecordSettings, read_manifest, write_records
-from bert_keras.pipelines.records.unfinished_folder import num_finished_blocks
+from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()
@@ -183,7 +183,7 @@ def test_an_interrupted_run_says_what_stays_and_goes_on(workplace):
     options = ["--workers", "1", "--objective", "none"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not num_finished_blocks("out") and process.poll() is None and time.monotonic() < deadline:
+    while not count_finished_blocks("out") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, printed = process.communicate(timeout=60)

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, normalizers
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.pipelines.records import parse_rows, read_manifest, shard_paths
+from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import read_facts
 from tests import pud
@@ -67,7 +67,7 @@ def make(run, sentences, *options):
 
 def ids_of_records():
     records = tf.data.TFRecordDataset(shard_paths("records", read_manifest("records")))
-    ids = parse_rows(tf.constant([record.numpy() for record in records]))["token_ids"].to_list()
+    ids = parse_records(tf.constant([record.numpy() for record in records]))["token_ids"].to_list()
     return [row[1:-1] for row in ids]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches import encoding
-from bert_keras.pipelines.batches.encoding import encode, most_context
+from bert_keras.pipelines.batches.encoding import encode, has_most_context
 from bert_keras.pipelines.batches.packing import pack
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
@@ -186,7 +186,7 @@ def test_the_window_with_the_most_context_is_googles(pair, max_sequence_length, 
     firsts = ["the", "a b c", "", "a", "the, b.", "zzz a", "so", "", "a", "so"][: len(texts)]
     columns = [firsts, texts] if pair else [texts]
     rows = encode(tokenizer, *columns, max_sequence_length=max_sequence_length, window_overlap=window_overlap)
-    best = split(rows, most_context(rows))
+    best = split(rows, has_most_context(rows))
     numbers = [
         [number if second == pair else -1 for number, second in zip(of_row, is_second, strict=True)]
         for of_row, is_second in zip(split(rows, rows.numbers), split(rows, rows.is_second), strict=True)
@@ -209,10 +209,10 @@ def test_every_token_has_one_window_with_the_most_context(pair, window_overlap, 
     texts = random_texts([*range(25), 0], seed=1)
     columns = [["the a"] * len(texts), texts] if pair else [texts]
     rows = encode(tokenizer, *columns, max_sequence_length=13, window_overlap=window_overlap)
-    best = most_context(rows)
+    best = has_most_context(rows)
     assert (rows.numbers[best] >= 0).all()
     assert (rows.is_second[best] == pair).all()
-    found = list(zip(rows.examples[rows.rows_of_tokens][best], rows.numbers[best], strict=True))
+    found = list(zip(rows.examples[rows.sequence_indices][best], rows.numbers[best], strict=True))
     cut_to = np.inf if window_overlap is not None else 8 if pair else 11
     lengths = tokenizer.tokenize(texts).row_lengths().numpy()
     everything = [(text, token) for text, length in enumerate(lengths) for token in range(int(min(length, cut_to)))]
@@ -225,7 +225,7 @@ def test_places_are_those_of_the_text_that_a_token_is_of(window_overlap, tokeniz
     columns = [random_texts([3, 0, 1, 2], seed=5), random_texts([1, 4, 0, 20], seed=6)]
     settings = {"max_sequence_length": 19, "window_overlap": window_overlap, "with_places": True}
     rows = encode(tokenizer, *columns, **settings)
-    row_of, is_second = rows.rows_of_tokens, rows.is_second
+    row_of, is_second = rows.sequence_indices, rows.is_second
     texts = [columns[second][rows.examples[row]] for row, second in zip(row_of, is_second.astype(int), strict=True)]
     kinds = [TOKENS[index] for index in rows.token_ids]
     is_special = np.isin(rows.token_ids, [CLS, SEP])
@@ -266,7 +266,7 @@ def test_numbers_have_the_types_that_the_batches_need(tokenizer):
     assert rows.token_ids.tolist() == [CLS, 9, 10, SEP, 13, SEP, CLS, 11, SEP, 7, SEP]
     assert rows.row_splits.tolist() == [0, 6, 11]
     assert rows.second_starts.tolist() == [4, 3]
-    assert rows.rows_of_tokens.tolist() == [0] * 6 + [1] * 5
+    assert rows.sequence_indices.tolist() == [0] * 6 + [1] * 5
     assert len(rows) == 2
 
 
@@ -277,7 +277,14 @@ def test_no_texts_make_no_rows(pair, window_overlap, tokenizer):
     rows = encode(tokenizer, *columns, max_sequence_length=9, window_overlap=window_overlap, with_places=True)
     assert len(rows) == 0
     assert rows.row_splits.tolist() == [0]
-    for values in (rows.token_ids, rows.starts, rows.lengths, rows.is_second, rows.rows_of_tokens, most_context(rows)):
+    for values in (
+        rows.token_ids,
+        rows.starts,
+        rows.lengths,
+        rows.is_second,
+        rows.sequence_indices,
+        has_most_context(rows),
+    ):
         assert len(values) == 0
 
 

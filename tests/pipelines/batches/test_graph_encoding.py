@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.batches.encoding import encode, most_context
-from bert_keras.pipelines.batches.graph_encoding import graph_rows, most_context_in_graph
+from bert_keras.pipelines.batches.encoding import encode, has_most_context
+from bert_keras.pipelines.batches.graph_encoding import encode_in_graph, has_most_context_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 WORDS = [f"w{number}" for number in range(23)]
@@ -34,8 +34,8 @@ def test_rows_in_a_graph_are_those_of_encode(case):
 
     @tf.function(input_signature=[[tf.TensorSpec([None], tf.string)] * len(columns)], autograph=False)
     def in_graph(texts):
-        rows = graph_rows(TOKENIZER, [TOKENIZER.tokenize(column) for column in texts], **settings)
-        return rows, most_context_in_graph(rows)
+        rows = encode_in_graph(TOKENIZER, [TOKENIZER.tokenize(column) for column in texts], **settings)
+        return rows, has_most_context_in_graph(rows)
 
     rows, best = in_graph([tf.constant(column) for column in columns])
     expected = encode(TOKENIZER, *columns, **settings)
@@ -45,12 +45,12 @@ def test_rows_in_a_graph_are_those_of_encode(case):
     np.testing.assert_array_equal(rows.features["token_ids"].numpy()[real], expected.token_ids)
     np.testing.assert_array_equal(rows.features["segment_ids"].numpy()[real] == 1, expected.is_second & pairs)
     np.testing.assert_array_equal(rows.examples, expected.examples)
-    np.testing.assert_array_equal(best.numpy()[real], most_context(expected))
+    np.testing.assert_array_equal(best.numpy()[real], has_most_context(expected))
     assert not best.numpy()[~real].any()
 
 
 def test_no_text_at_all_gives_no_row():
     nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), tf.zeros([1], tf.int64))
-    rows = graph_rows(TOKENIZER, [nothing], max_sequence_length=9, window_overlap=2)
+    rows = encode_in_graph(TOKENIZER, [nothing], max_sequence_length=9, window_overlap=2)
     assert rows.features["token_ids"].shape[0] == 0
-    assert most_context_in_graph(rows).shape[0] == 0
+    assert has_most_context_in_graph(rows).shape[0] == 0

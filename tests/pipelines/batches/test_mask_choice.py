@@ -12,8 +12,8 @@ from bert_keras.pipelines.batches.mask_choice import (
     choose_tokens,
     choose_words,
     draw_spans,
+    find_word_starts,
     span_length_rates,
-    word_begins,
 )
 from bert_keras.pipelines.batches.masking import MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.seeds import example_seeds, uniform, uniform_at
@@ -85,7 +85,7 @@ def test_single_tokens_are_chosen_out_of_words_too():
 
 def test_words_begin_at_special_tokens_whatever_token_follows():
     ids = np.array([[50, 51, 2, 52, 7, 53, 3, 3, 54]], np.int32)
-    begins = word_begins(*candidates_of(ids)).numpy()[0]
+    begins = find_word_starts(*candidates_of(ids)).numpy()[0]
     assert begins.nonzero()[0].tolist() == [0, 3, 4, 8]
 
 
@@ -177,7 +177,7 @@ def test_chosen_spans_are_several_words_long():
     means = {}
     for unit in ("whole_word", "span"):
         chosen, _ = masked(ids, unit)
-        begins = word_begins(*candidates_of(ids)).numpy()
+        begins = find_word_starts(*candidates_of(ids)).numpy()
         num_runs = (chosen & ~np.pad(chosen[:, :-1], ((0, 0), (1, 0)))).sum()
         means[unit] = (chosen & begins).sum() / num_runs
     assert 1.1 < means["whole_word"] < 1.25

@@ -256,7 +256,7 @@ def test_settings_out_of_range_are_refused(changes, message):
 
 def test_a_vocabulary_without_words_is_refused():
     with pytest.raises(InputError, match="every token of the vocabulary is special or unused"):
-        MaskingTokens.of(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
+        MaskingTokens.from_tokenizer(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
 
 
 def test_special_and_unused_tokens_are_never_put_in():
@@ -273,7 +273,7 @@ def test_special_and_unused_tokens_are_never_put_in():
         "[unused]",
         "##[unused1]",
     ]
-    tokens = MaskingTokens.of(BertTokenizer(vocabulary, additional_special_tokens=["[e1]"]))
+    tokens = MaskingTokens.from_tokenizer(BertTokenizer(vocabulary, additional_special_tokens=["[e1]"]))
     assert tokens.mask_id == 5
     assert np.flatnonzero(tokens.is_special).tolist() == [0, 2, 3, 4, 5, 6]
     assert np.flatnonzero(tokens.continues_word).tolist() == [8, 10]

@@ -13,9 +13,9 @@ from bert_keras.features import FEATURES
 from bert_keras.files import file_digest
 from bert_keras.pipelines.batches import record_order
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
-from bert_keras.pipelines.batches.pretraining_batches import pretraining_batches
+from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.batches.seeds import example_seeds
-from bert_keras.pipelines.records import Row, serialize_row, write_records
+from bert_keras.pipelines.records import Record, serialize_record, write_records
 from tests.marks import slow, slow_except
 
 LENGTH, MAX_EXAMPLES = 23, 3
@@ -43,7 +43,7 @@ def drawn_row(rng, sentence_objective, packed=False):
         ids += [CLS, *rng.integers(5, 18, first), SEP]
         ids += [*rng.integers(5, 18, second), SEP] if second else []
         labels += [int(rng.integers(2))] if second else []
-    return Row([int(index) for index in ids], lengths, labels)
+    return Record([int(index) for index in ids], lengths, labels)
 
 
 def write_by_hand(folder, tokenizer, **settings):
@@ -61,7 +61,7 @@ def write_by_hand(folder, tokenizer, **settings):
         path = folder / f"rows-{number}.tfrecord"
         with tf.io.TFRecordWriter(str(path)) as writer:
             for row in of_shard:
-                writer.write(serialize_row(row))
+                writer.write(serialize_record(row))
         entry = {"name": path.name, "split": split, "num_rows": count, "num_examples": count, **file_digest(path)}
         manifest["shards"].append(entry)
         rows += [(split, row) for row in of_shard]
@@ -91,7 +91,7 @@ def batches(folder, tiny_tokenizer):
     """Makes batches of the single pairs; and reads them, each as a dict of tuples."""
 
     def make(**settings):
-        return read(pretraining_batches(folder, tiny_tokenizer, **{"batch_size": 5, **settings}))
+        return read(make_pretraining_batches(folder, tiny_tokenizer, **{"batch_size": 5, **settings}))
 
     return make
 
@@ -147,7 +147,7 @@ def padded(values, length):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_types_and_static_shapes_are_those_of_the_table_of_features(kind, records, tiny_tokenizer):
-    dataset = pretraining_batches(records[kind][0], tiny_tokenizer, batch_size=5, epochs=3)
+    dataset = make_pretraining_batches(records[kind][0], tiny_tokenizer, batch_size=5, epochs=3)
     features, labels = dataset.element_spec
     packed, labelled = "packed" in kind, "none" not in kind
     expected = {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
@@ -170,7 +170,7 @@ def test_names_types_and_static_shapes_are_those_of_the_table_of_features(kind, 
 def test_without_shuffling_rows_come_as_they_were_written(kind, split, records, tiny_tokenizer):
     folder, rows = records[kind]
     settings = {"batch_size": 4, "split": split, "shuffle": False, "drop_remainder": False}
-    given = rows_of(read(pretraining_batches(folder, tiny_tokenizer, **settings)))
+    given = rows_of(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
     expected = [row for of_split, row in rows if of_split == split]
     assert len(given) == len(expected)
     for one, row in zip(given, expected, strict=True):
@@ -199,10 +199,10 @@ def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
     """Of its number in all shards, also where only those of a split are read."""
     folder, rows = records[kind]
     settings = {"batch_size": 3, "split": "held_out", "shuffle": False, "seed": 7, "epochs": 2, **settings}
-    given = rows_of(read(pretraining_batches(folder, tiny_tokenizer, **settings)))
+    given = rows_of(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
     numbers = [number for number, (split, _) in enumerate(rows) if split == "held_out"]
     assert len(given) == 2 * len(numbers) == 18
-    tokens = MaskingTokens.of(tiny_tokenizer)
+    tokens = MaskingTokens.from_tokenizer(tiny_tokenizer)
     for epoch, of_epoch in enumerate((given[:9], given[9:])):
         token_ids = tf.constant([original(row) for row in of_epoch])
         features = {"token_ids": token_ids, "padding_mask": tf.constant([row["padding_mask"] for row in of_epoch])}
@@ -260,7 +260,7 @@ def test_what_does_not_fill_a_batch_is_left_out_unless_it_is_asked_for(batches, 
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16)] == [16, 16]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16, drop_remainder=False)] == [16, 16, 7]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=99, drop_remainder=False)] == [NUM_TRAIN]
-    dataset = pretraining_batches(folder, tiny_tokenizer, batch_size=16, drop_remainder=False)
+    dataset = make_pretraining_batches(folder, tiny_tokenizer, batch_size=16, drop_remainder=False)
     assert dataset.element_spec[0]["token_ids"].shape == (None, LENGTH)
     assert dataset.cardinality().numpy() == 3
 
@@ -268,7 +268,7 @@ def test_what_does_not_fill_a_batch_is_left_out_unless_it_is_asked_for(batches, 
 def test_batches_depend_on_the_seed_and_on_nothing_else(folder, tiny_tokenizer):
     """Not on a global seed, on what was read before, or on the number of threads."""
     settings = {"batch_size": 5, "epochs": 2}
-    dataset = pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
+    dataset = make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
     expected = read(dataset)
     assert read(dataset) == expected
     options = tf.data.Options()
@@ -276,14 +276,14 @@ def test_batches_depend_on_the_seed_and_on_nothing_else(folder, tiny_tokenizer):
     assert read(dataset.with_options(options)) == expected
     tf.random.set_seed(99)
     try:
-        assert read(pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)) == expected
+        assert read(make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)) == expected
     finally:
         tf.random.set_seed(None)
-    assert read(pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
+    assert read(make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
 
 
 def test_without_epochs_the_records_repeat_without_end(folder, tiny_tokenizer, batches):
-    endless = pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
+    endless = make_pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
     assert endless.cardinality().numpy() == tf.data.INFINITE_CARDINALITY
     assert read(endless.take(12)) == batches(epochs=3)[9:21]
 
@@ -311,7 +311,7 @@ def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokeniz
     assert len(manifest["shards"]) > 4
     for split, counts in manifest["splits"].items():
         settings = {"batch_size": 4, "split": split, "drop_remainder": False, "max_sequence_length": LENGTH}
-        rows = rows_of(read(pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
+        rows = rows_of(read(make_pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
         assert len(rows) == counts["num_rows"]
         assert sum(sum(row["padding_mask"]) for row in rows) == counts["num_tokens"]
         assert sum(np.sum(row.get("next_sentence_labels", 0)) for row in rows) == counts["num_positive_labels"]
@@ -361,10 +361,10 @@ def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
         (tmp_path / shard["name"]).write_bytes((folder / shard["name"]).read_bytes())
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="holds no held_out rows: write records of more text, or with a larger share"):
-        pretraining_batches(tmp_path, tiny_tokenizer, batch_size=1, split="held_out")
+        make_pretraining_batches(tmp_path, tiny_tokenizer, batch_size=1, split="held_out")
 
 
 def test_records_of_another_tokenizer_are_refused(folder, tiny_tokenizer):
     other = type(tiny_tokenizer)([*tiny_tokenizer.vocabulary, "e"])
     with pytest.raises(InputError, match="the records were made with another tokenizer"):
-        pretraining_batches(folder, other, batch_size=1)
+        make_pretraining_batches(folder, other, batch_size=1)

@@ -6,13 +6,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.pipelines.batches.record_features import row_features, sentence_labels
-from bert_keras.pipelines.records import Row, parse_rows, serialize_row
+from bert_keras.pipelines.batches.record_features import pad_records, sentence_labels
+from bert_keras.pipelines.records import Record, parse_records, serialize_record
 
 ROWS = [
-    Row([2, 5, 3, 6, 7, 3], [(3, 3)], [1]),
-    Row([2, 5, 5, 3, 6, 3, 2, 7, 3, 8, 3], [(4, 2), (3, 2)], [0, 1]),
-    Row([2, 5, 3, 2, 6, 3], [(3, 0), (3, 0)]),
+    Record([2, 5, 3, 6, 7, 3], [(3, 3)], [1]),
+    Record([2, 5, 5, 3, 6, 3, 2, 7, 3, 8, 3], [(4, 2), (3, 2)], [0, 1]),
+    Record([2, 5, 3, 2, 6, 3], [(3, 0), (3, 0)]),
 ]
 FEATURES = {
     "token_ids": [
@@ -40,18 +40,18 @@ FEATURES = {
 
 
 def features_of(serialized, length=11, max_examples=4):
-    return row_features(parse_rows(serialized), max_sequence_length=length, max_examples=max_examples, pad_id=9)
+    return pad_records(parse_records(serialized), max_sequence_length=length, max_examples=max_examples, pad_id=9)
 
 
 @pytest.mark.parametrize("run", [lambda function: function, tf.function], ids=["eager", "graph"])
 def test_features_are_those_of_the_table_spelt_out(run):
-    features = run(features_of)(tf.constant([serialize_row(row) for row in ROWS]))
+    features = run(features_of)(tf.constant([serialize_record(row) for row in ROWS]))
     assert {name: value.numpy().tolist() for name, value in features.items()} == FEATURES
     assert {value.dtype for value in features.values()} == {tf.int32}
 
 
 def test_unused_places_of_examples_have_no_weight():
-    labels = sentence_labels(parse_rows(tf.constant([serialize_row(row) for row in ROWS])), max_examples=3)
+    labels = sentence_labels(parse_records(tf.constant([serialize_record(row) for row in ROWS])), max_examples=3)
     assert labels["next_sentence_labels"].numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].numpy().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].dtype == tf.float32
@@ -60,8 +60,8 @@ def test_unused_places_of_examples_have_no_weight():
 @settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.lists(st.tuples(st.integers(2, 6), st.integers(0, 5)), min_size=1, max_size=5), max_size=4))
 def test_any_row_is_told_apart_by_its_lengths(lengths):
-    rows = [Row(list(range(10, 10 + sum(map(sum, of_row)))), of_row) for of_row in lengths]
-    serialized = tf.constant([serialize_row(row) for row in rows], tf.string)
+    rows = [Record(list(range(10, 10 + sum(map(sum, of_row)))), of_row) for of_row in lengths]
+    serialized = tf.constant([serialize_record(row) for row in rows], tf.string)
     features = {name: value.numpy() for name, value in features_of(serialized, length=57, max_examples=5).items()}
     assert features["token_ids"].shape == (len(rows), 57)
     for place, row in enumerate(rows):

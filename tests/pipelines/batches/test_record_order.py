@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.pipelines.batches import record_order
-from bert_keras.pipelines.batches.record_order import ShardedRows
+from bert_keras.pipelines.batches.record_order import ShardedRecords
 from tests.marks import slow
 
 COUNTS = (40, 40, 0, 40, 1)
@@ -34,7 +34,7 @@ def order(paths, monkeypatch):
     def windows(seed=0, epoch=0, skip=0, *, window=65_536, interleaved=8):
         monkeypatch.setattr(record_order, "_WINDOW", window)
         monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
-        rows = ShardedRows(paths, FIRST_NUMBERS, COUNTS, seed)
+        rows = ShardedRecords(paths, FIRST_NUMBERS, COUNTS, seed)
         batches = list(rows.shuffled(tf.constant(epoch, tf.int64), tf.constant(skip, tf.int64)).as_numpy_iterator())
         for numbers, serialized in batches:
             assert [str(number).encode() for number in numbers] == serialized.tolist()
@@ -91,13 +91,13 @@ def test_a_start_in_the_middle_goes_on_with_the_same_rows(window, interleaved, o
 
 
 def test_in_order_rows_come_by_their_numbers_from_any_place(paths):
-    rows = ShardedRows(paths, FIRST_NUMBERS, COUNTS, 0)
+    rows = ShardedRecords(paths, FIRST_NUMBERS, COUNTS, 0)
     for skip in (0, 39, 40, 80, 120):
         given = [number for number, _ in rows.in_order(tf.constant(skip, tf.int64)).as_numpy_iterator()]
         assert given == NUMBERS[skip:]
 
 
 def test_shards_that_lie_before_are_not_opened(paths):
-    rows = ShardedRows(["missing", *paths[1:]], FIRST_NUMBERS, COUNTS, 0)
+    rows = ShardedRecords(["missing", *paths[1:]], FIRST_NUMBERS, COUNTS, 0)
     given = [number for number, _ in rows.in_order(tf.constant(40, tf.int64)).as_numpy_iterator()]
     assert given == NUMBERS[40:]

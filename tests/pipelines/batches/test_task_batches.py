@@ -10,8 +10,8 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
 from bert_keras.pipelines.batches.batch_share import BatchShare
-from bert_keras.pipelines.batches.encoding import EncodedRows, encode
-from bert_keras.pipelines.batches.task_batches import IGNORED_LABEL, row_batches
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
+from bert_keras.pipelines.batches.task_batches import IGNORED_LABEL, make_task_batches
 from tests.marks import slow_except
 
 PAD = 3
@@ -25,7 +25,7 @@ def made_rows(lengths):
     row_of = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(splits[-1]) - splits[row_of]
     second_starts = np.random.default_rng(len(lengths)).integers(1, lengths + 1)
-    return EncodedRows(
+    return EncodedSequences(
         token_ids=(1000 * row_of + 10 + places).astype(np.int32),
         row_splits=splits,
         second_starts=second_starts.astype(np.int32),
@@ -64,14 +64,14 @@ def padding_share(rows, batch_size, **settings):
     """The share of a dataset's positions that are padding."""
     masks = [
         features["padding_mask"]
-        for features in row_batches(rows, batch_size=batch_size, **settings).as_numpy_iterator()
+        for features in make_task_batches(rows, batch_size=batch_size, **settings).as_numpy_iterator()
     ]
     return 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
 
 
 @pytest.mark.parametrize("settings", [{}, {"shuffle": True}, {"shuffle": True, "group_size": 1, "seed": 5}])
 def test_every_row_comes_once_an_epoch_whole_and_padded(rows, settings):
-    elements = read(row_batches(rows, batch_size=7, **settings))
+    elements = read(make_task_batches(rows, batch_size=7, **settings))
     assert sorted(itertools.chain(*map(numbers_of, elements))) == list(range(NUM_ROWS))
     for batch in elements:
         numbers = numbers_of(batch)
@@ -85,13 +85,13 @@ def test_every_row_comes_once_an_epoch_whole_and_padded(rows, settings):
 
 
 def test_without_shuffling_rows_keep_their_order(rows):
-    assert list(itertools.chain(*map(numbers_of, read(row_batches(rows, batch_size=7))))) == list(range(NUM_ROWS))
+    assert list(itertools.chain(*map(numbers_of, read(make_task_batches(rows, batch_size=7))))) == list(range(NUM_ROWS))
 
 
 def test_texts_become_batches_of_what_they_were_encoded_to(tiny_tokenizer):
     texts = ["a", "the unaffable playing a", "b c", "", "d d d d d d d d d d"]
     rows = encode(tiny_tokenizer, texts, max_sequence_length=7)
-    batches = read(row_batches(rows, np.array([3, 0, 1, 2, 1], np.int32), batch_size=2))
+    batches = read(make_task_batches(rows, np.array([3, 0, 1, 2, 1], np.int32), batch_size=2))
     assert [features["token_ids"] for features, _ in batches] == [
         [[2, 11, 3, 0, 0, 0, 0], [2, 10, 5, 6, 7, 8, 3]],
         [[2, 12, 13, 3], [2, 3, 0, 0]],
@@ -113,16 +113,16 @@ SETTINGS = {
 def test_a_run_can_begin_with_any_batch(kind):
     rows = made_rows(usual_lengths(88))
     settings = {"labels": np.arange(88), "batch_size": 12, "epochs": 3, "seed": 6, **SETTINGS[kind]}
-    whole = read(row_batches(rows, **settings))
+    whole = read(make_task_batches(rows, **settings))
     assert len(whole) == 24
     for first_batch in (1, 8, 13, 18, 23):
-        assert read(row_batches(rows, **settings, first_batch=first_batch)) == whole[first_batch:]
+        assert read(make_task_batches(rows, **settings, first_batch=first_batch)) == whole[first_batch:]
 
 
 def test_without_epochs_rows_repeat_without_end(rows):
     settings = {"batch_size": 9, "shuffle": True}
-    endless = row_batches(rows, **settings, epochs=None, first_batch=5)
-    assert read(endless.take(11)) == read(row_batches(rows, **settings, epochs=3, first_batch=5))[:11]
+    endless = make_task_batches(rows, **settings, epochs=None, first_batch=5)
+    assert read(endless.take(11)) == read(make_task_batches(rows, **settings, epochs=3, first_batch=5))[:11]
 
 
 def test_the_order_is_new_for_every_seed_and_epoch_and_depends_on_nothing_else(rows):
@@ -132,10 +132,10 @@ def test_the_order_is_new_for_every_seed_and_epoch_and_depends_on_nothing_else(r
         return list(map(numbers_of, read(dataset)))
 
     settings = {"batch_size": 6, "epochs": 3, "shuffle": True}
-    dataset = row_batches(rows, **settings, seed=1)
+    dataset = make_task_batches(rows, **settings, seed=1)
     expected = order(dataset)
     epochs = [expected[start : start + 9] for start in (0, 9, 18)]
-    other_seeds = [order(row_batches(rows, **{**settings, "epochs": 1}, seed=seed)) for seed in (0, 2)]
+    other_seeds = [order(make_task_batches(rows, **{**settings, "epochs": 1}, seed=seed)) for seed in (0, 2)]
     for one, other in itertools.combinations([*epochs, *other_seeds], 2):
         assert set(map(frozenset, one)) != set(map(frozenset, other))  # other batches, not only another order of them
     assert order(dataset) == expected
@@ -144,7 +144,7 @@ def test_the_order_is_new_for_every_seed_and_epoch_and_depends_on_nothing_else(r
     assert order(dataset.with_options(options)) == expected
     tf.random.set_seed(99)
     try:
-        assert order(row_batches(rows, **settings, seed=1)) == expected
+        assert order(make_task_batches(rows, **settings, seed=1)) == expected
     finally:
         tf.random.set_seed(None)
 
@@ -160,7 +160,9 @@ def test_rows_of_like_length_share_a_batch():
 def test_rows_that_are_not_sorted_come_in_a_drawn_order_each_once_an_epoch():
     """Of 40 rows a place is that of the row by itself in one epoch of 40. Measured: 6 of 200 places."""
     settings = {"batch_size": 8, "shuffle": True, "sort_by_length": False, "epochs": 5}
-    numbers = np.array(list(map(numbers_of, read(row_batches(made_rows(range(3, 43)), **settings))))).reshape(5, 40)
+    numbers = np.array(list(map(numbers_of, read(make_task_batches(made_rows(range(3, 43)), **settings))))).reshape(
+        5, 40
+    )
     np.testing.assert_array_equal(np.sort(numbers, axis=1), np.tile(np.arange(40), (5, 1)))
     assert (numbers == np.arange(40)).sum() < 20
     assert len(set(map(tuple, numbers))) == 5
@@ -172,7 +174,7 @@ def test_batches_of_all_lengths_come_mixed():
     Measured: correlations of 0.04 and -0.08; 0.05 is the standard deviation of a random order of 375 batches.
     """
     rows = made_rows(usual_lengths(6000))
-    batches = row_batches(rows, batch_size=16, shuffle=True, seed=2).as_numpy_iterator()
+    batches = make_task_batches(rows, batch_size=16, shuffle=True, seed=2).as_numpy_iterator()
     lengths = np.array([features["token_ids"].shape[1] for features in batches])
     assert len(lengths) == 375
     assert abs(np.corrcoef(lengths[1:], lengths[:-1])[0, 1]) < 0.2
@@ -189,7 +191,7 @@ def test_rows_meet_other_rows_in_the_next_epoch(num_batches, most):
     batch_size = 16
     rows = made_rows(usual_lengths(batch_size * num_batches))
     settings = {"batch_size": batch_size, "shuffle": True, "epochs": 2}
-    batches = [sorted(numbers_of(batch)) for batch in read(row_batches(rows, **settings))]
+    batches = [sorted(numbers_of(batch)) for batch in read(make_task_batches(rows, **settings))]
     first, second = (
         {pair for batch in batches[begin : begin + num_batches] for pair in itertools.combinations(batch, 2)}
         for begin in (0, num_batches)
@@ -199,7 +201,7 @@ def test_rows_meet_other_rows_in_the_next_epoch(num_batches, most):
 
 def test_each_row_is_as_likely_in_each_batch():
     """Of 400 epochs each row is in each of 4 batches 100 times. Measured: 81 to 117; the standard deviation is 8.7."""
-    dataset = row_batches(made_rows([5] * 12), batch_size=3, shuffle=True, epochs=400)
+    dataset = make_task_batches(made_rows([5] * 12), batch_size=3, shuffle=True, epochs=400)
     counts = np.zeros((4, 12), int)
     for place, batch in enumerate(read(dataset)):
         counts[place % 4, numbers_of(batch)] += 1
@@ -210,7 +212,7 @@ def test_each_row_is_as_likely_in_each_batch():
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_filled_batches_are_full_and_each_row_counts_once(rows, shuffle):
     settings = {"batch_size": 8, "shuffle": shuffle, "epochs": 2, "fill_batches": True}
-    elements = read(row_batches(rows, np.arange(NUM_ROWS), **settings))
+    elements = read(make_task_batches(rows, np.arange(NUM_ROWS), **settings))
     assert len(elements) == 14
     for epoch in (elements[:7], elements[7:]):
         counted = []
@@ -226,8 +228,8 @@ def test_filled_batches_are_full_and_each_row_counts_once(rows, shuffle):
 
 def test_filled_batches_are_those_that_are_not_filled_with_rows_behind(rows):
     settings = {"batch_size": 8, "shuffle": True, "seed": 4}
-    filled = read(row_batches(rows, np.arange(NUM_ROWS), **settings, fill_batches=True))
-    plain = read(row_batches(rows, np.arange(NUM_ROWS), **settings))
+    filled = read(make_task_batches(rows, np.arange(NUM_ROWS), **settings, fill_batches=True))
+    plain = read(make_task_batches(rows, np.arange(NUM_ROWS), **settings))
     assert [[label for label, weight in zip(*batch[1:], strict=True) if weight] for batch in filled] == [
         labels for _, labels in plain
     ]
@@ -236,7 +238,7 @@ def test_filled_batches_are_those_that_are_not_filled_with_rows_behind(rows):
 
 def test_rows_that_fill_a_batch_make_it_no_longer():
     rows = made_rows([40, *[5] * 12])
-    batches = read(row_batches(rows, batch_size=4, fill_batches=True))
+    batches = read(make_task_batches(rows, batch_size=4, fill_batches=True))
     assert [np.shape(batch["token_ids"]) for batch in batches] == [(4, 40), (4, 5), (4, 5), (4, 5)]
 
 
@@ -244,7 +246,7 @@ def test_rows_that_fill_a_batch_make_it_no_longer():
 def test_weights_stay_with_their_rows(rows, fill_batches):
     weights = 0.5 + np.random.default_rng(1).random(NUM_ROWS).astype(np.float32)
     settings = {"batch_size": 8, "shuffle": True, "fill_batches": fill_batches}
-    elements = read(row_batches(rows, np.arange(NUM_ROWS), weights=weights, **settings))
+    elements = read(make_task_batches(rows, np.arange(NUM_ROWS), weights=weights, **settings))
     given = [pair for _, *labels_and_weights in elements for pair in zip(*labels_and_weights, strict=True) if pair[1]]
     assert sorted(given) == list(enumerate(weights.tolist()))
     assert sum(weight == 0 for _, _, of_batch in elements for weight in of_batch) == (3 if fill_batches else 0)
@@ -252,32 +254,32 @@ def test_weights_stay_with_their_rows(rows, fill_batches):
 
 def test_labels_of_tokens_stay_with_their_tokens(rows):
     labels = np.where(rows.numbers % 3 == 0, rows.token_ids, IGNORED_LABEL)
-    elements = read(row_batches(rows, token_labels=labels, batch_size=7, shuffle=True))
+    elements = read(make_task_batches(rows, token_labels=labels, batch_size=7, shuffle=True))
     assert len(elements) == 8
     for features, of_batch in elements:
         ids, mask = (np.array(features[name]) for name in ("token_ids", "padding_mask"))
         counts = (mask == 1) & (np.arange(ids.shape[1]) % 3 == 0)
         assert np.array_equal(of_batch, np.where(counts, ids, -100))
-    filled = read(row_batches(rows, token_labels=labels, batch_size=7, fill_batches=True))
+    filled = read(make_task_batches(rows, token_labels=labels, batch_size=7, fill_batches=True))
     assert [len(weights) for _, _, weights in filled] == [7] * 8
     assert np.shape(filled[-1][1]) == np.shape(filled[-1][0]["token_ids"])
 
 
 def test_several_labels_of_any_shape_stay_with_their_rows(rows):
     labels = {"a": np.arange(NUM_ROWS), "b": np.random.default_rng(2).random((NUM_ROWS, 3)).astype(np.float32)}
-    for features, of_batch in read(row_batches(rows, labels, batch_size=7, shuffle=True)):
+    for features, of_batch in read(make_task_batches(rows, labels, batch_size=7, shuffle=True)):
         numbers = numbers_of((features,))
         assert of_batch == {"a": numbers, "b": labels["b"][numbers].tolist()}
-    (_, alone), *_ = read(row_batches(rows, labels["b"], batch_size=7))
+    (_, alone), *_ = read(make_task_batches(rows, labels["b"], batch_size=7))
     assert alone == labels["b"][:7].tolist()
-    assert read(row_batches(rows, list(range(NUM_ROWS)), batch_size=53))[0][1] == list(range(NUM_ROWS))
+    assert read(make_task_batches(rows, list(range(NUM_ROWS)), batch_size=53))[0][1] == list(range(NUM_ROWS))
 
 
 @pytest.mark.parametrize("settings", [{}, {"shuffle": True}, {"shuffle": True, "fill_batches": True, "batch_size": 12}])
 def test_groups_stay_together_and_in_order(settings):
     rows = made_rows(usual_lengths(88))
     settings = {"batch_size": 8, "group_size": 4, "epochs": 2, **settings}
-    elements = read(row_batches(rows, np.arange(88), **settings))
+    elements = read(make_task_batches(rows, np.arange(88), **settings))
     groups = collections.Counter()
     for _, labels, *weights in elements:
         for begin in range(0, len(labels), 4):
@@ -300,7 +302,7 @@ def test_groups_are_sorted_by_their_longest_row():
     rows = made_rows(lengths.reshape(-1))
     widths = [
         rows.lengths[numbers_of(batch)].reshape(-1, 2)[:, 1]
-        for batch in read(row_batches(rows, batch_size=8, group_size=2, shuffle=True))
+        for batch in read(make_task_batches(rows, batch_size=8, group_size=2, shuffle=True))
     ]
     assert 1 - sum(map(np.sum, widths)) / sum(4 * width.max() for width in widths) < 0.05
 
@@ -316,9 +318,10 @@ def test_the_shares_of_all_replicas_are_the_whole_batch(labels, group_size):
     rows = made_rows(usual_lengths(90))
     labels = {"of rows": {"labels": np.arange(90)}, "of tokens": {"token_labels": rows.numbers}, "none": {}}[labels]
     settings = {"batch_size": 8, "group_size": group_size, "shuffle": True, "epochs": 2, "fill_batches": True, **labels}
-    whole = list(row_batches(rows, **settings).as_numpy_iterator())
+    whole = list(make_task_batches(rows, **settings).as_numpy_iterator())
     shares = [
-        list(row_batches(rows, **settings, share=BatchShare(2, worker, 2)).as_numpy_iterator()) for worker in range(2)
+        list(make_task_batches(rows, **settings, share=BatchShare(2, worker, 2)).as_numpy_iterator())
+        for worker in range(2)
     ]
     assert [len(share) for share in shares] == [2 * len(whole)] * 2
     for place, batch in enumerate(whole):
@@ -331,7 +334,7 @@ def test_the_size_of_full_batches_is_known(rows):
     names = ("token_ids", "segment_ids", "padding_mask")
 
     def shapes(fill_batches, **settings):
-        dataset = row_batches(rows, np.arange(NUM_ROWS), batch_size=8, fill_batches=fill_batches, **settings)
+        dataset = make_task_batches(rows, np.arange(NUM_ROWS), batch_size=8, fill_batches=fill_batches, **settings)
         features, *others = dataset.element_spec
         assert {name: spec.dtype.name for name, spec in features.items()} == {
             name: FEATURES[name].dtype for name in names
@@ -342,14 +345,14 @@ def test_the_size_of_full_batches_is_known(rows):
     for shuffle in (False, True):
         assert shapes(True, shuffle=shuffle) == [(8, None)] * 3 + [(8,)] * 2
     assert shapes(True, share=BatchShare(2, 1, 2)) == [(2, None)] * 3 + [(2,)] * 2
-    dataset = row_batches(rows, token_labels=rows.numbers, batch_size=8, fill_batches=True)
+    dataset = make_task_batches(rows, token_labels=rows.numbers, batch_size=8, fill_batches=True)
     assert [tuple(spec.shape) for spec in dataset.element_spec[1:]] == [(8, None), (8,)]
     assert [spec.dtype.name for spec in dataset.element_spec[1:]] == ["int32", "float32"]
 
 
 def test_without_labels_batches_are_features_alone(rows):
     for settings in ({}, {"fill_batches": True}):
-        assert set(row_batches(rows, batch_size=8, **settings).element_spec) == {
+        assert set(make_task_batches(rows, batch_size=8, **settings).element_spec) == {
             "token_ids",
             "segment_ids",
             "padding_mask",
@@ -397,14 +400,14 @@ FAULTS = {
 def test_settings_that_cannot_be_used_are_refused_at_once(rows, fault):
     changes, message = FAULTS[fault]
     with pytest.raises(InputError, match=message):
-        row_batches(rows, **{"batch_size": 8, **changes})
+        make_task_batches(rows, **{"batch_size": 8, **changes})
 
 
 def test_no_rows_and_batches_that_part_a_group_are_refused():
     with pytest.raises(InputError, match="there are no rows to make batches of; expected one or more"):
-        row_batches(made_rows(np.zeros(0, int)), batch_size=8)
+        make_task_batches(made_rows(np.zeros(0, int)), batch_size=8)
     with pytest.raises(InputError, match="12 rows in batches of 8 cannot be kept in groups of 3"):
-        row_batches(made_rows([5] * 12), batch_size=8, group_size=3)
+        make_task_batches(made_rows([5] * 12), batch_size=8, group_size=3)
     settings = {"batch_size": 8, "group_size": 4, "fill_batches": True}
     with pytest.raises(InputError, match="a replica gets 2 rows; expected groups of 4"):
-        row_batches(made_rows([5] * 12), **settings, share=BatchShare(2, 0, 2))
+        make_task_batches(made_rows([5] * 12), **settings, share=BatchShare(2, 0, 2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.records import Row, parse_rows, read_manifest, shard_paths
+from bert_keras.pipelines.records import Record, parse_records, read_manifest, shard_paths
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +51,8 @@ def read_rows():
 
 def rows_of(records):
     """Returns serialized records as rows of plain lists."""
-    parsed = parse_rows(tf.constant(list(records), tf.string))
+    parsed = parse_records(tf.constant(list(records), tf.string))
     columns = (parsed[name].to_list() for name in ("token_ids", "lengths", "sentence_labels"))
-    return [Row(ids, [tuple(pair) for pair in lengths], labels) for ids, lengths, labels in zip(*columns, strict=True)]
+    return [
+        Record(ids, [tuple(pair) for pair in lengths], labels) for ids, lengths, labels in zip(*columns, strict=True)
+    ]

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from bert_keras.pipelines.records.examples.full_sentences import full_sentence_rows
+from bert_keras.pipelines.records.examples.full_sentences import generate_full_sentences
 from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedText
 
 SEP = -1
 
 
 def rows_of(documents, max_sequence_length=37, **options):
-    text = TokenizedText.of_sentences(documents)
+    text = TokenizedText.from_sentences(documents)
     return [
-        row.tolist() for row in full_sentence_rows(text, max_sequence_length=max_sequence_length, sep_id=SEP, **options)
+        row.tolist()
+        for row in generate_full_sentences(text, max_sequence_length=max_sequence_length, sep_id=SEP, **options)
     ]
 
 
@@ -60,9 +61,9 @@ def test_a_sentence_longer_than_a_row_begins_one_and_its_rest_is_joined_by_the_n
 
 
 def test_documents_of_a_split_need_not_be_neighbours():
-    text = TokenizedText.of_sentences([[[1, 2]], [[3]], [[4], [5]]])
+    text = TokenizedText.from_sentences([[[1, 2]], [[3]], [[4], [5]]])
     text = TokenizedText(text.ids, text.starts, [text.documents[0], text.documents[2]], [])
-    [row] = full_sentence_rows(text, max_sequence_length=9, sep_id=SEP)
+    [row] = generate_full_sentences(text, max_sequence_length=9, sep_id=SEP)
     assert row.tolist() == [1, 2, SEP, 4, 5]
     assert row.dtype == np.int32
 

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 
 from bert_keras.pipelines.records.known_characters import KnownCharacters
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 
@@ -17,7 +17,7 @@ LETTERS = "ab\u00e9\u0e01\u0e31\u4e2d\uac00\u2260,\u3000 \u00a0\u00ad\u0301\u01c
 
 def counts_of(passages, rules=None, special_tokens=(), tokens=("a", "##b")):
     vocabulary = (*SPECIAL_TOKENS, *tokens, *special_tokens)
-    facts = TokenizerFacts(vocabulary, rules or TextRules(), additional_special_tokens=tuple(special_tokens))
+    facts = TokenizerSpec(vocabulary, rules or TextRules(), additional_special_tokens=tuple(special_tokens))
     return KnownCharacters(facts).count([passage.encode() for passage in passages])
 
 

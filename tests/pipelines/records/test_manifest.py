@@ -8,7 +8,7 @@ import bert_keras as bk
 from bert_keras.files import file_digest
 from bert_keras.pipelines.records.manifest import make_manifest, read_manifest, shard_paths
 from bert_keras.pipelines.records.settings import RecordSettings
-from bert_keras.pipelines.records.tokenizer_facts import TokenizerFacts
+from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from tests.fuzzing import fuzz, mutate_json
 from tests.marks import slow
 
@@ -33,7 +33,7 @@ def folder(tmp_path):
         path = folder / f"{split}-00000.tfrecord"
         path.write_bytes(b"records")
         shards.append(Counts(name=path.name, split=split, **file_digest(path)))
-    facts = TokenizerFacts(WORDS)
+    facts = TokenizerSpec(WORDS)
     manifest = make_manifest(RecordSettings(32), facts, "lines", [{"name": "a.txt", "bytes": 5}], shards)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

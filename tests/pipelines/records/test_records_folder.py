@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerFacts, read_manifest, shard_paths
+from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerSpec, read_manifest, shard_paths
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.blocks import is_held_out
 from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
@@ -193,7 +193,7 @@ def test_duplicates_are_drawn_anew_each_time(text, tiny_tokenizer, tmp_path, rea
 def test_any_number_of_workers_writes_the_same_bytes(text, tiny_tokenizer, tmp_path, num_workers):
     settings = {**SETTINGS, "packed": True}
     write(tmp_path / "1", text, tiny_tokenizer, **settings)
-    write(tmp_path / "n", iter(text), TokenizerFacts.of(tiny_tokenizer), **settings, num_workers=num_workers)
+    write(tmp_path / "n", iter(text), TokenizerSpec.from_tokenizer(tiny_tokenizer), **settings, num_workers=num_workers)
     assert content_of(tmp_path / "1") == content_of(tmp_path / "n")
     assert len(content_of(tmp_path / "1")) > 7
 
@@ -260,8 +260,8 @@ def test_tokenizer_facts_make_the_same_tokenizer_and_the_same_files(tiny_tokeniz
         [*tiny_tokenizer.vocabulary, "[E1]"], lowercase=False, additional_special_tokens=["[E1]"], max_sequence_length=9
     )
     for tokenizer in (special, tiny_tokenizer, tiny_tokenizer.for_mediapipe()):
-        facts = TokenizerFacts.of(tokenizer)
-        assert TokenizerFacts.of(BertTokenizer(**facts.arguments)) == facts
+        facts = TokenizerSpec.from_tokenizer(tokenizer)
+        assert TokenizerSpec.from_tokenizer(BertTokenizer(**facts.arguments)) == facts
         tokenizer.save(tmp_path / "one")
         facts.save(tmp_path / "two")
         assert content_of(tmp_path / "one") == content_of(tmp_path / "two")
@@ -310,7 +310,7 @@ def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, c
 
 def test_a_vocabulary_without_mask_is_refused(tiny_tokenizer):
     with pytest.raises(InputError, match=r"none of the 17 lines is \[MASK\]"):
-        TokenizerFacts(tuple(token for token in tiny_tokenizer.vocabulary if token != "[MASK]"))
+        TokenizerSpec(tuple(token for token in tiny_tokenizer.vocabulary if token != "[MASK]"))
 
 
 def test_one_document_is_enough_for_the_other_objectives(tiny_tokenizer, tmp_path):

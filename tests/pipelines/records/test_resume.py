@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.unfinished_folder import num_finished_blocks, partial_path
+from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks, partial_path
 from bert_keras.staging import only_one_run
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
@@ -78,7 +78,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_bytes(
 ):
     stopped(tmp_path / "out", text, tiny_tokenizer, num_blocks)
     assert not (tmp_path / "out").exists()
-    assert num_finished_blocks(tmp_path / "out") == num_blocks
+    assert count_finished_blocks(tmp_path / "out") == num_blocks
     calls = []
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=lambda *call: calls.append(call))
     assert content_of(tmp_path / "out") == undisturbed
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_
         write(small_disk / "out", text, tiny_tokenizer, **settings)
     assert [path.name for path in small_disk.iterdir()] == [".out.partial"]
     assert not list((small_disk / ".out.partial").glob(".*.tmp"))
-    assert num_finished_blocks(small_disk / "out") >= 1
+    assert count_finished_blocks(small_disk / "out") >= 1
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     write(small_disk / "out", text, tiny_tokenizer, **settings)
     write(tmp_path / "out", text, tiny_tokenizer, **settings)
@@ -211,7 +211,7 @@ def test_a_place_that_cannot_be_written_is_told(text, tiny_tokenizer, tmp_path):
 # written backwards, which is as good as rows for what is tested here.
 SCRIPT = """
 import sys, time
-from bert_keras.pipelines.records import TokenizerFacts, records_folder, write_records
+from bert_keras.pipelines.records import TokenizerSpec, records_folder, write_records
 from bert_keras.pipelines.records.blocks import Shard
 from bert_keras.pipelines.records.manifest import COUNTS, QUALITY_COUNTS
 
@@ -222,7 +222,7 @@ def make_backwards(settings, tokenizer, sentences, *, num_threads=None):
     return backwards
 
 records_folder.make_block_worker = make_backwards
-facts = TokenizerFacts(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+facts = TokenizerSpec(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 documents = [[f"document {d} line {n}" for n in range(40)] for d in range(100)]
 if __name__ == "__main__":
     write_records(sys.argv[1], documents, facts, max_sequence_length=9, block_bytes=1000, num_workers=int(sys.argv[2]))
@@ -238,12 +238,12 @@ def test_a_process_killed_again_and_again_at_random_ends_with_the_same_bytes(tmp
     for _ in range(5):
         process = subprocess.Popen([*command, str(tmp_path / "out"), str(num_workers)], stderr=subprocess.DEVNULL)
         enough = finished[-1] + rng.randint(1, 8)
-        while process.poll() is None and num_finished_blocks(tmp_path / "out") < enough:
+        while process.poll() is None and count_finished_blocks(tmp_path / "out") < enough:
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-        finished.append(num_finished_blocks(tmp_path / "out"))
+        finished.append(count_finished_blocks(tmp_path / "out"))
     subprocess.run([*command, str(tmp_path / "out"), str(num_workers)], check=True)
     assert finished == sorted(finished)
     assert 5 <= finished[-1] < 75

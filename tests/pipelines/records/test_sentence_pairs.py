@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.examples.sentence_pairs import next_sentence_pairs, swapped_pairs
+from bert_keras.pipelines.records.examples.sentence_pairs import (
+    generate_next_sentence_pairs,
+    generate_sentence_order_pairs,
+)
 from bert_keras.pipelines.records.examples.tokenized_documents import Document, TokenizedText
 
 from .reference_pairs import reference_pairs
@@ -22,9 +25,9 @@ def documents(made_documents):
     return made_documents(NUM_DOCUMENTS)
 
 
-def made_pairs(documents, pairs=next_sentence_pairs, **changes):
+def made_pairs(documents, pairs=generate_next_sentence_pairs, **changes):
     """The pairs as `(first ids, second ids, label)`."""
-    text = documents if isinstance(documents, TokenizedText) else TokenizedText.of_sentences(documents)
+    text = documents if isinstance(documents, TokenizedText) else TokenizedText.from_sentences(documents)
     ids = text.ids.tolist()
     return [(ids[a:b], ids[c:d], label) for a, b, c, d, label in pairs(text, **{**SETTINGS, **changes})]
 
@@ -46,7 +49,7 @@ def test_pairs_are_those_of_the_plain_first_version(documents, max_sequence_leng
     assert made_pairs(documents, **settings) == list(reference_pairs(documents, **settings))
 
 
-@pytest.mark.parametrize("pairs", [next_sentence_pairs, swapped_pairs])
+@pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 37, 1000])
 def test_both_parts_are_unbroken_runs_that_fit(documents, pairs, max_sequence_length):
     for first, second, _ in made_pairs(documents, pairs, max_sequence_length=max_sequence_length):
@@ -96,7 +99,7 @@ def test_every_sentence_is_used_and_what_a_random_part_replaced_is_used_again(do
     assert used == {token for document in documents for sentence in document for token in sentence}
 
 
-@pytest.mark.parametrize("pairs", [next_sentence_pairs, swapped_pairs])
+@pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 def test_one_in_ten_sequences_is_made_shorter_within_three_standard_errors(pairs):
     """Of the short lengths 2 to 61 all are drawn alike; 61 is the whole room, so 59 of 60 show."""
     documents = [[[index * 10_000 + place] for place in range(9001)] for index in range(7)]
@@ -107,7 +110,7 @@ def test_one_in_ten_sequences_is_made_shorter_within_three_standard_errors(pairs
     error = 3 * math.sqrt(expected * (1 - expected) / len(lengths))
     assert len(lengths) > 900
     assert expected - error < short_rate < expected + error + num_rests / len(lengths)
-    if pairs is swapped_pairs:
+    if pairs is generate_sentence_order_pairs:
         exact = [len(a) + len(b) for a, b, _ in made_pairs(documents, pairs, **settings, short_sequence_rate=0)]
         assert exact.count(61) >= len(exact) - len(documents)
 
@@ -124,16 +127,16 @@ def test_too_long_parts_are_cut_at_both_ends_longest_first():
     assert len(starts) > 10
 
 
-@pytest.mark.parametrize("pairs", [next_sentence_pairs, swapped_pairs])
+@pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 def test_a_documents_draws_depend_on_seed_number_part_and_duplicate_only(documents, pairs):
-    text = TokenizedText.of_sentences(documents)
+    text = TokenizedText.from_sentences(documents)
     whole = made_pairs(text, pairs)
     assert made_pairs(text, pairs) == whole
     odd = dataclasses.replace(text.documents[4], number=999)  # other draws for this document, the same for all others
     changed = made_pairs(dataclasses.replace(text, documents=[*text.documents[:4], odd, *text.documents[5:]]), pairs)
     differing = [pair for pair in whole if pair not in changed]
     assert differing
-    own = [first + second * (pairs is swapped_pairs) for first, second, _ in differing]
+    own = [first + second * (pairs is generate_sentence_order_pairs) for first, second, _ in differing]
     assert {document_of(ids) for ids in own} == {4}
     renumbered = [Document(place.number + 1, 0, place.start, place.end) for place in text.documents]
     second_parts = [Document(place.number, 1, place.start, place.end) for place in text.documents]
@@ -145,7 +148,7 @@ def test_a_documents_draws_depend_on_seed_number_part_and_duplicate_only(documen
 
 
 def test_a_lone_document_borrows_its_random_parts_and_makes_no_pairs_of_what_it_borrowed(documents):
-    text = TokenizedText.of_sentences(documents[:3])
+    text = TokenizedText.from_sentences(documents[:3])
     lone = TokenizedText(text.ids, text.starts, text.documents[:1], text.documents[1:])
     found = made_pairs(lone)
     assert {document_of(first) for first, *_ in found} == {0}
@@ -168,19 +171,21 @@ def test_empty_sentences_and_documents_change_nothing(documents):
 
 def test_swapped_pairs_are_two_neighbours_of_one_document_swapped_half_of_the_time(documents):
     labels = []
-    for first, second, is_swapped in made_pairs(documents, swapped_pairs, max_sequence_length=10_000):
+    for first, second, is_swapped in made_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000):
         before, after = (second, first) if is_swapped else (first, second)
         assert after[0] == before[-1] + 1
         assert document_of(before) == document_of(after)
         labels.append(is_swapped)
     many = [[[index * 10_000 + place] for place in range(3000)] for index in range(20)]
-    labels = [label for *_, label in made_pairs(many, swapped_pairs, max_sequence_length=13)]
+    labels = [label for *_, label in made_pairs(many, generate_sentence_order_pairs, max_sequence_length=13)]
     assert len(labels) > 5000
     assert abs(np.mean(labels) - 0.5) < 3 * math.sqrt(0.25 / len(labels))
 
 
 def test_swapped_pairs_use_every_token_once_but_lone_ones(documents):
-    tokens = [p for a, b, _ in made_pairs(documents, swapped_pairs, max_sequence_length=10_000) for p in a + b]
+    tokens = [
+        p for a, b, _ in made_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000) for p in a + b
+    ]
     expected = [token for document in documents for sentence in document for token in sentence]
     lone = [document[0][0] for document in documents if sum(map(len, document)) == 1]
     rests = set(expected) - set(tokens)
@@ -190,7 +195,11 @@ def test_swapped_pairs_use_every_token_once_but_lone_ones(documents):
 
 
 def test_swapped_pairs_need_no_second_document_and_cut_a_lone_sentence():
-    assert made_pairs([[[7, 8]]], swapped_pairs) in ([([7], [8], 0)], [([8], [7], 1)])
-    assert made_pairs([[[7]]], swapped_pairs) == []
-    cuts = {len(a) for seed in range(50) for a, b, _ in made_pairs([[list(range(6))]], swapped_pairs, seed=seed)}
+    assert made_pairs([[[7, 8]]], generate_sentence_order_pairs) in ([([7], [8], 0)], [([8], [7], 1)])
+    assert made_pairs([[[7]]], generate_sentence_order_pairs) == []
+    cuts = {
+        len(a)
+        for seed in range(50)
+        for a, b, _ in made_pairs([[list(range(6))]], generate_sentence_order_pairs, seed=seed)
+    }
     assert cuts == {1, 2, 3, 4, 5}

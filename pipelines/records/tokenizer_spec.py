@@ -29,7 +29,7 @@ IDENTITY = (
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizerFacts:
+class TokenizerSpec:
     """The arguments of a `BertTokenizer`.
 
     Attributes:
@@ -54,7 +54,7 @@ class TokenizerFacts:
         check_special_tokens((*self.special_tokens, *self.added_tokens), set(self.vocabulary))
 
     @classmethod
-    def of_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerFacts":
+    def from_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerSpec":
         """Return the facts of the tokenizer that `BertTokenizer` would make of these arguments."""
         rules = {name: arguments[name] for name in vars(TextRules()) if name in arguments}
         tokens = {
@@ -65,7 +65,7 @@ class TokenizerFacts:
         )
 
     @classmethod
-    def of(cls, tokenizer) -> "TokenizerFacts":
+    def from_tokenizer(cls, tokenizer) -> "TokenizerSpec":
         """Returns the facts of a `BertTokenizer`, or the facts that it is given."""
         if isinstance(tokenizer, cls):
             return tokenizer
