@@ -24,9 +24,9 @@ import keras
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder, TrainingState
-from bert_keras.training.config.record_defaults import settings_of_manifests
-from bert_keras.training.fitting import Keeping
-from bert_keras.training.resuming import arrays_of
+from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.fitting import BackupOptions
+from bert_keras.training.resuming import read_variables
 
 STRETCH = 50
 
@@ -59,13 +59,13 @@ def main() -> None:
             "batches.batch_size": arguments.batch_size,
             "budget.steps": 2 * STRETCH * (arguments.pairs + 1),
         },
-        defaults=settings_of_manifests([read_manifest(arguments.records)]),
+        defaults=infer_settings([read_manifest(arguments.records)]),
     )
     stretches = Stretches()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         backups = BackupFolder(folder)
-        keeping = Keeping(backups, 2 * STRETCH)
-        trained = pretrain(settings, [arguments.records], callbacks=[stretches], keeping=keeping)
+        backup = BackupOptions(backups, 2 * STRETCH)
+        trained = pretrain(settings, [arguments.records], callbacks=[stretches], backup=backup)
         alone = [seconds_of_a_backup(trained.model, backups, number) for number in range(1, 11)]
         num_bytes = sum(path.stat().st_size for path in (backups.path / "step-000000010").iterdir())
     for clock, what in enumerate(("on the clock", "processor time")):
@@ -86,7 +86,7 @@ def main() -> None:
 def seconds_of_a_backup(model, backups: BackupFolder, number: int) -> tuple[float, float, float]:
     """Returns the seconds of the copy, of the whole, and of the processor."""
     begin, work = time.perf_counter(), time.process_time()
-    arrays = arrays_of(model)
+    arrays = read_variables(model)
     copied = time.perf_counter()
     backups.write(TrainingState(number, arrays, {}))
     return copied - begin, time.perf_counter() - begin, time.process_time() - work

@@ -29,11 +29,11 @@ from bert_keras.pipelines.records import read_manifest, write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import settings_of_manifests
-from bert_keras.training.fitting import Keeping
+from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.pretraining import build_model, pretrain
-from bert_keras.training.resuming import arrays_of
+from bert_keras.training.resuming import read_variables
 from tests.training.processes import kill_at_random
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
@@ -116,10 +116,10 @@ def run(side: str, *paths: pathlib.Path) -> subprocess.Popen:
 
 def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.Path, out: pathlib.Path) -> None:
     """Trains, going on from the backups that there are, and writes a hash of everything that it became."""
-    settings = Pretraining.resolve(overrides=SETTINGS, defaults=settings_of_manifests([read_manifest(records)]))
+    settings = Pretraining.resolve(overrides=SETTINGS, defaults=infer_settings([read_manifest(records)]))
     if side == "ours":
         model = pretrain(
-            settings, [records], keeping=Keeping(BackupFolder(backups), every, resume=True), callbacks=[Steps()]
+            settings, [records], backup=BackupOptions(BackupFolder(backups), every, resume=True), callbacks=[Steps()]
         ).model
     else:
         keras.utils.set_random_seed(0)
@@ -130,7 +130,7 @@ def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.P
         keeper = keras.callbacks.BackupAndRestore(backups, save_freq=every, double_checkpoint=True)
         callbacks = [Steps(), keeper]
         model.fit(batches, epochs=NUM_STEPS // STEPS_AN_EPOCH, callbacks=callbacks, shuffle=False, verbose=0)
-    digests = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays_of(model).items()}
+    digests = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in read_variables(model).items()}
     out.write_text(json.dumps(digests))
 
 

@@ -60,7 +60,7 @@ def main() -> None:
     model.fit(batches, steps_per_epoch=_WITHOUT_END, callbacks=[timer, counter], shuffle=False, verbose=0)
     scores = model.evaluate(scored, verbose=0, return_dict=True)
     scores = {name.replace("mlm_logits_", "").removeprefix("mlm_"): value for name, value in scores.items()}
-    tokens = counter.num_steps * arguments.batch_size * tokens_a_row(arguments.records)
+    tokens = counter.num_steps * arguments.batch_size * tokens_per_sequence(arguments.records)
     result = {
         "side": arguments.side,
         "steps": counter.num_steps,
@@ -109,7 +109,7 @@ def flat(features: dict, labels: dict) -> tuple[dict, tf.Tensor, tf.Tensor]:
     return features, labels["mask_ids"], labels["mask_weights"]
 
 
-def tokens_a_row(records: pathlib.Path) -> float:
+def tokens_per_sequence(records: pathlib.Path) -> float:
     """Returns the real tokens of a training row, on the average."""
     counts = json.loads((records / "manifest.json").read_text())["splits"]["train"]
     return counts["num_tokens"] / counts["num_rows"]

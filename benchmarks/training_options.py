@@ -73,7 +73,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, pretrain
-    from bert_keras.training.config.record_defaults import settings_of_manifests
+    from bert_keras.training.config.record_defaults import infer_settings
 
     overrides = dict(OPTIONS[arguments.train])
     if overrides.pop("deterministic", False):
@@ -86,7 +86,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
         "budget.steps": arguments.steps,
         "evaluation.num_batches": 1,
     }
-    defaults = settings_of_manifests([read_manifest(arguments.records)])
+    defaults = infer_settings([read_manifest(arguments.records)])
     run = Pretraining.resolve(overrides=budget | overrides, defaults=defaults)
     pretrain(run, [arguments.records], callbacks=[clock])
     steps = [end - begin for begin, end in itertools.pairwise(ends)][_WARM_UP_STEPS:]

@@ -8,7 +8,7 @@ import importlib
 _PUBLIC_NAMES = {
     "BackupFolder": "backups",
     "FineTuning": "config.finetuning_settings",
-    "Keeping": "fitting",
+    "BackupOptions": "fitting",
     "Lamb": "optimizers.adamw_and_lamb",
     "Pretraining": "config.recipes",
     "TimedLearningRate": "optimizers.schedules",

@@ -111,7 +111,7 @@ class TrainingLog(ScoreListener):
     so far; at the end of an epoch the means over the epoch, as Keras has them.
 
     Args:
-        tokens_a_step: real tokens per step, on average; None: not known, and left out.
+        tokens_per_step: real tokens per step, on average; None: not known, and left out.
         listeners: called with each line.
         window_steps: steps per line.
 
@@ -122,13 +122,13 @@ class TrainingLog(ScoreListener):
 
     def __init__(
         self,
-        tokens_a_step: float | None,
+        tokens_per_step: float | None,
         listeners: tuple[Callable[[dict], None], ...] = (),
         window_steps: int = WINDOW_STEPS,
     ):
         super().__init__()
         self.lines: list[dict] = []
-        self._tokens_a_step = tokens_a_step
+        self._tokens_a_step = tokens_per_step
         self._listeners = listeners
         self._window_steps = window_steps
         self._tokens = 0.0
@@ -143,9 +143,9 @@ class TrainingLog(ScoreListener):
         """Say that the next epoch is the rest of the one in which the restored training ended."""
         self._continues_epoch = True
 
-    def change_rows(self, tokens_a_step: float | None) -> None:
+    def change_rows(self, tokens_per_step: float | None) -> None:
         """Says that from now on a step reads another number of real tokens: a new phase."""
-        self._tokens_a_step = tokens_a_step
+        self._tokens_a_step = tokens_per_step
 
     def on_train_begin(self, logs=None):
         self._begin = self._begin or time.monotonic()
@@ -285,9 +285,9 @@ def _means(sums: Mapping[str, float], num_steps: int) -> dict[str, float]:
 
 
 def _named_for_people(values: dict | None) -> dict[str, float]:
-    return {shown_name(name): float(value) for name, value in (values or {}).items()}
+    return {display_name(name): float(value) for name, value in (values or {}).items()}
 
 
-def shown_name(name: str) -> str:
+def display_name(name: str) -> str:
     """Returns Keras's name of a metric as people say it: "mlm_logits_accuracy" becomes "mlm_accuracy"."""
     return name.replace("_logits", "")

@@ -15,7 +15,7 @@ class EpochScores(keras.callbacks.Callback):
         score: returns the scores of the model as it is.
         main_score: the one that tells which epoch is better; more is better.
         patience: stop after so many epochs without a better one; 0: never.
-        agreed: whether any of several workers wants to stop, see `agreement`: if their scores differed in a last digit,
+        all_reduce_any: whether any of several workers wants to stop, see `agreement`: if their scores differed in a last digit,
             one would wait for another that has stopped.
 
     Attributes:
@@ -29,7 +29,7 @@ class EpochScores(keras.callbacks.Callback):
         main_score: str,
         *,
         patience: int,
-        agreed: Callable[[bool], bool] = bool,
+        all_reduce_any: Callable[[bool], bool] = bool,
     ):
         super().__init__()
         self.epochs: list[dict[str, float]] = []
@@ -37,7 +37,7 @@ class EpochScores(keras.callbacks.Callback):
         self._score = score
         self._main_score = main_score
         self._patience = patience
-        self._agreed = agreed
+        self._agreed = all_reduce_any
         self._weights: dict[str, np.ndarray] = {}
 
     def on_epoch_end(self, epoch, logs=None):

@@ -18,13 +18,13 @@ from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.files_to_learn import LearningData
 from bert_keras.tasks.inference import RowRunner
 from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.dtype_policy import dtype_policy_scope
 from bert_keras.training.epoch_scores import EpochScores
-from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
+from bert_keras.training.fitting import NO_BACKUP, BackupOptions, Phase, fit_phases
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.layer_decay import freeze, rate_factors
-from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.strategies import agreement, spread
+from bert_keras.training.strategies import distribute_batches, make_all_reduce_any
 
 # As transformers' Trainer. Pretraining's 1e-6 stands beside a root that is small in the first hundreds of steps, and
 # holds back weights with small gradients; a fine-tuning has few steps more.
@@ -69,7 +69,7 @@ def finetune(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     listeners: Sequence[Callable[[dict], None]] = (),
     strategy: tf.distribute.Strategy | None = None,
-    keeping: Keeping = NOTHING_KEPT,
+    backup: BackupOptions = NO_BACKUP,
 ) -> FineTuned:
     """Trains a model with a head on a checkpoint, and scores it on held-out examples after each epoch.
 
@@ -83,7 +83,7 @@ def finetune(
         listeners: called with each line of the log, see `TrainingLog`.
         strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
             size is that of all replicas together.
-        keeping: where the state of the training is kept, and whether to go on from there.
+        backup: where the state of the training is kept, and whether to go on from there.
 
     Raises:
         InputError: no vocabulary, no examples, settings that do not fit together, a loss that became infinite or not a
@@ -103,22 +103,24 @@ def finetune(
     check_has_vocabulary(checkpoint)
     tokenizer = load_tokenizer(checkpoint)
     keras.utils.set_random_seed(settings.seed)
-    with strategy.scope(), default_dtype_policy(settings.dtype_policy):
+    with strategy.scope(), dtype_policy_scope(settings.dtype_policy):
         model = _model_of(task, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
     train_rows = task.with_labels(task.encode(tokenizer, train), train)
-    steps_an_epoch = train_rows.num_batches(settings.batch_size)
-    num_steps = steps_an_epoch * settings.num_epochs
+    steps_per_epoch = train_rows.num_batches(settings.batch_size)
+    num_steps = steps_per_epoch * settings.num_epochs
     skips_padding = not isinstance(strategy, tf.distribute.TPUStrategy)  # whose shapes must be known before
     with strategy.scope():
         _compile(model, task, settings, num_steps, skip_padding=skips_padding)
     scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
-    epochs = EpochScores(scorer.scores, task.main_score, patience=settings.patience, agreed=agreement(strategy))
+    epochs = EpochScores(
+        scorer.scores, task.main_score, patience=settings.patience, all_reduce_any=make_all_reduce_any(strategy)
+    )
 
     def batches(first_batch: int):
         order = {"shuffle": True, "sort_by_length": not skips_padding, "seed": settings.seed}
         order |= {"epochs": None, "first_batch": first_batch}
-        return spread(
+        return distribute_batches(
             strategy,
             lambda share: train_rows.batches(
                 settings.batch_size, share=share, fill_batches=task.fills_batches, **order
@@ -127,11 +129,11 @@ def finetune(
 
     log = fit_phases(
         model,
-        [Phase(batches, lambda: None, num_steps, evaluate_every=steps_an_epoch)],
+        [Phase(batches, lambda: None, num_steps, evaluate_every=steps_per_epoch)],
         settings={**dataclasses.asdict(settings), "task": task.settings(), "model": model.encoder.config.to_dict()},
         data={**_data(train, dev, tokenizer), "the checkpoint": digest_weights(model.encoder)},
         strategy=strategy,
-        keeping=keeping,
+        backup=backup,
         callbacks=callbacks,
         listeners=listeners,
         scorer=epochs,

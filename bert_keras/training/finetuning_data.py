@@ -101,7 +101,7 @@ def folder_parts(tuned: FineTuned, shown: Mapping[str, object], *, pictures: Map
         shown: what the model card says of the training.
         pictures: files to lay beside.
     """
-    metrics = {"metrics.json": json_text(metrics_of(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
+    metrics = {"metrics.json": json_text(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
     return {
         "notes": {**metrics, **pictures},
         "card": model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown)),
@@ -120,7 +120,7 @@ def pictures(tuned: FineTuned) -> dict[str, bytes]:
         return {}
 
 
-def metrics_of(tuned: FineTuned) -> dict[str, object]:
+def collect_metrics(tuned: FineTuned) -> dict[str, object]:
     """Return the scores of all epochs, what was held out and how many examples were skipped, in plain values."""
     data = tuned.data
     held_out = {} if data.held_out is None else {"held_out": {**data.held_out.settings(), "examples": len(data.dev)}}
@@ -133,7 +133,7 @@ def metrics_of(tuned: FineTuned) -> dict[str, object]:
     }
 
 
-def epoch_shown(tuned: FineTuned) -> str:
+def describe_epoch(tuned: FineTuned) -> str:
     """Return which epoch was kept, in words."""
     return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
 
@@ -172,6 +172,6 @@ def _history(tuned: FineTuned, shown: Mapping[str, object]) -> str:
     """Return what the model card says of the training: data and settings, then scores."""
     lines = ["## How it was fine-tuned", ""]
     lines += [f"- {name}: {value}" for name, value in shown.items() if name != "labels"]
-    lines += ["", f"## Scores on the held-out examples ({epoch_shown(tuned)})", ""]
+    lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
     lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
     return "\n".join([*lines, "", "## How to load it"])

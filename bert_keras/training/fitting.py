@@ -10,8 +10,8 @@ from bert_keras.training.backups import BackupFolder, TrainingState
 from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.resuming import Backups, Place, arrays_of, restore_arrays, stop_when_told
-from bert_keras.training.strategies import agreement, is_chief
+from bert_keras.training.resuming import Backups, Place, catch_sigterm, read_variables, restore_variables
+from bert_keras.training.strategies import is_chief, make_all_reduce_any
 
 _WITHOUT_END = 10**9  # steps, where the clock says when to stop
 
@@ -26,7 +26,7 @@ class Phase:
         num_steps: optimizer steps; None: until the clock stops it.
         clock: stops it, where `num_steps` is None.
         evaluate_every: steps between evaluations; 0: before the first step and at the end only.
-        tokens_a_step: real tokens of a batch, on the average; None: not known.
+        tokens_per_step: real tokens of a batch, on the average; None: not known.
     """
 
     train: Callable[[int], object]
@@ -34,11 +34,11 @@ class Phase:
     num_steps: int | None
     clock: TimedLearningRate | None = None
     evaluate_every: int = 0
-    tokens_a_step: float | None = None
+    tokens_per_step: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Keeping:
+class BackupOptions:
     """What is kept of a training in case it ends early.
 
     Attributes:
@@ -48,13 +48,13 @@ class Keeping:
         allow_changes: go on although settings or data are not those that it was begun with.
     """
 
-    backups: BackupFolder | None = None
+    folder: BackupFolder | None = None
     every_steps: int = 0
     resume: bool = False
     allow_changes: bool = False
 
 
-NOTHING_KEPT = Keeping()
+NO_BACKUP = BackupOptions()
 
 
 def fit_phases(
@@ -64,7 +64,7 @@ def fit_phases(
     settings: Mapping[str, object],
     data: Mapping[str, object],
     strategy: tf.distribute.Strategy,
-    keeping: Keeping,
+    backup: BackupOptions,
     callbacks: Sequence[keras.callbacks.Callback],
     listeners: Sequence[Callable[[dict], None]],
     scorer: EpochScores | None = None,
@@ -77,7 +77,7 @@ def fit_phases(
         settings: what a backup must agree with to be resumed, in nested tables of plain values.
         data: what tells the data that are read from others, in plain values, by what people call it; for the same end.
         strategy: any of `tf.distribute`, also its default.
-        keeping: what is kept, and whether to go on from it.
+        backup: what is kept, and whether to go on from it.
         callbacks: handed to `model.fit`.
         listeners: called with each line of the log.
         scorer: scores the model at the end of each epoch, and may stop the training.
@@ -91,22 +91,25 @@ def fit_phases(
     """
     log = TrainingLog(None, tuple(listeners), window_steps(_total_steps(phases)))
     place = Place(settings, data, log)
-    state = keeping.backups.newest() if keeping.resume and keeping.backups is not None else None
+    state = backup.folder.newest() if backup.resume and backup.folder is not None else None
     if state is not None:
-        place.move_to(state, allow_changes=keeping.allow_changes)
+        place.move_to(state, allow_changes=backup.allow_changes)
         if scorer is not None:
             scorer.restore(state.facts["scores"], state.best_weights)
-    agreed = agreement(strategy)
-    own_backups = keeping.backups if is_chief(strategy) else None
+    all_reduce_any = make_all_reduce_any(strategy)
+    own_backups = backup.folder if is_chief(strategy) else None
 
     def now() -> TrainingState:
         facts = place.facts() if scorer is None else {**place.facts(), "scores": scorer.facts()}
-        return TrainingState(keeper.num_steps, arrays_of(model), facts, {} if scorer is None else scorer.arrays())
+        return TrainingState(keeper.num_steps, read_variables(model), facts, {} if scorer is None else scorer.arrays())
 
-    with stop_when_told() as told, Backups(own_backups, keeping.every_steps, now, lambda: agreed(told())) as keeper:
+    with (
+        catch_sigterm() as told,
+        Backups(own_backups, backup.every_steps, now, lambda: all_reduce_any(told())) as keeper,
+    ):
         watchers = [FiniteLoss(), *([] if scorer is None else [scorer]), log, *callbacks, keeper]
         for number, phase in enumerate(phases[place.phase :], place.phase):
-            log.change_rows(phase.tokens_a_step)
+            log.change_rows(phase.tokens_per_step)
             # anew: what was traced for the shapes of another phase would be traced again with unknown ones
             model.make_train_function(force=True)
             model.make_test_function(force=True)
@@ -116,9 +119,9 @@ def fit_phases(
                     _evaluate(model, phase, [log, *callbacks])
             else:
                 model.build_step(phase.train(0).element_spec)
-                restore_arrays(model, state.arrays)
+                restore_variables(model, state.arrays)
                 place.go_on(state, phase.clock, watchers)
-                if place.done % _steps_an_epoch(phase):
+                if place.done % _steps_per_epoch(phase):
                     log.continue_epoch()
             _fit(model, phase, place.done, watchers)
             state = None
@@ -144,11 +147,11 @@ def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.call
     num_steps = _WITHOUT_END if phase.num_steps is None else phase.num_steps
     stop = phase.clock or StopAfter(num_steps - done)
     held_out, num_held_out = phase.held_out() or (None, None)
-    for begin, steps_an_epoch, num_epochs in _fits(done, num_steps, _steps_an_epoch(phase)):
+    for begin, steps_per_epoch, num_epochs in _fits(done, num_steps, _steps_per_epoch(phase)):
         model.fit(
             phase.train(begin),
             epochs=num_epochs,
-            steps_per_epoch=steps_an_epoch,
+            steps_per_epoch=steps_per_epoch,
             validation_data=held_out,
             validation_steps=num_held_out,
             callbacks=[stop, *callbacks],
@@ -159,7 +162,7 @@ def _fit(model: keras.Model, phase: Phase, done: int, callbacks: list[keras.call
             return
 
 
-def _steps_an_epoch(phase: Phase) -> int:
+def _steps_per_epoch(phase: Phase) -> int:
     """Return the steps from one evaluation to the next."""
     return phase.evaluate_every or phase.num_steps or _WITHOUT_END
 

@@ -19,13 +19,13 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, without_sentences
 from bert_keras.training.config.phases import PhasePlan
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.fitting import NOTHING_KEPT, Keeping, Phase, fit_phases
+from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
+from bert_keras.training.dtype_policy import dtype_policy_scope
+from bert_keras.training.fitting import NO_BACKUP, BackupOptions, Phase, fit_phases
 from bert_keras.training.optimizers.adamw_and_lamb import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.precision import default_dtype_policy
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.starting import check_start_tokenizer, start_of
-from bert_keras.training.strategies import spread
+from bert_keras.training.strategies import distribute_batches
 
 MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 
@@ -54,7 +54,7 @@ def pretrain(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     listeners: Sequence[Callable[[dict], None]] = (),
     strategy: tf.distribute.Strategy | None = None,
-    keeping: Keeping = NOTHING_KEPT,
+    backup: BackupOptions = NO_BACKUP,
 ) -> Pretrained:
     """Trains a model on records.
 
@@ -65,7 +65,7 @@ def pretrain(
         listeners: called with each line of the log, see `TrainingLog`.
         strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
             size is that of all replicas together.
-        keeping: where the state of the training is kept, in case it is killed or told to stop (SIGTERM), and whether
+        backup: where the state of the training is kept, in case it is killed or told to stop (SIGTERM), and whether
             to go on from there.
 
     Raises:
@@ -84,9 +84,9 @@ def pretrain(
     tokenizer = BertTokenizer.from_checkpoint(folders[0])
     if run.model.start_from is not None:
         check_start_tokenizer(run.model.start_from, folders)
-        run = start_of(run, read_checkpoint(run.model.start_from)).run
+        run = resolve_start(run, read_checkpoint(run.model.start_from)).run
     num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
-    plans, stretches = run.plan(num_rows), run.stretches(num_rows)
+    plans, stretches = run.plan(num_rows), run.schedules(num_rows)
     strategy = strategy or tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
         raise InputError(
@@ -109,7 +109,7 @@ def pretrain(
             Phase(
                 train=batches.train,
                 held_out=batches.held_out,
-                tokens_a_step=plan.batch_size * batches.tokens_a_row,
+                tokens_per_step=plan.batch_size * batches.tokens_per_sequence,
                 num_steps=plan.num_steps,
                 clock=clock,
                 evaluate_every=run.evaluation.every_steps,
@@ -124,7 +124,7 @@ def pretrain(
         settings=run.to_dict(),
         data=data,
         strategy=strategy,
-        keeping=keeping,
+        backup=backup,
         callbacks=callbacks,
         listeners=listeners,
     )
@@ -138,7 +138,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         InputError: the folder to start from holds another kind of model, or one of another size.
     """
     length = max(run.records.max_sequence_lengths)
-    with default_dtype_policy(run.model.dtype_policy):
+    with dtype_policy_scope(run.model.dtype_policy):
         if run.model.start_from is not None:
             return _started(run, read_checkpoint(run.model.start_from), vocabulary_size)
         config = run.model.bert_config(vocabulary_size, length)
@@ -151,7 +151,7 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
 
 def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
     """Build the model of a run on the weights of a checkpoint; parts that it lacks are new."""
-    start = start_of(run, checkpoint)
+    start = resolve_start(run, checkpoint)
     if checkpoint.config.vocabulary_size < vocabulary_size:  # it may have rows without a token
         raise InputError(
             f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, the records {vocabulary_size:,}: make "
@@ -177,7 +177,7 @@ class _Batches:
     strategy: tf.distribute.Strategy
 
     @property
-    def tokens_a_row(self) -> float:
+    def tokens_per_sequence(self) -> float:
         """Real tokens of a training row, on the average."""
         counts = self.manifest["splits"]["train"]
         return counts["num_tokens"] / counts["num_rows"]
@@ -217,7 +217,7 @@ class _Batches:
             )
             return batches if self.run.model.objective == "bert" else batches.map(without_sentences)
 
-        return spread(self.strategy, of_share)
+        return distribute_batches(self.strategy, of_share)
 
 
 def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[TimedLearningRate | None]:

@@ -102,7 +102,7 @@ class Place:
         return [f"{name} changed" for (name, ours), theirs in pairs if ours != theirs]
 
 
-def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
+def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns a copy of every variable of a compiled model, by kind and place."""
     return {
         _name(kind, place): np.array(variable)
@@ -111,8 +111,8 @@ def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
     }
 
 
-def restore_arrays(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Puts back what `arrays_of` took from a model of the same kind.
+def restore_variables(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
+    """Puts back what `read_variables` took from a model of the same kind.
 
     Raises:
         InputError: they are those of another model; nothing was changed.
@@ -230,7 +230,7 @@ class Backups(StepCounter):
 
 
 @contextlib.contextmanager
-def stop_when_told() -> Iterator[Callable[[], bool]]:
+def catch_sigterm() -> Iterator[Callable[[], bool]]:
     """Yields a function that says whether SIGTERM has come; outside of it the signal does what it did before."""
     told = threading.Event()
     if threading.current_thread() is not threading.main_thread():

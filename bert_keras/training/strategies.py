@@ -44,7 +44,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return resolver.task_id == 0
 
 
-def spread(strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare], tf.data.Dataset]):
+def distribute_batches(strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare], tf.data.Dataset]):
     """Returns batches for `model.fit`: a dataset, or one a worker, in which each replica finds its own rows.
 
     Args:
@@ -60,7 +60,7 @@ def spread(strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare]
     return strategy.distribute_datasets_from_function(batches_of_worker)
 
 
-def agreement(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
+def make_all_reduce_any(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
     """Returns a function by which all workers learn whether any of them said yes. All must call it at the same time."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.num_replicas_in_sync == 1:
         return bool

@@ -71,7 +71,7 @@ def test_one_of_several_workers_stops_them_all():
         votes.append(vote)
         return len(votes) == 2  # another one votes for it then
 
-    epochs, _ = fit([0.1, 0.4, 0.5, 0.6], patience=2, agreed=agreed)
+    epochs, _ = fit([0.1, 0.4, 0.5, 0.6], patience=2, all_reduce_any=agreed)
     assert votes == [False, False]  # each is asked after each epoch
     assert len(epochs.epochs) == 2
 

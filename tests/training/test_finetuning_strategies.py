@@ -13,7 +13,7 @@ from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training import finetune
 from bert_keras.training.backups import BackupFolder
-from bert_keras.training.fitting import Keeping
+from bert_keras.training.fitting import BackupOptions
 from tests.training.finetune_tiny import SETTINGS, TASKS, report_of
 from tests.training.processes import finish, start
 
@@ -31,7 +31,7 @@ def backups(tmp_path_factory):
 @pytest.fixture(scope="module")
 def one_device(tiny_encoder, backups):
     """The classification on one device."""
-    return report_of("classify", tiny_encoder, keeping=Keeping(BackupFolder(backups, num_kept=99), every_steps=4))
+    return report_of("classify", tiny_encoder, backup=BackupOptions(BackupFolder(backups, num_kept=99), every_steps=4))
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,8 @@ def test_a_fine_tuning_resumed_in_an_epoch_ends_with_the_same_bits(one_device, t
     step = 12
     assert step % STEPS_AN_EPOCH
     assert one_device["best"] == 0  # so the best weights come out of the backup
-    kept = Keeping(backup_of(step, backups, tmp_path), resume=True)
-    assert_same_end(report_of("classify", tiny_encoder, keeping=kept), one_device, step)
+    kept = BackupOptions(backup_of(step, backups, tmp_path), resume=True)
+    assert_same_end(report_of("classify", tiny_encoder, backup=kept), one_device, step)
 
 
 @pytest.mark.slow
@@ -121,8 +121,8 @@ def test_a_fine_tuning_resumed_between_epochs_ends_with_the_same_bits(one_device
     uninterrupted, step = one_device, 2 * STEPS_AN_EPOCH
     assert uninterrupted["best"] == 0  # so the best weights come out of the backup
     assert len(uninterrupted["epochs"]) == 3 < SETTINGS.num_epochs  # and patience ends both
-    kept = Keeping(backup_of(step, backups, tmp_path), resume=True)
-    assert_same_end(report_of("classify", tiny_encoder, keeping=kept), uninterrupted, step)
+    kept = BackupOptions(backup_of(step, backups, tmp_path), resume=True)
+    assert_same_end(report_of("classify", tiny_encoder, backup=kept), uninterrupted, step)
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -144,10 +144,10 @@ def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_devi
     task, examples = TASKS["classify"]()
     with pytest.raises(InterruptedTrainingError, match="the training was told to stop at step 11"):
         finetune(
-            task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], keeping=Keeping(kept)
+            task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], backup=BackupOptions(kept)
         )
     assert kept.steps() == [11]
-    again = report_of("classify", tiny_encoder, keeping=Keeping(kept, resume=True))
+    again = report_of("classify", tiny_encoder, backup=BackupOptions(kept, resume=True))
     assert_same_end(again, one_device, 11)
 
 
@@ -169,8 +169,8 @@ def resume(backups, folder, checkpoint, settings=SETTINGS, name="classify", allo
     """Goes on from the backup of step 20; `changes` are of the task, `train` and `dev`."""
     task, examples = TASKS[name]()
     train, dev = changes.pop("train", examples), changes.pop("dev", examples[::5])
-    kept = Keeping(backup_of(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
-    return finetune(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, keeping=kept)
+    kept = BackupOptions(backup_of(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
+    return finetune(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=kept)
 
 
 EXAMPLES = TASKS["classify"]()[1]

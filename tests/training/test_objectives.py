@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import settings_of_manifests
+from bert_keras.training.config.record_defaults import infer_settings
 from bert_keras.training.pretraining import build_model, pretrain
 from tests.marks import slow
 
@@ -60,7 +60,7 @@ def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny
 @pytest.mark.parametrize(("sentences", "objective"), [("nsp", "bert"), ("sop", "bert"), ("none", "mlm")])
 def test_the_records_choose_the_model_where_nothing_else_does(sentences, objective, records):
     _, manifest = records
-    defaults = settings_of_manifests([{**manifest, "sentence_objective": sentences}])
+    defaults = infer_settings([{**manifest, "sentence_objective": sentences}])
     assert Pretraining.resolve(defaults=defaults).model.objective == objective
     assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
 
@@ -73,7 +73,7 @@ def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_f
         pretrain(tiny_run(manifest, records__packed=True), [folder])
     packed = make_records_folder(packed=True)
     with pytest.raises(InputError, match="the records folders were made with different packed"):
-        settings_of_manifests([manifest, packed[1]])
+        infer_settings([manifest, packed[1]])
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])

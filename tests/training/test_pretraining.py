@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import settings_of_manifests
+from bert_keras.training.config.record_defaults import infer_settings
 from bert_keras.training.pretraining import build_model, pretrain
 from tests.marks import slow
 
@@ -132,7 +132,7 @@ def test_electra_goes_on_with_its_generator_or_with_a_new_one(story_tokenizer, t
         bk.save(model, story_tokenizer, tmp_path / name)
         run = Pretraining.resolve(
             overrides={"model.start_from": str(tmp_path / name), "model.objective": "electra"},
-            defaults=settings_of_manifests([manifest]),
+            defaults=infer_settings([manifest]),
         )
         begun = build_model(run, story_tokenizer.vocabulary_size)
         np.testing.assert_array_equal(begun.head_dense.kernel, model.head_dense.kernel)

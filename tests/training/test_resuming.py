@@ -12,7 +12,7 @@ import pytest
 
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
-from bert_keras.training.fitting import NOTHING_KEPT, Keeping
+from bert_keras.training.fitting import NO_BACKUP, BackupOptions
 from bert_keras.training.resuming import Backups
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
@@ -32,14 +32,14 @@ def two_records(make_records_folder):
     return [make_records_folder()[0], make_records_folder(max_sequence_length=32)[0]]
 
 
-def train_here(records, keeping: Keeping = NOTHING_KEPT, callbacks=(), **settings) -> dict:
+def train_here(records, backup: BackupOptions = NO_BACKUP, callbacks=(), **settings) -> dict:
     """Trains in this process and returns the report; to start another one takes longer than the training."""
     named = {name.replace("__", "."): value for name, value in settings.items()}
-    return train(records, {"phases": PHASES, **named}, keeping, callbacks=callbacks)
+    return train(records, {"phases": PHASES, **named}, backup, callbacks=callbacks)
 
 
 def go_on_from(backups: pathlib.Path, records, every_steps: int = 0, **options) -> dict:
-    return train_here(records, Keeping(BackupFolder(backups), every_steps, resume=True), **options)
+    return train_here(records, BackupOptions(BackupFolder(backups), every_steps, resume=True), **options)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ class StopAfter(keras.callbacks.Callback):
 def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
     """Trains until it is told to stop, with a backup each 4 steps and one of the last step."""
     with pytest.raises(InterruptedTrainingError, match=rf"the training was told to stop at step {num_steps}.*--resume"):
-        train_here(records, Keeping(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
+        train_here(records, BackupOptions(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
 
 def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
     backups = BackupFolder(kept)
-    resumed, meant = Keeping(backups, resume=True), Keeping(backups, resume=True, allow_changes=True)
+    resumed, meant = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
     with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): go on"):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup holds the state of another model"):
@@ -215,5 +215,5 @@ def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
 @pytest.mark.slow
 def test_another_run_goes_on_where_it_is_meant(kept, two_records):
     backups = BackupFolder(kept)
-    meant = Keeping(backups, resume=True, allow_changes=True)
+    meant = BackupOptions(backups, resume=True, allow_changes=True)
     assert train_here(two_records, meant, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]

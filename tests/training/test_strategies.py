@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import BatchShare
-from bert_keras.training.fitting import NOTHING_KEPT
+from bert_keras.training.fitting import NO_BACKUP
 from bert_keras.training.strategies import make_strategy
 from tests.training.processes import finish, start, wait_for_step
 from tests.training.train_tiny import train
@@ -17,7 +17,7 @@ TWENTY_STEPS = ("--set", "budget.steps=20")
 @pytest.fixture(scope="module")
 def one_device(records):
     """The training on one device."""
-    return train([records[0]], {"budget.steps": 20}, NOTHING_KEPT)
+    return train([records[0]], {"budget.steps": 20}, NO_BACKUP)
 
 
 def assert_same_losses(ours: dict, theirs: dict) -> None:

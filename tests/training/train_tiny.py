@@ -20,9 +20,9 @@ from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.config.recipes import parse_assignments
-from bert_keras.training.config.record_defaults import settings_of_manifests
-from bert_keras.training.fitting import Keeping
-from bert_keras.training.resuming import arrays_of
+from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.fitting import BackupOptions
+from bert_keras.training.resuming import read_variables
 from bert_keras.training.strategies import is_chief, make_strategy
 
 TINY = {
@@ -54,21 +54,21 @@ class Steps(keras.callbacks.Callback):
 
 
 def train(
-    records, settings: dict, keeping: Keeping, strategy: tf.distribute.Strategy | None = None, callbacks=()
+    records, settings: dict, backup: BackupOptions, strategy: tf.distribute.Strategy | None = None, callbacks=()
 ) -> dict:
     """Trains, and returns the report."""
-    defaults = settings_of_manifests([read_manifest(folder) for folder in records])
+    defaults = infer_settings([read_manifest(folder) for folder in records])
     run = Pretraining.resolve(overrides=TINY | settings, defaults=defaults)
     steps = Steps()
-    trained = pretrain(run, records, strategy=strategy, keeping=keeping, callbacks=[steps, *callbacks])
-    arrays = arrays_of(trained.model)
+    trained = pretrain(run, records, strategy=strategy, backup=backup, callbacks=[steps, *callbacks])
+    arrays = read_variables(trained.model)
     return {
         "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},
         "log": [without_time(line) for line in trained.log.splitlines()],
         "losses": steps.losses,
         "epoch_losses": steps.epoch_losses,
         "num_resumed": int(trained.model.optimizer.iterations.numpy()) - len(steps.losses),
-        "damaged": [] if keeping.backups is None else keeping.backups.damaged,
+        "damaged": [] if backup.folder is None else backup.folder.damaged,
     }
 
 
@@ -80,8 +80,8 @@ def main() -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
     strategy = make_strategy(arguments.strategy)
     kept = None if arguments.backups is None else BackupFolder(arguments.backups)
-    keeping = Keeping(kept, arguments.every, arguments.resume)
-    report = train(arguments.records, parse_assignments(arguments.set), keeping, strategy)
+    backup = BackupOptions(kept, arguments.every, arguments.resume)
+    report = train(arguments.records, parse_assignments(arguments.set), backup, strategy)
     if is_chief(strategy):
         arguments.out.write_text(json.dumps(report))
 

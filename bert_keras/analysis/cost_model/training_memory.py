@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_keras.analysis.cost_model.tracing.lifetimes import Lifetimes
 from bert_keras.analysis.cost_model.tracing.sized_graph import SizedGraph, SizedOperation, SizedTensor, Sizes
 from bert_keras.analysis.cost_model.workloads import Workload, dimensions_of
-from bert_keras.training.precision import default_dtype_policy
+from bert_keras.training.dtype_policy import dtype_policy_scope
 
 # What a process needs beside its tensors, fitted to real steps of tiny, mini, small and base (docs/planning.md):
 # the libraries as `bert-keras` loads them; TensorFlow's and its graph's own
@@ -205,7 +205,7 @@ def memories_of(model: keras.Model, *, jit_compile: bool) -> dict[tuple[str, boo
 
 def _twin(model: keras.Model, policy: str) -> keras.Model:
     """Returns a new model of the same shape in another dtype policy."""
-    with default_dtype_policy(policy):
+    with dtype_policy_scope(policy):
         return type(model).from_config(_without_dtypes(model.get_config()))
 
 

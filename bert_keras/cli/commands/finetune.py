@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.console.fit_progress import FitProgress
     from bert_keras.training import finetune
-    from bert_keras.training.finetuning_data import epoch_shown, metrics_of
+    from bert_keras.training.finetuning_data import collect_metrics, describe_epoch
     from bert_keras.training.strategies import is_chief
 
     what, how = _task_shown(data), _training_shown(settings, data.task, strategy)
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
                 settings,
                 callbacks=[progress],
                 strategy=strategy,
-                keeping=training_options.keeping_of(arguments, strategy),
+                backup=training_options.make_backup_options(arguments, strategy),
             )
         if not is_chief(strategy):
             return
@@ -152,9 +152,9 @@ def run(arguments: argparse.Namespace) -> None:
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     sentence = (
         f"wrote {arguments.out}: {task_options.scores_shown(tuned.scores, tuned.task.main_score)} on {len(data.dev):,} "
-        f"held-out examples ({epoch_shown(tuned)}){skipped}"
+        f"held-out examples ({describe_epoch(tuned)}){skipped}"
     )
-    result = {"out": str(arguments.out), **metrics_of(tuned), "warnings": list(data.warnings)}
+    result = {"out": str(arguments.out), **collect_metrics(tuned), "warnings": list(data.warnings)}
     print_result(sentence, result, as_json=arguments.json)
 
 

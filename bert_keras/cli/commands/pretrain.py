@@ -26,7 +26,7 @@ from bert_keras.cli.options.training_options import (
     backups_shown,
     batch_arithmetic,
     check_out,
-    keeping_of,
+    make_backup_options,
     only_training_of,
     prepare_devices,
     publish,
@@ -37,7 +37,7 @@ from bert_keras.training.config.tables import DTYPE_POLICIES, OBJECTIVES, OPTIMI
 
 if TYPE_CHECKING:
     from bert_keras.training.config.recipes import Pretraining
-    from bert_keras.training.starting import Start
+    from bert_keras.training.continued_pretraining import Start
 
 # flag, key of the setting, type or choices, help
 _FLAGS = (
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
                 callbacks=[progress],
                 listeners=listeners,
                 strategy=strategy,
-                keeping=keeping_of(arguments, strategy),
+                backup=make_backup_options(arguments, strategy),
             )
         if not is_chief(strategy):
             return
@@ -144,7 +144,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     """
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training.config.recipes import Pretraining, parse_assignments
-    from bert_keras.training.config.record_defaults import settings_of_manifests
+    from bert_keras.training.config.record_defaults import infer_settings
 
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras compiles nothing then, and warns where it was asked to
@@ -153,7 +153,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
         overrides["speed.gradient_checkpointing"] = True
     # `pretrain` hashes the shards
     manifests = [read_manifest(folder, checked_splits=()) for folder in arguments.records]
-    settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, settings_of_manifests(manifests))
+    settings = Pretraining.resolve(arguments.config, arguments.recipe, overrides, infer_settings(manifests))
     settings.check_records(manifests, [str(folder) for folder in arguments.records])
     return settings, manifests
 
@@ -166,13 +166,13 @@ def _start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None
     """
     if settings.model.start_from is None:
         return None
-    from bert_keras.training.starting import check_start_tokenizer, start_of
+    from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
 
     folder = pathlib.Path(settings.model.start_from)
     check_exists(folder, "a checkpoint folder")
     check_out(arguments, folder)  # a file of settings may name it, too
     check_start_tokenizer(settings.model.start_from, arguments.records)  # before TensorFlow, which some formats need
-    return start_of(settings, read_model(folder))
+    return resolve_start(settings, read_model(folder))
 
 
 def _shown(

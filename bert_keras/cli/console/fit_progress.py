@@ -3,7 +3,7 @@
 import time
 
 from bert_keras.cli.console.report import ProgressBar
-from bert_keras.training.callbacks import ScoreListener, shown_name
+from bert_keras.training.callbacks import ScoreListener, display_name
 
 
 class FitProgress(ScoreListener):
@@ -68,4 +68,4 @@ class FitProgress(ScoreListener):
 
 def _shown(logs: dict) -> list[str]:
     names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
-    return [f"{shown_name(name)} {float(logs[name]):.3f}" for name in names]
+    return [f"{display_name(name)} {float(logs[name]):.3f}" for name in names]

@@ -18,7 +18,7 @@ from bert_keras.training.config.tf_config import check_tf_config
 
 if TYPE_CHECKING:
     from bert_keras.training.backups import BackupFolder
-    from bert_keras.training.fitting import Keeping
+    from bert_keras.training.fitting import BackupOptions
 
 _BACKUP_STEPS = 500
 
@@ -79,15 +79,15 @@ def started_workers(arguments: argparse.Namespace) -> bool:
     return True
 
 
-def keeping_of(arguments: argparse.Namespace, strategy) -> Keeping:
+def make_backup_options(arguments: argparse.Namespace, strategy) -> BackupOptions:
     """Returns what is kept of the training; what was kept of an earlier one goes, if that is meant."""
-    from bert_keras.training.fitting import Keeping
+    from bert_keras.training.fitting import BackupOptions
     from bert_keras.training.strategies import is_chief
 
     backups = backups_of(arguments.out)
     if arguments.overwrite and not arguments.resume and is_chief(strategy):
         backups.remove()
-    return Keeping(backups, arguments.backup_every, arguments.resume, arguments.allow_changes)
+    return BackupOptions(backups, arguments.backup_every, arguments.resume, arguments.allow_changes)
 
 
 def batch_arithmetic(batch_size: int, strategy, num_parts: int) -> str:

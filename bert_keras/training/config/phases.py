@@ -70,7 +70,7 @@ def plan_phases(
     return plans
 
 
-def join_stretches(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
+def join_schedules(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
     """Returns (peak learning rate, steps or seconds) of each stretch of phases that share one schedule."""
     stretches: list[tuple[float, float]] = []
     for plan in plans:

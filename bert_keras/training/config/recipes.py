@@ -14,7 +14,7 @@ import tomli_w
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.make_records_command import build_remake_command
 from bert_keras.pipelines.records.manifest import list_tokenizer_differences
-from bert_keras.training.config.phases import PhasePlan, join_stretches, plan_phases
+from bert_keras.training.config.phases import PhasePlan, join_schedules, plan_phases
 from bert_keras.training.config.settings import said
 from bert_keras.training.config.sources import (
     RECIPES,
@@ -91,7 +91,7 @@ class Pretraining:
             file: a TOML file; None: none.
             recipe: one of `RECIPES`; it goes before the recipe that the file names.
             overrides: values by dotted keys ("optimizer.learning_rate"), such as flags; None = not said.
-            defaults: values by dotted keys that everything else goes before, such as `settings_of_manifests`.
+            defaults: values by dotted keys that everything else goes before, such as `infer_settings`.
 
         Raises:
             InputError: the file cannot be read; or unknown keys, wrong values, or settings that do not fit together:
@@ -147,7 +147,7 @@ class Pretraining:
 
     def stretches(self, num_rows: Sequence[int] = ()) -> list[tuple[float, float]]:
         """Returns (peak learning rate, steps or seconds) of each stretch with one schedule; arguments as `plan`."""
-        return join_stretches(self.plan(num_rows))
+        return join_schedules(self.plan(num_rows))
 
     def num_steps(self, num_rows: Sequence[int] = ()) -> int | None:
         """Returns the optimizer steps of the whole run, None where the budget is in hours; arguments as `plan`."""
@@ -157,7 +157,7 @@ class Pretraining:
     def _model_faults(self) -> Iterator[str]:
         if self.model.objective == "bert" and self.records.sentence_objective == "none":
             yield "model.objective 'bert' needs sentences, and records.sentence_objective is 'none': change either"
-        if self.model.start_from is not None:  # see `starting.start_of`
+        if self.model.start_from is not None:  # see `starting.resolve_start`
             return
         try:
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))

@@ -7,7 +7,7 @@ from bert_keras.errors import InputError
 _ALIKE = ("sentence_objective", "short_sequence_rate", "keep_documents_apart", "packed", "duplicates")
 
 
-def settings_of_manifests(manifests: Sequence[Mapping[str, object]]) -> dict[str, object]:
+def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Returns what the records decide of a run, by dotted keys, for `Pretraining.resolve(defaults=...)`.
 
     The sentence objective of the records chooses the model: "bert" where there is one, "mlm" where there is none.

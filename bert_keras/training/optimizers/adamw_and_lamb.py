@@ -140,7 +140,7 @@ def make_optimizer(
     Args:
         settings: `Pretraining.optimizer`.
         stretches: optimizer steps of the whole training; or (peak learning rate, steps) of each stretch with a warm-up
-            of its own, see `Pretraining.stretches`; None: no schedule, for `TimedLearningRate`.
+            of its own, see `Pretraining.schedules`; None: no schedule, for `TimedLearningRate`.
     """
     if isinstance(stretches, int):
         stretches = [(settings.learning_rate, stretches)]

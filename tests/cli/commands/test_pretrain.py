@@ -16,7 +16,7 @@ from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, read_manifest, write_records
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.starting import check_start_tokenizer, start_of
+from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -280,11 +280,11 @@ def test_the_parts_that_are_kept_and_new_are_announced(folder, options, parts, s
     as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
     arguments = parser().parse_args([*command, *as_the_records_are, *(options or ["--objective", "bert"])])
     settings, _ = settings_of(arguments)
-    start = start_of(settings, read_checkpoint(starts / folder))
+    start = resolve_start(settings, read_checkpoint(starts / folder))
     assert str(start) == f"{starts / folder}: {parts}"
     assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # cramming has 16 and 0
     assert start.run.optimizer.learning_rate == 1e-3  # cramming's
-    assert start_of(start.run, read_checkpoint(starts / folder)) == start
+    assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
 def test_a_start_describes_the_model_that_trains(starts, records, small_file, tmp_path, capfd):
@@ -302,7 +302,7 @@ def test_a_start_describes_the_model_that_trains(starts, records, small_file, tm
     assert "preset" not in stored["model"]
     assert json.loads((out / "config.json").read_text())["num_hidden_layers"] == 2
     run = Pretraining.resolve(out / "pretraining.toml")
-    assert start_of(run, read_checkpoint(starts / "masked_lm")).run == run  # it can be repeated
+    assert resolve_start(run, read_checkpoint(starts / "masked_lm")).run == run  # it can be repeated
     trained, begun = bk.load(out), bk.load(starts / "masked_lm")
     for ours, theirs in zip(begun.mlm_head.weights, trained.mlm_head.weights, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps of 5e-5

@@ -334,7 +334,7 @@ def test_hours_are_shared_out_in_seconds():
     run = Pretraining(budget=BudgetSettings(hours=2), phases=(PhaseSettings(share=0.75), PhaseSettings(share=0.25)))
     assert [plan.seconds for plan in run.plan()] == [1.5 * HOUR, 0.5 * HOUR]
     assert run.num_steps() is None
-    assert run.stretches() == [(1e-3, 2 * HOUR)]
+    assert run.schedules() == [(1e-3, 2 * HOUR)]
 
 
 def test_a_phase_that_warms_up_again_begins_a_stretch():

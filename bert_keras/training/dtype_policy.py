@@ -7,7 +7,7 @@ import keras
 
 
 @contextlib.contextmanager
-def default_dtype_policy(name: str) -> Iterator[None]:
+def dtype_policy_scope(name: str) -> Iterator[None]:
     """Makes every layer that is built in the block one of this Keras dtype policy."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)

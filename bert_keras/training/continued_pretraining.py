@@ -40,7 +40,7 @@ class Start:
         return f"{self.run.model.start_from}: its {', '.join(self.kept)}{new}"
 
 
-def start_of(run: Pretraining, checkpoint: Checkpoint) -> Start:
+def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
     """Compare the settings of a run with the checkpoint that it starts from, and put its sizes into them.
 
     Args:
