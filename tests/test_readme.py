@@ -48,7 +48,7 @@ def workplace(quick_demo):
 def test_every_command_is_known():
     for language, code in BLOCKS:
         for _, arguments in commands_of(code) if language == "bash" else ():
-            assert parser().parse_args(arguments).verb == arguments[0]
+            assert parser().parse_args(arguments).command == arguments[0]
 
 
 @pytest.mark.parametrize("index", [index for index, (_, code) in enumerate(BLOCKS) if not is_long(code)])

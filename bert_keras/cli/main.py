@@ -1,4 +1,4 @@
-"""`bert-keras VERB ...`.
+"""Entry point of `bert-keras COMMAND ...`.
 
 This module imports nothing before `main` runs, so that Ctrl-C is caught from the first moment on: the imports of the
 commands take a tenth of a second.
@@ -6,7 +6,7 @@ commands take a tenth of a second.
 
 import sys
 
-VERBS = (
+COMMANDS = (
     "demo",
     "learn-vocab",
     "make-records",
@@ -37,7 +37,7 @@ def main(argv=None) -> int:
         with lost_interrupts_come_again():
             from bert_keras.cli.running import run_command
 
-            return run_command(VERBS, argv)
+            return run_command(COMMANDS, argv)
     except (KeyboardInterrupt, Exception) as error:
         from bert_keras.cli.console.interrupts import INTERRUPTED, was_interrupted
 
@@ -51,7 +51,7 @@ def parser():
     """Return the `argparse` parser of all commands."""
     from bert_keras.cli.parsing import make_parser
 
-    return make_parser(VERBS)
+    return make_parser(COMMANDS)
 
 
 if __name__ == "__main__":

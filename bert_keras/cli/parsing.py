@@ -1,4 +1,4 @@
-"""The parser of the command line; each module in this folder declares the arguments of its own command."""
+"""Build the argument parser of `bert-keras`. Each module in `commands/` declares the arguments of its own command."""
 
 import argparse
 import importlib
@@ -10,50 +10,70 @@ from bert_keras.cli.console.terminal import MOST_CHARACTERS, print_line
 
 BAD_INPUT = 2  # the exit status
 
+# Options renamed since the last release, old to new: accepted for one release, absent from --help.
+HIDDEN_ALIASES = {
+    "--labelled-pieces": "--labelled-tokens",
+}
+
 
 class _Parser(argparse.ArgumentParser):
-    """Tells a wrong command line in one line, as any bad input; argparse puts all options before it."""
+    """Parser that reports an error in one line; argparse prints the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        print_line(f"{self.prog}: {message}; {self.prog} --help lists what it takes", most=MOST_CHARACTERS)
+        print_line(f"{self.prog}: {message}; see {self.prog} --help", most=MOST_CHARACTERS)
         self.exit(BAD_INPUT)
 
 
-class _VerbParser(_Parser):
-    """Takes what stands without an option before, between and after the options: `inspect MODEL --out OUT TEXT`."""
+class _CommandParser(_Parser):
+    """Parser of one command: positional arguments and options mix freely, as in `inspect MODEL --out OUT TEXT`."""
 
     _is_mixing = False
 
-    def parse_known_args(self, args=None, namespace=None):
-        """Returns the arguments and what is left over, as `argparse.ArgumentParser` does."""
-        if self._is_mixing:  # argparse's own way to mix parses twice over
+    def parse_known_args(self, args=None, namespace=None) -> tuple[argparse.Namespace, list[str]]:
+        """Return the parsed arguments and the unknown ones, as `argparse.ArgumentParser` does."""
+        if self._is_mixing:  # `parse_known_intermixed_args` calls this method twice
             return super().parse_known_args(args, namespace)
         self._is_mixing = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            return self.parse_known_intermixed_args(replace_hidden_aliases(args), namespace)
         finally:
             self._is_mixing = False
 
 
-def make_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+def replace_hidden_aliases(args: Sequence[str] | None) -> list[str] | None:
+    """Replace the old spellings of options by the new ones, `--old VALUE` and `--old=VALUE` alike.
+
+    Arguments after `--` are not options and stay as they are.
+    """
+    if args is None:
+        return None
+    end = args.index("--") if "--" in args else len(args)
+    renamed = []
+    for arg in args[:end]:
+        option, equals, value = arg.partition("=")
+        renamed.append(HIDDEN_ALIASES.get(option, option) + equals + value)
+    return [*renamed, *args[end:]]
+
+
+def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(
         prog="bert-keras",
-        description="BERT from raw text to a served answer. Each verb reads a folder and writes the next one's.",
+        description="Pretrain, fine-tune, evaluate, export and serve BERT. Each command reads and writes folders.",
     )
     parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
-    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
-    for verb in verbs:
-        module = importlib.import_module(f"bert_keras.cli.commands.{verb.replace('-', '_')}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser)
+    for command in commands:
+        module = importlib.import_module(f"bert_keras.cli.commands.{command.replace('-', '_')}")
         summary = module.__doc__.split("\n")[0]
-        verb_parser = subparsers.add_parser(
-            verb,
+        command_parser = subparsers.add_parser(
+            command,
             help=summary[0].lower() + summary[1:].rstrip("."),
             description=module.__doc__,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(verb_parser)
-        verb_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
-        verb_parser.set_defaults(run=module.run)
+        module.add_arguments(command_parser)
+        command_parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+        command_parser.set_defaults(run=module.run)
     return parser

@@ -33,27 +33,27 @@ def run_command(verbs: Sequence[str], argv: Sequence[str] | None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        if arguments.verb in _TENSORFLOW_ONLY:
-            check_tensorflow_backend(arguments.verb)
-        elif arguments.verb not in _WITHOUT_KERAS:
+        if arguments.command in _TENSORFLOW_ONLY:
+            check_tensorflow_backend(arguments.command)
+        elif arguments.command not in _WITHOUT_KERAS:
             check_backend()
         arguments.run(arguments)
         sys.stdout.flush()
     except InputError as error:
-        return _say(arguments.verb, error, BAD_INPUT)
+        return _say(arguments.command, error, BAD_INPUT)
     except OSError as error:  # a full disk, a folder that may not be written
         if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has what it wanted
             return _DONE
         _drop_what_cannot_be_written()
-        return _say(arguments.verb, f"{error.filename or 'the disk'}: {error.strerror or error}", BAD_INPUT)
+        return _say(arguments.command, f"{error.filename or 'the disk'}: {error.strerror or error}", BAD_INPUT)
     except ParityError as error:
-        return _say(arguments.verb, error, _FAILED)
+        return _say(arguments.command, error, _FAILED)
     except InterruptedTrainingError as error:
-        return _say(arguments.verb, error, _TRY_AGAIN)
+        return _say(arguments.command, error, _TRY_AGAIN)
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise
-        return _say(arguments.verb, WHAT_IS_LEFT, INTERRUPTED)
+        return _say(arguments.command, WHAT_IS_LEFT, INTERRUPTED)
     return _DONE
 
 

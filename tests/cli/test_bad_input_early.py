@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bert_keras.cli.main import VERBS
+from bert_keras.cli.main import COMMANDS
 
 from .bad_inputs import CASES
 
@@ -41,4 +41,4 @@ def words(command):
 
 def test_every_command_is_among_the_cases():
     verbs = {next(word for word in words(command) if "=" not in word) for command, _ in CASES.values()}
-    assert verbs >= set(VERBS)
+    assert verbs >= set(COMMANDS)

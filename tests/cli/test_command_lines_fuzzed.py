@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from bert_keras import cli
-from bert_keras.cli.main import VERBS, main
+from bert_keras.cli.main import COMMANDS, main
 from bert_keras.errors import InputError
 from tests.cli.bad_inputs import write_inputs
 from tests.fuzzing import fuzz, mutate_words
@@ -105,7 +105,7 @@ def test_each_line_begins_its_work_or_names_what_is_missing():
         except InputError as error:
             refused[line.split()[0]] = str(error)
     assert set(refused) <= {"pretrain", "verify", "finetune", "export"}, refused
-    assert {line.split()[0] for line in LINES} == set(VERBS)
+    assert {line.split()[0] for line in LINES} == set(COMMANDS)
 
 
 def test_mutated_command_lines_are_run_or_refused():

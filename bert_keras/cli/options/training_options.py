@@ -119,7 +119,7 @@ def backups_shown(arguments: argparse.Namespace) -> str:
 
 def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
     """Raises `InputError` if OUT may not be written, or was being trained before, or if workers are not known."""
-    check_writable_folder(arguments.out, arguments.verb, overwrite=arguments.overwrite, inputs=inputs)
+    check_writable_folder(arguments.out, arguments.command, overwrite=arguments.overwrite, inputs=inputs)
     if arguments.strategy == "multi-worker" and arguments.workers is None:
         check_tf_config()
     steps = backups_of(arguments.out).steps()

@@ -15,7 +15,7 @@ import pytest
 from bert_keras.cli.console import report, terminal
 from bert_keras.cli.console.fit_progress import FitProgress
 from bert_keras.cli.console.terminal import escaped_warnings, print_line, printable, printable_json
-from bert_keras.cli.main import VERBS, main
+from bert_keras.cli.main import COMMANDS, main
 
 CLI = pathlib.Path(terminal.__file__).parents[1]
 HOSTILE = "a\x1b[2Jb\nc\rd\x9b31me\u202ef\x7f\u2028"
@@ -130,7 +130,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("hostile", [HOSTILE, "x" * 70_000, "caf\udce9"])
 def test_every_command_refuses_a_hostile_name_in_one_line(verb, hostile, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

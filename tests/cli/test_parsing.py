@@ -1,0 +1,38 @@
+"""The argument parser: renamed options keep their old spelling for one release."""
+
+import pytest
+
+from bert_keras.cli.main import COMMANDS, parser
+from bert_keras.cli.parsing import HIDDEN_ALIASES, replace_hidden_aliases
+
+FINETUNE = ["finetune", "checkpoint", "out", "--train", "train.csv"]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--labelled-pieces", "all"], ["--labelled-tokens", "all"]),
+        (["--labelled-pieces=all"], ["--labelled-tokens=all"]),
+        (["--task", "tag", "--", "--labelled-pieces"], ["--task", "tag", "--", "--labelled-pieces"]),
+        (["labelled-pieces", "--labelled-piece"], ["labelled-pieces", "--labelled-piece"]),
+    ],
+    ids=["value in the next word", "value after =", "after --", "other words"],
+)
+def test_old_spellings_are_replaced(args, expected):
+    assert replace_hidden_aliases(args) == expected
+
+
+def test_an_option_is_accepted_under_its_old_spelling():
+    arguments = parser().parse_args([*FINETUNE, "--labelled-pieces", "all"])
+    assert arguments.labelled_tokens == "all"
+
+
+def test_the_new_spelling_of_every_alias_is_an_option_and_the_old_one_is_hidden(capsys):
+    options = ""
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            parser().parse_args([command, "--help"])
+        options += capsys.readouterr().out
+    for old, new in HIDDEN_ALIASES.items():
+        assert f"{new} " in options
+        assert old not in options
