@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.prose import prose_paragraphs, split_sentences
-from bert_keras.pipelines.corpus.text_sources import Names, documents_of, find_sources, read_lines
+from bert_keras.pipelines.corpus.text_sources import Names, find_sources, group_documents, read_lines
 
 __all__ = ["labelled_passages", "python_documents", "read_documents", "split_sentences"]
 
@@ -56,7 +56,7 @@ def read_documents(
         InputError: a file is missing (told at once, before any is read), is not UTF-8, holds NUL bytes, or holds
             no text at all (see `text_sources.read_lines`).
     """
-    return documents_of(read_lines(find_sources(paths), field=field, progress=progress))
+    return group_documents(read_lines(find_sources(paths), field=field, progress=progress))
 
 
 def labelled_passages() -> list[tuple[str, str]]:

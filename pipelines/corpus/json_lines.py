@@ -1,43 +1,62 @@
-"""The text of one record of a JSON-lines file."""
+"""JSON values of the lines of a file, checked."""
 
 import json
+from typing import Any
 
-from bert_keras.checks import quote
+from bert_keras.checks import format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
-from bert_keras.pipelines.readers.tables.table_rows import quote_names
 
 
-def record_text(record: str, field: str, place: str) -> str:
-    """Returns the text in a field of a record; `place` (file and line) starts every message.
+def json_value(line: str, place: object, **parsing: Any) -> object:
+    """Parse a line that should be a JSON object.
+
+    Args:
+        line: the line.
+        place: the file and the line number, which start the error message.
+        **parsing: arguments of `json.loads`.
 
     Raises:
-        InputError: the record is no JSON object, or its field is missing, is no string, or holds what no text can.
+        InputError: the line is not JSON.
     """
     try:
-        value = json.loads(record)
+        return json.loads(line, **parsing)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
+        raise InputError(f"{place}: not JSON ({error}); expected one JSON object per line: correct the line") from None
+
+
+def json_object(line: str, place: object) -> dict:
+    """Parse a line that is a JSON object.
+
+    Raises:
+        InputError: the line is not JSON, or another JSON value.
+    """
+    value = json_value(line, place)
     if not isinstance(value, dict):
+        raise InputError(f"{place}: the line is the JSON value {quote(value)}; expected an object: correct the line")
+    return value
+
+
+def record_text(line: str, field: str, place: str) -> str:
+    """Return the text in a field of a JSON line; `place` (file and line number) starts the error messages.
+
+    Raises:
+        InputError: the line is not a JSON object, or its field is missing or not a valid text.
+    """
+    values = json_object(line, place)
+    if field not in values:
         raise InputError(
-            f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{{quote(field)}: ...}}"
+            f"{place}: there is no field {quote(field)}; the fields are {format_names(values, most=10) or 'none'}: "
+            "name the field with the text"
         )
-    if field not in value:
-        raise InputError(
-            f"{place}: there is no field {quote(field)}; the fields are {quote_names(value)}: name the text field"
-        )
-    text = value[field]
+    text = values[field]
     if not isinstance(text, str):
-        raise InputError(
-            f"{place}: the field {quote(field)} is a JSON {_kind(text)}; expected a string: name another field"
-        )
-    if bad := NOT_TEXT.search(text):
-        raise InputError(
-            f"{place}: the field {quote(field)} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out"
-        )
+        raise InputError(f"{place}: the field {quote(field)} is {quote(text)}; expected a string: name another field")
+    check_characters(text, f"the field {quote(field)}", place)
     return text
 
 
-def _kind(value: object) -> str:
-    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return kinds.get(type(value), "number")
+def check_characters(text: str, what: str, place: object) -> None:
+    """Raise `InputError` if a string has NUL or half a surrogate pair; messages name `place` and `what` it is."""
+    if bad := NOT_TEXT.search(text):
+        raise InputError(f"{place}: {what} has \\u{ord(bad[0]):04x}, which is not valid in text: remove it")

@@ -1,7 +1,7 @@
-"""Text from wherever it lies: files, folders, patterns, gzip, JSON lines, standard input; read strictly, as a stream.
+"""Text from files, folders, patterns, gzip, JSON lines and standard input, read strictly and as a stream.
 
-What is read are *lines*, stripped, with a blank one behind each document: text files bring their blank
-lines along, and a record of a JSON-lines file is a document.
+The text is a stream of stripped *lines* with a blank line after each document. Text files have their own blank lines;
+each record of a JSON-lines file is a document.
 """
 
 import dataclasses
@@ -12,25 +12,25 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, short_lines, whole_lines
+from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, short_lines, whole_lines
 from bert_keras.pipelines.corpus.json_lines import record_text
-from bert_keras.pipelines.corpus.text_lines import check_text_file, decode_line
+from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, decode_line
 
-STANDARD_INPUT = "-"
-PROSE = "the prose that ships with this Python"  # the name of the text of commands that are given none
-TEXT_SUFFIXES = (".txt", ".text", ".md", ".jsonl")  # what is text in a folder; each may be followed by .gz
+PROSE = "the prose that ships with this Python"  # the name of the default text of commands
+TEXT_SUFFIXES = (".txt", ".text", ".md", ".jsonl")  # text files of a folder; .gz may follow
+_PARAGRAPH_BYTES = 1 << 16  # a longer paragraph is split at a line end, so that memory is bounded
 
 Names = str | os.PathLike | Sequence[str | os.PathLike]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextSource:
-    """One file of text, or standard input.
+    """One text file, or standard input.
 
     Attributes:
-        path: the file; None is standard input.
-        num_bytes: its size on disk; None if nobody knows (a pipe).
-        named: the user named this very file, so it must hold text; files found in a folder may be blank.
+        path: the file; None for standard input.
+        num_bytes: its size on disk; None if unknown (a pipe).
+        named: whether the user named this file, so that it must not be blank; files found in a folder may be.
     """
 
     path: pathlib.Path | None
@@ -47,21 +47,21 @@ class TextSource:
 
 
 def find_sources(names: Names) -> list[TextSource]:
-    """Returns the files that the names stand for, each once.
+    """Find the files that names stand for.
 
-    A name is a file, whatever its suffix; a folder, searched with its subfolders for `TEXT_SUFFIXES`; a
-    pattern such as `books/**/*.txt`, whose matches are files and folders; or `-`, standard input. The
-    order is that of the names, and by path within a folder or a pattern. Hidden files (".git") and links to
-    folders are passed over in a search. A file that is reached twice, also by a link, is read once.
+    A name is a file, with any suffix; a folder, searched recursively for `TEXT_SUFFIXES`; a pattern such as
+    `books/**/*.txt`, which matches files and folders; or `-`, standard input. The files are in the order of the names,
+    and sorted by path within a folder or a pattern. The search skips hidden files (".git") and links to folders. A file
+    that is found twice, also through a link, is listed once.
 
     Raises:
-        InputError: a name stands for nothing; all such names are told at once.
+        InputError: a name stands for nothing; the message lists all such names.
     """
     sources: dict[str, TextSource] = {}
     problems = []
     for name in [names] if isinstance(names, str | os.PathLike) else names:
         try:
-            for source in _sources_of(os.fspath(name)):
+            for source in _find_by_name(os.fspath(name)):
                 sources.setdefault(STANDARD_INPUT if source.path is None else os.path.realpath(source.path), source)
         except InputError as error:
             problems.append(str(error))
@@ -71,7 +71,7 @@ def find_sources(names: Names) -> list[TextSource]:
 
 
 def total_bytes(sources: Iterable[TextSource]) -> int | None:
-    """Returns the bytes of all sources on disk; None if nobody knows."""
+    """Return the size of all sources on disk in bytes; None if the size of one is unknown."""
     sizes = [source.num_bytes for source in sources]
     return None if None in sizes else sum(sizes)
 
@@ -79,60 +79,113 @@ def total_bytes(sources: Iterable[TextSource]) -> int | None:
 def read_lines(
     sources: Sequence[TextSource], *, field: str = "text", progress: Callable[[int, int | None], None] | None = None
 ) -> Iterator[str]:
-    r"""Yields the lines of all sources, stripped; a blank line ends a document, and there is one behind each source.
-
-    Only "\n" ends a line, and a byte order mark at the start is dropped. Gzip is known by its content.
-    A line above 1 MiB is cut where it has white space, so memory does not depend on the sizes of files;
-    of JSON lines, one record is held in memory.
+    """Yield the lines of all sources, stripped, with a blank line after each document and each source.
 
     Args:
-        sources: what `find_sources` returned.
-        field: which field of a JSON record holds the text, a string. Its lines are sentences.
-        progress: told the bytes read so far and of all sources (None: nobody knows), each 256 kB.
+        sources: the result of `find_sources`.
+        field: the field of a JSON record with the text, a string with one sentence per line.
+        progress: called with the bytes read so far and the bytes of all sources (None if unknown), for every 256 kB.
 
     Raises:
-        InputError: a source is not UTF-8, holds NUL bytes, is gzip cut short or damaged, has a line that is no
-            JSON record with that field, or was named and holds no text; file and line are told.
+        InputError: see `read_source`.
     """
-    num_bytes, whole = 0, total_bytes(sources)
+    num_bytes, num_total = 0, total_bytes(sources)
 
     def count_bytes(more: int) -> None:
         nonlocal num_bytes
         num_bytes += more
         if progress is not None:
-            progress(num_bytes, whole)
+            progress(num_bytes, num_total)
 
     for source in sources:
-        has_text = False
-        for line in _source_lines(source, field, count_bytes):
+        yield from read_source(source, field=field, on_read=count_bytes)
+
+
+def read_source(
+    source: TextSource,
+    *,
+    field: str = "text",
+    join_paragraphs: bool = False,
+    on_read: Callable[[int], None] | None = None,
+    on_line: Callable[[bytes], None] | None = None,
+) -> Iterator[str]:
+    r"""Yield the stripped lines of one source, with a blank line after each document.
+
+    Only "\n" ends a line, and a byte order mark at the start is dropped. A line above 1 MiB of a text file is split at
+    white space, so that memory does not depend on the size of files; one record of JSON lines is held in memory.
+
+    Args:
+        source: a file, or standard input.
+        field: the field of a JSON record with the text.
+        join_paragraphs: whether the text is running text: the file, or the JSON record, is one document, blank lines
+            end its paragraphs, and each paragraph is yielded as one line.
+        on_read: called with the number of bytes just read from disk.
+        on_line: called with the bytes of each line.
+
+    Raises:
+        InputError: the source is not UTF-8, has NUL bytes, is truncated or damaged gzip, has a line that is not a JSON
+            record with that field, or was named and has no text; the message has the file and the line.
+    """
+    has_text = False
+    for lines in _read_texts(source, field, on_read, on_line):
+        if join_paragraphs:
+            lines = _join_paragraphs(lines)
+        for line in filter(None, lines) if join_paragraphs or source.is_json_lines else lines:
             has_text = has_text or bool(line)
             yield line
-        if source.named and not has_text:
-            raise InputError(f"{source} holds no text; expected one sentence a line: name another file")
-        yield ""
+        if source.is_json_lines:
+            yield ""
+    if source.named and not has_text:
+        raise InputError(f"{source} has no text; expected one sentence per line: name another file")
+    yield ""
 
 
-def documents_of(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yields the documents: runs of lines without a blank one between them."""
+def group_documents(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the documents: runs of lines without a blank line between them."""
     for has_text, group in itertools.groupby(lines, key=bool):
         if has_text:
             yield list(group)
 
 
-def _source_lines(source: TextSource, field: str, on_read: Callable[[int], None]) -> Iterator[str]:
+def _read_texts(
+    source: TextSource, field: str, on_read: Callable[[int], None] | None, on_line: Callable[[bytes], None] | None
+) -> Iterator[Iterator[str]]:
+    """Yield the stripped lines of the file, or those of each record of JSON lines."""
     with open_bytes(source.path, str(source), on_read) as file:
+        decoded = _decode_lines(
+            whole_lines(file, source) if source.is_json_lines else short_lines(file), source, on_line
+        )
         if not source.is_json_lines:
-            for number, line in short_lines(file):
-                yield decode_line(line, source, number).strip()
+            yield (line for _, line in decoded)
             return
-        for number, line in whole_lines(file, source):
-            if record := decode_line(line, source, number).strip():
-                text = record_text(record, field, f"{source}, line {number}")
-                yield from filter(None, map(str.strip, text.split("\n")))
-                yield ""
+        for number, line in decoded:
+            if line:
+                yield map(str.strip, record_text(line, field, f"{source}, line {number}").split("\n"))
 
 
-def _sources_of(name: str) -> list[TextSource]:
+def _decode_lines(
+    lines: Iterable[tuple[int, bytes]], source: TextSource, on_line: Callable[[bytes], None] | None
+) -> Iterator[tuple[int, str]]:
+    for number, line in lines:
+        if on_line is not None:
+            on_line(line)
+        yield number, decode_line(line, source, number).strip()
+
+
+def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield paragraphs of stripped lines, each as one line; empty ones where there are several blank lines."""
+    paragraph, length = [], 0
+    for line in lines:
+        if line:
+            paragraph.append(line)
+            length += len(line) + 1
+        if not line or length >= _PARAGRAPH_BYTES:
+            yield " ".join(paragraph)
+            paragraph, length = [], 0
+    yield " ".join(paragraph)
+
+
+def _find_by_name(name: str) -> list[TextSource]:
     if name == STANDARD_INPUT:
         return [TextSource(None, None, named=True)]
     path = pathlib.Path(name)
@@ -140,35 +193,35 @@ def _sources_of(name: str) -> list[TextSource]:
         if found := _search(path):
             return found
         raise InputError(
-            f"{path} holds no text file; expected names ending in {' '.join(TEXT_SUFFIXES)}, or these with .gz: "
+            f"{path} has no text files; expected names that end in {' '.join(TEXT_SUFFIXES)}, or these with .gz: "
             "name another folder, or a pattern such as 'FOLDER/**/*'"
         )
     if path.exists():
-        return [_source(path, named=True)]
+        return [_make_source(path, named=True)]
     if not glob.has_magic(name):
         raise InputError(f"{path} does not exist; expected a UTF-8 text file or a folder there: check the name")
     matches = map(pathlib.Path, sorted(glob.glob(name, recursive=True)))
-    found = [source for match in matches for source in (_search(match) if match.is_dir() else [_source(match)])]
+    found = [source for match in matches for source in (_search(match) if match.is_dir() else [_make_source(match)])]
     if not found:
         raise InputError(f"the pattern '{name}' matches no file; expected one or more: check it, and keep its quotes")
     return found
 
 
 def _search(folder: pathlib.Path) -> list[TextSource]:
-    """Returns the text files of a folder and its subfolders, by path; folder by folder, files first."""
+    """Return the text files of a folder and its subfolders, sorted: the files of a folder before its subfolders."""
     found = []
-    for here, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+    for here, folders, files in os.walk(folder, onerror=_raise_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES):
-                found.append(_source(pathlib.Path(here, name)))
+                found.append(_make_source(pathlib.Path(here, name)))
     return found
 
 
-def _refuse_unreadable(error: OSError) -> None:
-    raise InputError(f"{error.filename}: {error.strerror}; expected a folder that may be read") from None
+def _raise_unreadable(error: OSError) -> None:
+    raise InputError(f"{error.filename}: {error.strerror}; expected a folder that you may read") from None
 
 
-def _source(path: pathlib.Path, *, named: bool = False) -> TextSource:
-    path = check_text_file(path)  # a link in a folder may lead nowhere
+def _make_source(path: pathlib.Path, *, named: bool = False) -> TextSource:
+    check_text_file(path)  # a link in a folder may be broken
     return TextSource(path, path.stat().st_size if path.is_file() else None, named=named)

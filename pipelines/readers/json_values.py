@@ -5,20 +5,8 @@ import os
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
-from bert_keras.pipelines.readers.lines import read_document
-
-
-def json_value(line: str, place: object, **parsing) -> object:
-    """Returns the value of a line that should be a JSON object; `parsing` are arguments of `json.loads`.
-
-    Raises:
-        InputError: the line is not JSON; the text of `place` (file and line) starts the message.
-    """
-    try:
-        return json.loads(line, **parsing)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); expected one JSON object a line: mend the line") from None
+from bert_keras.pipelines.corpus.json_lines import check_characters
+from bert_keras.pipelines.corpus.text_lines import read_document
 
 
 def json_document(path: str | os.PathLike, **parsing) -> object:
@@ -37,18 +25,6 @@ def json_document(path: str | os.PathLike, **parsing) -> object:
         ) from None
 
 
-def json_object(line: str, place: object) -> dict:
-    """Returns the JSON object of a line.
-
-    Raises:
-        InputError: the line is not JSON, or another JSON value.
-    """
-    value = json_value(line, place)
-    if not isinstance(value, dict):
-        raise InputError(f"{place}: the line is the JSON value {quote(value)}; expected an object: mend the line")
-    return value
-
-
 def check_text(value: object, what: str, place: object) -> str:
     """Returns a value that must be a text with something in it; messages name `place` and `what` it is.
 
@@ -61,9 +37,3 @@ def check_text(value: object, what: str, place: object) -> str:
         raise InputError(f"{place}: {what} is empty; expected text: fill it in, or take the record out")
     check_characters(value, what, place)
     return value
-
-
-def check_characters(text: str, what: str, place: object) -> None:
-    """Raises `InputError` if a string holds NUL or half a surrogate pair; messages name `place` and `what` it is."""
-    if bad := NOT_TEXT.search(text):
-        raise InputError(f"{place}: {what} holds \\u{ord(bad[0]):04x}, which no text can hold: take it out")

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.json_lines import json_object
+from bert_keras.pipelines.corpus.text_lines import open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
-from bert_keras.pipelines.readers.json_values import check_text, json_document, json_object
-from bert_keras.pipelines.readers.lines import form_of, open_lines
+from bert_keras.pipelines.readers.json_values import check_text, json_document
+from bert_keras.pipelines.readers.lines import form_of
 from bert_keras.pipelines.readers.tables.json_rows import object_of
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
 from bert_keras.pipelines.readers.tables.table_rows import quote_names

@@ -8,14 +8,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, short_lines, whole_lines
-from bert_keras.pipelines.corpus.json_lines import record_text
-from bert_keras.pipelines.corpus.text_lines import decode_line
-from bert_keras.pipelines.corpus.text_sources import TextSource, total_bytes
+from bert_keras.pipelines.corpus.text_sources import TextSource, read_source, total_bytes
 
 SENTENCE_MODES = ("lines", "split")
-
-_PARAGRAPH_BYTES = 1 << 16  # a longer paragraph is cut at a line's end, so that memory is bounded
 
 
 class DocumentText:
@@ -107,35 +102,13 @@ class FileText:
         """
         self._digests = [(source, _Digest()) for source in self._sources]
         for source, digest in self._digests:
-            has_text = False
-            for passage in self._source_passages(source, digest):
-                has_text = has_text or bool(passage)
-                yield passage
-            if source.named and not has_text:
-                raise InputError(f"{source} holds no text; expected sentences in UTF-8: name another file")
-            yield ""
-
-    def _source_passages(self, source: TextSource, digest: "_Digest") -> Iterator[str]:
-        with open_bytes(source.path, str(source), self._count) as file:
-            if source.is_json_lines:
-                for number, line in whole_lines(file, source):
-                    digest.update(line)
-                    if record := decode_line(line, source, number).strip():
-                        yield from self._record_passages(record_text(record, self._field, f"{source}, line {number}"))
-                        yield ""
-            else:
-                lines = self._stripped_lines(file, source, digest)
-                yield from lines if self.sentences == "lines" else filter(None, _paragraphs(lines))
-
-    def _record_passages(self, text: str) -> Iterator[str]:
-        if self.sentences == "lines":
-            return filter(None, map(str.strip, text.split("\n")))
-        return filter(None, _paragraphs(map(str.strip, text.split("\n"))))
-
-    def _stripped_lines(self, file, source: TextSource, digest: "_Digest") -> Iterator[str]:
-        for number, line in short_lines(file):
-            digest.update(line)
-            yield decode_line(line, source, number).strip()
+            yield from read_source(
+                source,
+                field=self._field,
+                join_paragraphs=self.sentences == "split",
+                on_read=self._count,
+                on_line=digest.update,
+            )
 
     def _count(self, num_bytes: int) -> None:
         self.num_bytes_read += num_bytes
@@ -158,16 +131,3 @@ class _Digest:
 def _name(source: TextSource) -> str:
     """Return the name of a source for JSON; what is not UTF-8 in it is escaped."""
     return str(source).encode("utf-8", "backslashreplace").decode()
-
-
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the paragraphs of stripped lines, each as one line; empty ones where several blank lines are."""
-    paragraph, length = [], 0
-    for line in lines:
-        if line:
-            paragraph.append(line)
-            length += len(line) + 1
-        if not line or length >= _PARAGRAPH_BYTES:
-            yield " ".join(paragraph)
-            paragraph, length = [], 0
-    yield " ".join(paragraph)

@@ -104,7 +104,8 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
 
 def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its lines that are not blank, or the column of texts of a table."""
-    from bert_keras.pipelines.readers.lines import ending_of, open_lines
+    from bert_keras.pipelines.corpus.text_lines import open_lines
+    from bert_keras.pipelines.readers.lines import ending_of
 
     form, ending = arguments.format, ending_of(arguments.file)
     if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):

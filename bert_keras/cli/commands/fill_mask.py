@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _texts(arguments: list[str]):
     """Yields the texts; "-" stands for the lines of standard input that are not blank."""
-    from bert_keras.pipelines.readers.lines import numbered_lines
+    from bert_keras.pipelines.corpus.text_lines import numbered_lines
 
     check_unicode(arguments)
     for text in arguments:

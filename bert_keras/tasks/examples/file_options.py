@@ -4,8 +4,8 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+from bert_keras.pipelines.corpus.text_lines import name_source
 from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, unusual_delimiter
-from bert_keras.pipelines.readers.lines import named_source
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.json_rows import listed_in_file
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, as_source
@@ -93,7 +93,7 @@ def ending_of(source: Source) -> str | None:
     if isinstance(source, ListedExamples):
         return None
     endings = {".json": "json", ".conll": "conll", ".iob": "conll", ".bio": "conll", ".conllu": "conllu", ".txt": "txt"}
-    path, _ = named_source(source)
+    path, _ = name_source(source)
     if path is None:
         return "txt"
     return endings.get(os.path.splitext(path.name.lower().removesuffix(".gz"))[1])

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_sources import STANDARD_INPUT
+from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
 from bert_keras.pipelines.readers.json_values import check_text
 from bert_keras.pipelines.readers.labelled_texts import text_rows, unusual_delimiter
-from bert_keras.pipelines.readers.lines import open_lines
 from bert_keras.pipelines.readers.questions import stream_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.table_rows import Row

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.checks import format_count
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.lines import Line, bounded
+from bert_keras.pipelines.corpus.text_lines import Line
+from bert_keras.pipelines.readers.lines import bounded
 from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, delimiter_of, recognized
 from bert_keras.pipelines.readers.tables.listed_examples import place_of
 from bert_keras.pipelines.readers.tables.table_rows import Row, check_column

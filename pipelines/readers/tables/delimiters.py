@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.lines import Line
+from bert_keras.pipelines.corpus.text_lines import Line
 from bert_keras.pipelines.readers.tables.table_rows import alternatives
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}

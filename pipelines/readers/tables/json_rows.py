@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.json_values import check_characters, json_document, json_value
-from bert_keras.pipelines.readers.lines import Line
+from bert_keras.pipelines.corpus.json_lines import check_characters, json_value
+from bert_keras.pipelines.corpus.text_lines import Line
+from bert_keras.pipelines.readers.json_values import json_document
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, place_of
 from bert_keras.pipelines.readers.tables.table_rows import Row, check_column, quote_names
 

@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_sources import STANDARD_INPUT
+from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
 from bert_keras.pipelines.readers.bad_examples import collected
-from bert_keras.pipelines.readers.lines import form_of, open_lines
+from bert_keras.pipelines.readers.lines import form_of
 from bert_keras.pipelines.readers.tables.delimited_rows import DelimitedReader
 from bert_keras.pipelines.readers.tables.json_rows import JsonLinesReader, ListedReader, listed_in_file
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.json_values import check_text, json_object
+from bert_keras.pipelines.corpus.json_lines import json_object
+from bert_keras.pipelines.readers.json_values import check_text
 from bert_keras.pipelines.readers.tables.table_rows import quote_names
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.corpus.text_lines import Line, open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
-from bert_keras.pipelines.readers.lines import Line, form_of, open_lines
+from bert_keras.pipelines.readers.lines import form_of
 from bert_keras.pipelines.readers.tables.json_rows import listed_in_file, object_of
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, place_of
 from bert_keras.pipelines.readers.words.column_words import column_reader

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.pipelines.readers.lines import Line, bounded
+from bert_keras.pipelines.corpus.text_lines import Line
+from bert_keras.pipelines.readers.lines import bounded
 
 NumberedLines = Sequence[tuple[int, str]]
 

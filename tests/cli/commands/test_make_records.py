@@ -104,7 +104,7 @@ def test_settings_progress_and_result_are_told(capsys):
 
 
 FAULTS = {
-    "an empty text": (["--text", "empty.txt"], r"empty\.txt holds no text; expected sentences"),
+    "an empty text": (["--text", "empty.txt"], r"empty\.txt has no text; expected one sentence"),
     "one document": (["--text", "one.txt"], r"the text has 1 document\(s\).*blank line.*objective sop or none"),
     "a binary file": (["--text", "binary.txt"], r"binary\.txt, line 2: there is a NUL byte; .*binary file"),
     "a vocabulary without [MASK]": (["--text", "text.txt", "VOCAB=maskless.txt"], r"maskless\.txt: .* is \[MASK\]"),

@@ -80,7 +80,7 @@ def test_many_examples_may_be_longer_together(tmp_path, small_bounds):
 
 def test_a_document_that_is_too_long_is_refused(tmp_path, small_bounds):
     (tmp_path / "q.json").write_bytes(b" " * (2 * BOUND + 1))
-    with pytest.raises(InputError, match=r"q\.json holds more than 2,000 bytes.*write a \.jsonl file"):
+    with pytest.raises(InputError, match=r"q\.json has more than 2,000 bytes.*write a \.jsonl file"):
         read_questions(tmp_path / "q.json")
     (tmp_path / "q.json").write_bytes(b" " * 2 * BOUND)
     with pytest.raises(InputError, match="not JSON"):
@@ -89,7 +89,7 @@ def test_a_document_that_is_too_long_is_refused(tmp_path, small_bounds):
 
 def test_a_vocabulary_that_is_too_long_is_refused(tmp_path, small_bounds):
     (tmp_path / "vocab.txt").write_text("".join(f"w{number}\n" for number in range(300)))
-    with pytest.raises(InputError, match=r"vocab\.txt holds more than 1,000 bytes; expected a vocabulary"):
+    with pytest.raises(InputError, match=r"vocab\.txt has more than 1,000 bytes; expected a vocabulary"):
         read_vocabulary(tmp_path / "vocab.txt")
 
 

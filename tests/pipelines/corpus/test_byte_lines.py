@@ -29,9 +29,9 @@ def test_gzip_is_known_by_its_content_and_may_have_several_members(tmp_path):
     [
         (b"plain text\n", "is not gzip, though its name ends in .gz: rename it, or copy it again"),
         (b"", "is not gzip, though its name ends in .gz"),
-        (PACKED[:-2000], "the gzip data is cut short or damaged .*: copy the file again"),
-        (PACKED[:10] + b"\xff" * 9 + PACKED[19:], "the gzip data is cut short or damaged .*invalid block type"),
-        (PACKED[:-8] + b"\1\2\3\4" + PACKED[-4:], "the gzip data is cut short or damaged .CRC check failed"),
+        (PACKED[:-2000], "the gzip data is truncated or damaged .*: copy the file again"),
+        (PACKED[:10] + b"\xff" * 9 + PACKED[19:], "the gzip data is truncated or damaged .*invalid block type"),
+        (PACKED[:-8] + b"\1\2\3\4" + PACKED[-4:], "the gzip data is truncated or damaged .CRC check failed"),
     ],
 )
 def test_damaged_gzip_is_one_sentence(tmp_path, content, message):

@@ -75,5 +75,5 @@ def test_a_missing_file_is_told_before_any_is_read(tmp_path):
 
 def test_a_file_without_text_is_an_error(tmp_path):
     (tmp_path / "blank.txt").write_text("\n \n\t\n")
-    with pytest.raises(InputError, match=r"blank\.txt holds no text; expected one sentence a line"):
+    with pytest.raises(InputError, match=r"blank\.txt has no text; expected one sentence per line"):
         list(read_documents(tmp_path / "blank.txt"))

@@ -13,21 +13,21 @@ def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ("{'text': 1}", r"not JSON \(.*\); expected one JSON object a line"),
+        ("{'text': 1}", r"not JSON \(.*\); expected one JSON object per line"),
         ('{"text": "a"', "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ('{"text": ' + "1" * 5000 + "}", "not JSON|JSON number"),
-        ('["a"]', "the line is a JSON array; expected an object such as {'text': ...}"),
-        ("null", "the line is a JSON null"),
+        ('{"text": ' + "1" * 5000 + "}", "not JSON|the field .text. is a value with a number"),
+        ('["a"]', r"the line is the JSON value \['a'\]; expected an object: correct the line"),
+        ("null", "the line is the JSON value None"),
         (
             '{"body": "a", "id": 1}',
-            "there is no field 'text'; the fields are 'body', 'id': name the text field",
+            "there is no field 'text'; the fields are body, id: name the field with the text",
         ),
         ("{}", "there is no field 'text'; the fields are none"),
-        ('{"text": ["a"]}', "the field 'text' is a JSON array; expected a string"),
-        ('{"text": true}', "the field 'text' is a JSON boolean"),
-        ('{"text": "a\\u0000b"}', r"the field 'text' holds \\u0000, which no text can hold: take it out"),
-        ('{"text": "a\\ud800b"}', r"the field 'text' holds \\ud800"),
+        ('{"text": ["a"]}', r"the field 'text' is \['a'\]; expected a string: name another field"),
+        ('{"text": true}', "the field 'text' is True"),
+        ('{"text": "a\\u0000b"}', r"the field 'text' has \\u0000, which is not valid in text: remove it"),
+        ('{"text": "a\\ud800b"}', r"the field 'text' has \\ud800"),
     ],
 )
 def test_a_record_without_text_is_refused(record, message):

@@ -12,7 +12,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.default_corpus import read_documents
-from bert_keras.pipelines.corpus.text_sources import documents_of, find_sources, read_lines, total_bytes
+from bert_keras.pipelines.corpus.text_sources import find_sources, group_documents, read_lines, total_bytes
 
 TEXT = "one two\nthr\u00e9\u00e9\u2028still three\n\nfour\x85 five\r\n\n\n six \n"
 LINES = ["one two", "thr\u00e9\u00e9\u2028still three", "", "four\x85 five", "", "", "six"]
@@ -88,7 +88,7 @@ def test_names_are_read_in_their_order_and_a_file_once(tree):
     [
         ("no.txt", r"no\.txt does not exist; expected a UTF-8 text file or a folder there"),
         ("*.none", r"the pattern '.*\*\.none' matches no file"),
-        ("empty", r"empty holds no text file; expected names ending in \.txt \.text \.md \.jsonl"),
+        ("empty", r"empty has no text files; expected names that end in \.txt \.text \.md \.jsonl"),
         ("links/", r"nowhere\.txt does not exist"),
     ],
 )
@@ -135,13 +135,13 @@ def test_every_form_of_text_gives_the_same_documents(tmp_path, monkeypatch, form
 def test_lines_keep_the_blank_ones_that_end_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT.encode())
     assert lines([tmp_path / "a.txt"]) == [*LINES, ""]
-    assert list(documents_of([*LINES, "", "x"])) == [*DOCUMENTS, ["x"]]
+    assert list(group_documents([*LINES, "", "x"])) == [*DOCUMENTS, ["x"]]
 
 
 def test_a_file_found_in_a_folder_may_be_blank_and_a_named_one_may_not(tree):
     (tree / "blank.txt").write_text("\n \n")
     assert lines(tree).count("text of a.txt") == 1
-    with pytest.raises(InputError, match=r"blank\.txt holds no text; expected one sentence a line"):
+    with pytest.raises(InputError, match=r"blank\.txt has no text; expected one sentence per line"):
         lines([tree / "a.txt", tree / "blank.txt"])
 
 
@@ -159,7 +159,7 @@ def test_bad_bytes_of_standard_input_are_named_by_line(monkeypatch):
 
 def test_a_bad_record_is_named_by_file_and_line(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n\n{"text": 3}\n')
-    with pytest.raises(InputError, match=re.escape(f"{tmp_path}/a.jsonl, line 3: the field 'text' is a JSON number")):
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path}/a.jsonl, line 3: the field 'text' is 3;")):
         lines(tmp_path)
 
 

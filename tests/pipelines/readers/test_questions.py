@@ -137,7 +137,7 @@ SQUAD_ERRORS = {
     "no context": ({"data": [{"paragraphs": [{"qas": []}]}]}, PLACE + ": there is no field 'context'"),
     "empty context": (squad(context=" \n"), PLACE + r": context is empty"),
     "context no string": (squad(context=["a"]), PLACE + r": context is \['a'\]; expected a string"),
-    "context no text": (squad(context="a\ud800"), PLACE + r": context holds \\ud800, which no text can hold"),
+    "context no text": (squad(context="a\ud800"), PLACE + r": context has \\ud800, which is not valid in text"),
     "no qas": ({"data": [{"paragraphs": [{"context": "a"}]}]}, PLACE + ": there is no field 'qas'"),
     "qas no list": (squad(qas=None), PLACE + r": qas is None; expected a list"),
     "question no object": (squad("Where?"), PLACE + r"\.qas\[0\]: the value is 'Where\?'; expected an object"),
@@ -196,7 +196,7 @@ def test_a_faulty_file_is_named_by_place(read, case):
 RECORD_ERRORS = {
     "not UTF-8": (b'\n{"id": "caf\xe9"}', "line 2: byte 0xe9 at column 12 is not UTF-8"),
     "nothing": (b"\n \n", "holds no question"),
-    "not JSON": (b'{"id": 1\n', r"line 1: not JSON .*expected one JSON object a line"),
+    "not JSON": (b'{"id": 1\n', r"line 1: not JSON .*expected one JSON object per line"),
     "no object": ([flat(), [3]], r"line 2: the line is the JSON value \[3\]; expected an object"),
     "squad": (squad(qa()), r"line 1: there is no field 'context'; the fields are 'version', 'data'.*SQuAD.*\.json"),
     "no context": (flat(context=None), "line 1: there is no field 'context'"),

@@ -319,7 +319,7 @@ def marked(*spans, text="ab cd"):
 RECORD_ERRORS = {
     "not UTF-8": (b'{"text": "caf\xe9"}', "line 1: byte 0xe9 at column 14 is not UTF-8"),
     "nothing": (b"\n\n", "holds no sentence"),
-    "not JSON": (b'{"words": ["a"], "tags": ["O"]}\n{words}\n', "line 2: not JSON .*expected one JSON object a line"),
+    "not JSON": (b'{"words": ["a"], "tags": ["O"]}\n{words}\n', "line 2: not JSON .*expected one JSON object per line"),
     "too deep": (b"[" * 100_000, "line 1: not JSON"),
     "no object": ([1], "line 1: the line is the JSON value \\[1\\]; expected an object"),
     "no known field": (
@@ -330,7 +330,10 @@ RECORD_ERRORS = {
     "word no string": ({"words": ["a", 3], "tags": ["O", "O"]}, r"words\[1\] is 3; expected a string"),
     "empty word": ({"words": ["a", " "], "tags": ["O", "O"]}, r"words\[1\] is empty"),
     "no words": ({"words": [], "tags": []}, "'words' is empty; expected one word or more"),
-    "no text for a word": ({"words": ["a\ud800"], "tags": ["O"]}, r"words\[0\] holds \\ud800, which no text can hold"),
+    "no text for a word": (
+        {"words": ["a\ud800"], "tags": ["O"]},
+        r"words\[0\] has \\ud800, which is not valid in text",
+    ),
     "no tags": (
         {"words": ["a"]},
         "the words have no tags: there is no field 'tags' or 'labels' or 'ner_tags'.*--tag-column",
@@ -343,7 +346,7 @@ RECORD_ERRORS = {
     "text no string": ({"text": 1, "entities": []}, "text is 1; expected a string"),
     "empty text": (marked(text=" \n"), "the text is empty"),
     "text without words": (marked(text="\u200b"), "the text holds no word"),
-    "text with NUL": (marked(text="a\0"), r"text holds \\u0000, which no text can hold"),
+    "text with NUL": (marked(text="a\0"), r"text has \\u0000, which is not valid in text"),
     "no spans": ({"text": "a"}, "the words have no tags: there is no field 'entities' or 'spans' or"),
     "spans no list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
     "span no triple": (marked([0, 2]), r"entities\[0\] is \[0, 2\]; expected"),
@@ -404,7 +407,7 @@ def test_unknown_endings_and_formats_are_refused(read, tmp_path):
     (tmp_path / "folder.conll").mkdir()
     with pytest.raises(InputError, match=r"\.conll is a folder"):
         read_tagged_words(tmp_path / "folder.conll")
-    with pytest.raises(InputError, match=r"f\.conll\.gz: the gzip data is cut short"):
+    with pytest.raises(InputError, match=r"f\.conll\.gz: the gzip data is truncated"):
         read("f.conll.gz", gzip.compress(b"a O\n" * 1000)[:-9])
 
 

@@ -24,7 +24,7 @@ def planned(documents, **changes):
     return list(plan_blocks(passages_of(documents), **{**SETTINGS, **changes}))
 
 
-def documents_of(blocks):
+def group_documents(blocks):
     """The documents that the blocks hold, put together again."""
     found = {}
     for block in blocks:
@@ -39,7 +39,7 @@ def documents_of(blocks):
 def test_blocks_hold_every_passage_once_in_order(lengths, block_bytes):
     documents = made_documents(lengths)
     blocks = planned(documents, block_bytes=block_bytes)
-    assert documents_of(blocks) == documents
+    assert group_documents(blocks) == documents
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert all(block.text for block in blocks)
 

@@ -72,10 +72,10 @@ def test_bytes_are_counted_as_they_lie_on_disk(read, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\n \n", r"a\.txt holds no text; expected sentences in UTF-8: name another file"),
+        (b"\n \n", r"a\.txt has no text; expected one sentence per line: name another file"),
         (b"One.\nTwo\0", r"a\.txt, line 2: there is a NUL byte; .*binary file"),
         (b"One.\n\xff", r"a\.txt, line 2: byte 0xff at column 1 is not UTF-8"),
-        (gzip.compress(b"One.\n" * 99)[:-9], r"a\.txt: the gzip data is cut short or damaged"),
+        (gzip.compress(b"One.\n" * 99)[:-9], r"a\.txt: the gzip data is truncated or damaged"),
     ],
     ids=["blank", "binary", "no utf-8", "cut gzip"],  # gzip writes the time into its bytes: no names from those
 )
