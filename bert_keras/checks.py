@@ -23,7 +23,7 @@ _short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 2, 3, 4, 4
 _short.maxstring, _short.maxlong, _short.maxother = 80, 40, 80
 
 _ONE = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
-_MANY = {bool: "true or false values", int: "whole numbers", float: "numbers", str: "texts", dict: "objects"}
+_MANY = {bool: "true or false values", int: "integers", float: "numbers", str: "texts", dict: "objects"}
 
 
 def quote(value: object) -> str:
@@ -66,12 +66,12 @@ def read_field(
     Args:
         values: the object.
         name: the field's key.
-        kind: `bool`, `int`, `float` (takes whole numbers too), `str`, `dict`, `list`, or a list or an object of
+        kind: `bool`, `int`, `float` (accepts integers too), `str`, `dict`, `list`, or a list or an object of
             one of them: `list[str]`, `dict[str, int]`.
         source: the file, for the message; "config.json, under 'task_specific_params'" for example.
         default: what is returned where the key is missing; without it the key is required. None: null is allowed.
         minimum: the smallest valid number.
-        maximum: the largest valid number; whole numbers end at 2**63 - 1 in any case.
+        maximum: the largest valid number; integers end at 2**63 - 1 in any case.
         choices: the valid values.
 
     Raises:
@@ -126,15 +126,35 @@ def check_value(
     return float(value) if kind is float else value
 
 
-def check_whole(name: str, value: object, minimum: int = 1) -> int:
-    """Return a setting as an `int`.
+def is_integer(value: object, minimum: float = -math.inf, maximum: float = math.inf) -> bool:
+    """Whether a value is an integer of Python or NumPy in a range, both ends included; a boolean is not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and minimum <= value <= maximum
+
+
+def check_integer(name: str, value: object, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return an argument as an `int`.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the argument.
+        minimum: the smallest valid value.
+        maximum: the largest valid value; None: no limit.
 
     Raises:
-        InputError: it is no whole number, or below `minimum`.
+        InputError: the value is not an integer, or is out of range.
+
+    Example:
+        >>> check_integer("batch_size", 32)
+        32
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise InputError(f"{name} is {quote(value)}; expected a whole number from {minimum}")
+    if not is_integer(value, minimum, math.inf if maximum is None else maximum):
+        raise InputError(f"{name} is {quote(value)}; expected {describe_integer(minimum, maximum)}")
     return int(value)
+
+
+def describe_integer(minimum: int | None = None, maximum: int | None = None) -> str:
+    """Return the integers of a range for a message: `an integer >= 1`, `an integer from 1 to 1,000`."""
+    return "an integer" + _describe_bounds(minimum, maximum)
 
 
 def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathlib.Path:
@@ -160,7 +180,7 @@ def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathli
 
 def _is_of(value: object, kind: type) -> bool:
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+        return isinstance(value, int) and is_integer(value, -_LARGEST, _LARGEST)
     if kind is float:
         return _is_of(value, int) or (isinstance(value, float) and math.isfinite(value))
     if kind is str:
@@ -181,5 +201,10 @@ def _expected(kind, minimum, maximum, choices) -> str:
         return f"{_ONE[outer]} of {_MANY[inner[-1]]}"
     if outer not in (int, float):
         return _ONE[outer]
-    bounds = ("" if minimum is None else f" from {minimum:,}") + ("" if maximum is None else f" to {maximum:,}")
-    return ("a whole number" if outer is int else "a number") + bounds
+    return ("an integer" if outer is int else "a number") + _describe_bounds(minimum, maximum)
+
+
+def _describe_bounds(minimum: float | None, maximum: float | None) -> str:
+    if minimum is None:
+        return "" if maximum is None else f" <= {maximum:,}"
+    return f" >= {minimum:,}" if maximum is None else f" from {minimum:,} to {maximum:,}"

@@ -6,7 +6,7 @@ models of "Well-Read Students Learn Better" (Turc et al. 2019). No TensorFlow he
 
 import dataclasses
 
-from bert_keras.checks import format_names, quote
+from bert_keras.checks import describe_integer, format_names, is_integer, quote
 from bert_keras.errors import InputError
 
 HIDDEN_ACTS = ("gelu", "gelu_tanh", "relu")
@@ -86,9 +86,9 @@ class BertConfig:
             raise InputError("BertConfig cannot be built: " + "; ".join(faults))
 
     def _faults(self):
-        bad_counts = [name for name in _COUNTS if not _is_positive_integer(getattr(self, name))]
+        bad_counts = [name for name in _COUNTS if not is_integer(getattr(self, name), 1)]
         for name in bad_counts:
-            yield f"{name} is {quote(getattr(self, name))}, expected a whole number from 1"
+            yield f"{name} is {quote(getattr(self, name))}, expected {describe_integer(1)}"
         if not {"num_heads", "hidden_dim"} & set(bad_counts) and self.hidden_dim % self.num_heads:
             yield f"hidden_dim {self.hidden_dim} is not divisible by num_heads {self.num_heads}"
         for name in _RATES:
@@ -125,10 +125,6 @@ class BertConfig:
     def to_dict(self) -> dict:
         """Returns every field as a plain value; `from_dict` reads it back."""
         return dataclasses.asdict(self)
-
-
-def _is_positive_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _is_number(value: object) -> bool:

@@ -46,7 +46,7 @@ def test_a_value_of_its_type_is_returned(kind, value):
 def test_numbers_and_choices_have_bounds():
     assert read_field({"a": 3}, "a", int, source="x", minimum=3, maximum=3) == 3
     assert read_field({"a": "b"}, "a", str, source="x", choices=("b", "c")) == "b"
-    with pytest.raises(bk.InputError, match=re.escape("x sets a to 3; expected a whole number from 4: ")):
+    with pytest.raises(bk.InputError, match=re.escape("x sets a to 3; expected an integer >= 4: ")):
         read_field({"a": 3}, "a", int, source="x", minimum=4)
     with pytest.raises(bk.InputError, match=re.escape("x sets a to 3; expected a number from 0 to 1: ")):
         read_field({"a": 3}, "a", float, source="x", minimum=0, maximum=1)
@@ -59,7 +59,7 @@ def test_numbers_and_choices_have_bounds():
 def test_a_missing_field_is_its_default_or_named():
     assert read_field({}, "a", int, source="x", default=2) == 2
     assert read_field({"a": None}, "a", int, source="x", default=None) is None
-    with pytest.raises(bk.InputError, match="x sets a to None; expected a whole number"):
+    with pytest.raises(bk.InputError, match="x sets a to None; expected an integer"):
         read_field({"a": None}, "a", int, source="x", default=2)
     with pytest.raises(bk.InputError, match="x lacks a; expected a list of texts: restore"):
         read_field({}, "a", list[str], source="x")
@@ -113,7 +113,7 @@ def test_a_link_that_the_user_made_is_followed(tmp_path):
 
 def test_a_value_out_of_a_list_is_checked_alike():
     assert check_value(5, int, name="[3]", source="x") == 5
-    with pytest.raises(bk.InputError, match=re.escape("x sets [3] to 'y'; expected a whole number")):
+    with pytest.raises(bk.InputError, match=re.escape("x sets [3] to 'y'; expected an integer")):
         check_value("y", int, name="[3]", source="x")
 
 

@@ -42,7 +42,7 @@ def test_a_preset_takes_overrides_and_refuses_an_unknown_name():
     ("changes", "message"),
     [
         ({"hidden_dim": 30, "num_heads": 4}, "hidden_dim 30 is not divisible by num_heads 4"),
-        ({"num_layers": 0}, "num_layers is 0, expected a whole number from 1"),
+        ({"num_layers": 0}, "num_layers is 0, expected an integer >= 1"),
         ({"vocabulary_size": 2.5}, "vocabulary_size is 2.5"),
         ({"num_heads": True}, "num_heads is True"),
         ({"hidden_dropout_rate": 1.0}, "hidden_dropout_rate is 1.0, expected a number from 0 to below 1"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
@@ -30,9 +31,7 @@ class _ClassModel(HeadModel):
         **kwargs,
     ):
         super().__init__(encoder, **kwargs)
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-            raise InputError(f"num_classes is {num_classes!r}, expected a whole number from 1")
-        self.num_classes = num_classes
+        self.num_classes = num_classes = check_integer("num_classes", num_classes)
         self.labels = check_labels(labels, num_classes)
         self.dropout_rate = dropout_rate
         rate = encoder.config.hidden_dropout_rate if dropout_rate is None else dropout_rate

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import BertModel
@@ -46,8 +47,7 @@ class HeadModel(BertModel):
         step is the same.
         `skip_padding`: in training compute real tokens alone, see `BertEncoder`. The step is the same. Not for XLA.
         """
-        if accumulation_steps < 1:
-            raise InputError(f"accumulation_steps is {accumulation_steps}; expected 1 or more parts of a batch")
+        check_integer("accumulation_steps", accumulation_steps)
         if accumulation_steps > 1 and not self.divides_steps:
             raise InputError(
                 f"accumulation_steps is {accumulation_steps}, which needs the TensorFlow backend: set KERAS_BACKEND, "

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bert_keras.checks import check_whole
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.metrics.squad import answer_scores, best_null_threshold
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
@@ -56,7 +56,7 @@ class QuestionAnswering(Task):
         if self.window_overlap is None:
             raise InputError("contexts are read in windows; expected window_overlap as a number of tokens, 0 or more")
         for name in ("max_question_length", "max_answer_length", "num_best"):
-            object.__setattr__(self, name, check_whole(name, getattr(self, name)))
+            object.__setattr__(self, name, check_integer(name, getattr(self, name)))
 
     @property
     def main_score(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_keras.checks import check_whole, quote
+from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 
@@ -78,9 +78,9 @@ class Task(abc.ABC):
     of_tokens: ClassVar[bool] = False  # whether the model gives something for each token, or for each row
 
     def __post_init__(self):
-        object.__setattr__(self, "max_sequence_length", check_whole("max_sequence_length", self.max_sequence_length))
+        object.__setattr__(self, "max_sequence_length", check_integer("max_sequence_length", self.max_sequence_length))
         if self.window_overlap is not None:
-            object.__setattr__(self, "window_overlap", check_whole("window_overlap", self.window_overlap, 0))
+            object.__setattr__(self, "window_overlap", check_integer("window_overlap", self.window_overlap, 0))
 
     @property
     @abc.abstractmethod
@@ -158,7 +158,7 @@ class Task(abc.ABC):
         Raises:
             InputError: it is no whole number from 1, or there are no alternatives.
         """
-        top = check_whole(name, top)
+        top = check_integer(name, top)
         if top > 1 and not self.has_alternatives:
             kind = ", ".join([self.name, *([self.problem] if hasattr(self, "problem") else [])])
             raise InputError(f"{name} lists classes or answers, and the task is {kind}: leave it out")

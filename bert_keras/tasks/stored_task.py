@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import stored_task
-from bert_keras.checks import check_whole, format_names, read_field
+from bert_keras.checks import check_integer, format_names, read_field
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
 from bert_keras.tasks.answer_extraction import QuestionAnswering
@@ -139,7 +139,7 @@ def _task(source: str, stored: dict | None, head: _Head, changes: dict) -> Task:
         stored["scheme"] = "none" if scheme_of([own["labels"]]) == "none" else "IOB2"
     length = changes.pop("max_sequence_length", None)
     task = kind(**{**stored, **own, **changes})
-    length = task.max_sequence_length if length is None else check_whole("max_sequence_length", length)
+    length = task.max_sequence_length if length is None else check_integer("max_sequence_length", length)
     return dataclasses.replace(task.with_length(min(length, head.max_sequence_length)), **changes)
 
 

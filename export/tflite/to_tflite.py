@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_keras.checkpoints import BertClassifier
 from bert_keras.checkpoints.building import encoder_of
+from bert_keras.checks import check_integer
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.ids_graph import ids_function
@@ -204,8 +205,7 @@ def _check_model(model, lengths: Iterable[int]) -> None:
     encoder = encoder_of(model)
     longest = encoder.config.max_sequence_length
     for length in lengths:
-        if isinstance(length, bool) or not isinstance(length, int) or not 2 <= length <= longest:
-            raise InputError(f"length is {length!r}; expected a whole number from 2 to {longest}, the model's longest")
+        check_integer("length", length, 2, longest)
     if encoder.compute_dtype != "float32":
         raise InputError(
             f"the model computes in {encoder.compute_dtype}, for which TFLite has no operators: load it under Keras' "

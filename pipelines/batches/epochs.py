@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.counts import check_counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Epochs:
 
     def __post_init__(self):
         if self.num_epochs is not None:
-            check_counts(epochs=self.num_epochs)
+            check_integer("epochs", self.num_epochs)
         if self.first_batch < 0 or (self.num_epochs is not None and self.first_batch >= self._num_all):
             allowed = "0 or more" if self.num_epochs is None else f"0 to {self._num_all - 1}, the last of all epochs"
             raise InputError(f"first_batch is {self.first_batch}; expected {allowed}")

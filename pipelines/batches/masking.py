@@ -11,6 +11,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.mask_choice import UNITS, choose_tokens, choose_words, draw_spans
 from bert_keras.pipelines.batches.seeds import random_bits_at, uniform, uniform_at
@@ -161,8 +162,7 @@ def check_masking(
     replace_rates: tuple[float, float] = BERT_REPLACE_RATES,
 ) -> None:
     """Raises `InputError` unless masks can be drawn with these settings."""
-    if max_predictions < 1:
-        raise InputError(f"max_predictions is {max_predictions}; expected 1 or more masked slots an example")
+    check_integer("max_predictions", max_predictions)
     if not 0 < mask_rate < 1:
         raise InputError(f"mask_rate is {mask_rate}; expected a share above 0 and below 1, such as 0.15")
     if unit not in UNITS:

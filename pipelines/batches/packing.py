@@ -7,9 +7,9 @@ SavedModel, TensorFlow 2.13 gives the same numbers as 2.21, which wrote it.
 
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
+from bert_keras.checks import check_integer, describe_integer, is_integer, quote
 from bert_keras.errors import InputError
 
 TRUNCATIONS = ("longest_first", "only_first", "only_second")  # Hugging Face's names
@@ -175,14 +175,13 @@ def _column(values: tf.Tensor) -> tf.Tensor:
 
 def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
     """Raises `InputError` unless the lengths have room for special tokens and one token of each text."""
-    _check_whole(max_sequence_length=max_sequence_length, pad_to_length=pad_to_length)
     shortest = 1 + 2 * num_texts
-    if max_sequence_length < shortest:
+    if not is_integer(max_sequence_length, shortest):
         raise InputError(
-            f"max_sequence_length is {max_sequence_length}; expected {shortest} or more, for the special tokens and "
-            "one token of each text"
+            f"max_sequence_length is {quote(max_sequence_length)}; expected {describe_integer(shortest)}, for the "
+            "special tokens and one token of each text"
         )
-    if pad_to_length is not None and pad_to_length < max_sequence_length:
+    if pad_to_length is not None and check_integer("pad_to_length", pad_to_length) < max_sequence_length:
         raise InputError(
             f"pad_to_length is {pad_to_length}, below max_sequence_length {max_sequence_length}; expected at least as "
             "much, since padding cuts nothing off: lower max_sequence_length too"
@@ -204,17 +203,16 @@ def _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_b
     given = [name for name, value in settings.items() if value is not None]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} are given together; expected one of them at most: leave out the rest")
-    _check_whole(pad_to_multiple=pad_to_multiple)
-    if pad_to_multiple is not None and pad_to_multiple < 1:
-        raise InputError(f"pad_to_multiple is {pad_to_multiple}; expected 1 or more, for example 8")
+    if pad_to_multiple is not None:
+        check_integer("pad_to_multiple", pad_to_multiple)
     if pad_to_buckets is not None:
         _check_buckets(pad_to_buckets, max_sequence_length)
 
 
 def _check_buckets(buckets: Sequence[int], max_sequence_length: int) -> None:
     lengths = list(buckets) if isinstance(buckets, Sequence) else []
-    whole = bool(lengths) and all(map(_is_whole, lengths))
-    if not whole or lengths != sorted(set(lengths)) or lengths[0] < 1:
+    is_valid = bool(lengths) and all(is_integer(length, 1) for length in lengths)
+    if not is_valid or lengths != sorted(set(lengths)):
         raise InputError(
             f"pad_to_buckets is {buckets!r}; expected lengths in ascending order, each once: for example (32, 64, 128)"
         )
@@ -223,13 +221,3 @@ def _check_buckets(buckets: Sequence[int], max_sequence_length: int) -> None:
             f"pad_to_buckets ends with {lengths[-1]}, below max_sequence_length {max_sequence_length}; expected a "
             f"bucket for the longest sequence: add {max_sequence_length}, or lower max_sequence_length"
         )
-
-
-def _check_whole(**settings: int | None) -> None:
-    for name, value in settings.items():
-        if value is not None and not _is_whole(value):
-            raise InputError(f"{name} is {value!r}, a {type(value).__name__}; expected a whole number")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -6,6 +6,7 @@ import os
 
 import tensorflow as tf
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.epochs import Epochs
@@ -19,7 +20,6 @@ from bert_keras.pipelines.batches.masking import (
 from bert_keras.pipelines.batches.record_features import pad_records, sentence_labels
 from bert_keras.pipelines.batches.record_order import ShardedRecords
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds
-from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
 from bert_keras.pipelines.text.as_written import as_written
 
@@ -86,7 +86,9 @@ def make_pretraining_batches(
         >>> batches = make_pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
         >>> model.fit(batches, steps_per_epoch=1000)
     """
-    check_counts(batch_size=batch_size, epochs=1 if epochs is None else epochs)
+    check_integer("batch_size", batch_size)
+    if epochs is not None:
+        check_integer("epochs", epochs)
     if masking not in MASKINGS:
         raise InputError(f"masking is {masking!r}; expected one of {', '.join(MASKINGS)}")
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)

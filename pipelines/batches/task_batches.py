@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences
 from bert_keras.pipelines.batches.epochs import Epochs
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds, random_bits
-from bert_keras.pipelines.counts import check_counts
 from bert_keras.pipelines.text.as_written import as_written
 
 # Batches whose rows are sorted by length among themselves, at most; as transformers' group_by_length also a quarter of
@@ -69,7 +69,8 @@ def make_task_batches(
     Raises:
         InputError: there are no rows, numbers do not fit together, or a setting is out of range.
     """
-    check_counts(batch_size=batch_size, group_size=group_size)
+    check_integer("batch_size", batch_size)
+    check_integer("group_size", group_size)
     check_seed(seed)
     if not len(rows):
         raise InputError("there are no rows to make batches of; expected one or more")

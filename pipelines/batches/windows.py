@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.packing import check_lengths, truncated_lengths
-from bert_keras.pipelines.counts import check_counts
 
 
 class TokenRanges(NamedTuple):
@@ -60,7 +60,8 @@ def choose_token_ranges(
     if window_overlap is None:
         return _whole(lengths, budget)
     _check_overlap(window_overlap, budget)
-    check_counts(**({} if max_first_length is None else {"max_first_length": max_first_length}))
+    if max_first_length is not None:
+        check_integer("max_first_length", max_first_length)
     return _windows(lengths, budget, window_overlap, max_first_length)
 
 
@@ -93,9 +94,7 @@ def _kept_of_first(firsts, seconds, budget: int, overlap: int, max_first_length:
 
 
 def _check_overlap(overlap: int, budget: int) -> None:
-    if overlap < 0:
-        raise InputError(f"window_overlap is {overlap}; expected 0 or more")
-    if overlap >= budget:
+    if check_integer("window_overlap", overlap, 0) >= budget:
         raise InputError(
             f"windows of {budget} tokens that share {overlap} leave no room for new ones; expected a smaller "
             "window_overlap, or a longer max_sequence_length"

@@ -222,7 +222,7 @@ def _checked_answers(record: dict, context: str, where: str) -> Iterator[Answer]
         what = f"answers[{index}]"
         text = check_text(text, f"{what}.text", where)
         if type(start) is not int:
-            raise InputError(f"{where}: {what}.answer_start is {quote(start)}; expected a whole number: correct it")
+            raise InputError(f"{where}: {what}.answer_start is {quote(start)}; expected an integer: correct it")
         found = context[max(start, 0) : max(start, 0) + len(text)]
         if start < 0 or found != text:
             elsewhere = f"is at {context.index(text)}" if text in context else "is nowhere in it"

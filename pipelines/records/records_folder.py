@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras import __version__
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.pipelines.corpus.data_quality import records_warnings
@@ -75,8 +76,7 @@ def write_records(
         2
     """
     settings = RecordSettings(**settings)
-    if num_workers < 1:
-        raise InputError(f"num_workers is {num_workers}; expected 1 or more processes")
+    check_integer("num_workers", num_workers)
     if not isinstance(text, FileText | DocumentText):
         text = DocumentText(text)
     tokenizer = TokenizerSpec.from_tokenizer(tokenizer)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_keras.checks import quote
+from bert_keras.checks import describe_integer, is_integer, quote
 from bert_keras.errors import InputError
 
 OBJECTIVES = ("nsp", "sop", "none")
@@ -56,7 +56,7 @@ class RecordSettings:
         if self.sentence_objective not in OBJECTIVES:
             yield f"sentence_objective is {quote(self.sentence_objective)}; expected one of {', '.join(OBJECTIVES)}"
         least = NUM_SPECIAL + 2
-        if not _is_count(self.max_sequence_length, least):
+        if not is_integer(self.max_sequence_length, least):
             yield (
                 f"max_sequence_length is {self.max_sequence_length}; expected {least} tokens or more, since "
                 f"{NUM_SPECIAL} are [CLS] and [SEP]"
@@ -66,18 +66,14 @@ class RecordSettings:
         if not 0 <= self.held_out_rate < 1:
             yield f"held_out_rate is {self.held_out_rate}; expected a share from 0 to below 1"
         for name in ("duplicates", "max_examples_a_row"):
-            if not _is_count(getattr(self, name), 1):
-                yield f"{name} is {getattr(self, name)}; expected a whole number from 1"
-        if not _is_count(self.seed, 0) or self.seed > _MAX_SEED:
-            yield f"seed is {self.seed!r}; expected a whole number from 0 to {_MAX_SEED}"
-        if not _is_count(self.block_bytes, _MIN_BLOCK_BYTES):
+            if not is_integer(getattr(self, name), 1):
+                yield f"{name} is {getattr(self, name)}; expected {describe_integer(1)}"
+        if not is_integer(self.seed, 0, _MAX_SEED):
+            yield f"seed is {self.seed!r}; expected {describe_integer(0, _MAX_SEED)}"
+        if not is_integer(self.block_bytes, _MIN_BLOCK_BYTES):
             yield f"block_bytes is {self.block_bytes}; expected {_MIN_BLOCK_BYTES:,} bytes of text or more"
         if self.keep_documents_apart and self.sentence_objective != "none":
             yield (
                 f"keep_documents_apart is for sentence_objective 'none'; {self.sentence_objective!r} never joins "
                 "documents in an example: leave it out"
             )
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 
+from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION, unicode_table
 
@@ -68,12 +69,8 @@ class TextRules:
         for name in ("lowercase", "strip_accents", "tokenize_chinese_chars"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"the tokenizer's {name} is {getattr(self, name)!r}; expected true or false")
-        limit = self.max_input_chars_per_word
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_WORD_CHARACTERS:
-            raise InputError(
-                f"the tokenizer's max_input_chars_per_word is {limit!r}; expected a whole number from 1 to "
-                f"{_MAX_WORD_CHARACTERS}"
-            )
+        name = "the tokenizer's max_input_chars_per_word"
+        check_integer(name, self.max_input_chars_per_word, maximum=_MAX_WORD_CHARACTERS)
         if self.unicode_version != UNICODE_VERSION:
             raise InputError(
                 f"the tokenizer's unicode_version is {self.unicode_version!r}; this release of bert_keras carries "

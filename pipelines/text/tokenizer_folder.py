@@ -13,7 +13,7 @@ import pathlib
 from tokenizers import AddedToken as RustAddedToken
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from bert_keras.checks import check_value, quote, read_field
+from bert_keras.checks import check_integer, check_value, quote, read_field
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.files import read_json, write_json
 from bert_keras.module_list import transformer_folder
@@ -330,11 +330,7 @@ def _is_unlimited(length: object) -> bool:
 
 def checked_length(length: object) -> int | None:
     """Returns a `max_sequence_length` that can be one, or None."""
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise InputError(
-            f"the tokenizer's max_sequence_length is {quote(length)}; expected a whole number from 1, or none"
-        )
-    return length
+    return None if length is None else check_integer("the tokenizer's max_sequence_length", length)
 
 
 def _config(tokenizer) -> dict:

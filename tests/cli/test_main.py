@@ -220,9 +220,9 @@ def test_every_verb_has_help(verb, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("learn-vocab out --size 0", "--size: '0' is not a whole number from 1"),
-        ("learn-vocab out --size many", "--size: 'many' is not a whole number from 1"),
-        ("finetune in out --patience -1", "--patience: '-1' is not a whole number from 0"),
+        ("learn-vocab out --size 0", "--size: '0' is not an integer >= 1"),
+        ("learn-vocab out --size many", "--size: 'many' is not an integer >= 1"),
+        ("finetune in out --patience -1", "--patience: '-1' is not an integer >= 0"),
         ("finetune in out --learning-rate nan", "--learning-rate: 'nan' is not a number above 0"),
         ("finetune in out --learning-rate 2e", "--learning-rate: '2e' is not a number above 0"),
     ],

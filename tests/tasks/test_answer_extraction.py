@@ -290,9 +290,9 @@ def test_a_question_without_a_context_is_refused(save_task):
     ("settings", "message"),
     [
         ({"window_overlap": None}, "contexts are read in windows; expected window_overlap as a number of tokens"),
-        ({"max_answer_length": 0}, "max_answer_length is 0; expected a whole number from 1"),
-        ({"max_question_length": 0}, "max_question_length is 0; expected a whole number from 1"),
-        ({"num_best": 0}, "num_best is 0; expected a whole number from 1"),
+        ({"max_answer_length": 0}, "max_answer_length is 0; expected an integer >= 1"),
+        ({"max_question_length": 0}, "max_question_length is 0; expected an integer >= 1"),
+        ({"num_best": 0}, "num_best is 0; expected an integer >= 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

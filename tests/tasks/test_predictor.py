@@ -350,7 +350,7 @@ def test_top_lists_the_best_classes(saved):
     assert best["best"] == [{"label": name, "probability": value} for value, name in ranked[:2]]
     assert label == {"label": answer["label"], "probability": answer["probability"]}
     for wrong in (0, 2.0, True, "2"):
-        with pytest.raises(InputError, match=r"top is .*; expected a whole number from 1"):
+        with pytest.raises(InputError, match=r"top is .*; expected an integer >= 1"):
             predictor(given, top=wrong)
 
 

@@ -21,17 +21,17 @@ from bert_keras.training.resuming import Place
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
 
 OUT_OF_RANGE = {
-    "num_epochs": ([0, 1.5, "3", True], "a whole number from 1"),
-    "batch_size": ([0, -8, 8.0], "a whole number from 1"),
+    "num_epochs": ([0, 1.5, "3", True], "an integer >= 1"),
+    "batch_size": ([0, -8, 8.0], "an integer >= 1"),
     "learning_rate": ([0, -1e-5, float("nan"), float("inf"), "1e-5"], "a number above 0"),
     "warmup_ratio": ([-0.1, 1, 1.5], "a number from 0 to below 1"),
     "weight_decay": ([-0.01, float("nan")], "a number from 0"),
     "layer_decay": ([0, -0.5, 1.01], "a number above 0 to 1"),
-    "frozen_blocks": ([-1, 1.5], "a whole number from 0"),
-    "patience": ([-1, None], "a whole number from 0"),
+    "frozen_blocks": ([-1, 1.5], "an integer >= 0"),
+    "patience": ([-1, None], "an integer >= 0"),
     "keep_best": ([1, "yes"], "true or false"),
-    "seed": ([-1, 2**31, 0.5], "a whole number from 0 to 2147483647"),
-    "accumulation_steps": ([0, 1.5], "a whole number from 1"),
+    "seed": ([-1, 2**31, 0.5], "an integer from 0 to 2,147,483,647"),
+    "accumulation_steps": ([0, 1.5], "an integer >= 1"),
     "gradient_checkpointing": ([1, None], "true or false"),
     "dtype_policy": (["float16", None], "one of float32, mixed_bfloat16, mixed_float16"),
 }

@@ -18,8 +18,8 @@ from bert_keras.analysis.cost_model.training_costs import PhaseCost, TrainingCos
 from bert_keras.analysis.cost_model.training_memory import Memory, machine_memory
 from bert_keras.analysis.cost_model.workloads import Workload, usual_lengths
 from bert_keras.checkpoints import ElectraPretrainer
+from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
-from bert_keras.errors import InputError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.phases import PhasePlan
@@ -146,8 +146,8 @@ def plan(
 
 def _check_numbers(**numbers: int | None) -> None:
     for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise InputError(f"{name} is {number}; expected 1 or more")
+        if number is not None:
+            check_integer(name, number)
 
 
 def _workload(

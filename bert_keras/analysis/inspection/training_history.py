@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from bert_keras.checks import read_field
+from bert_keras.checks import is_integer, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json, read_json
 
@@ -127,8 +127,7 @@ def _are_numbers(values: dict) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    return is_integer or isinstance(value, float)
+    return isinstance(value, float) or is_integer(value, -(2**63), 2**63)
 
 
 def _held_out(scores: dict) -> dict:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.checks import quote
+from bert_keras.checks import describe_integer, is_integer, quote
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_holds_no_input
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.corpus.text_sources import TextSource
 
-_LARGEST = 10**12  # of whole numbers on the command line, so that products of two stay in 64 bits
+_LARGEST = 10**12  # of integers on the command line, so that products of two stay in 64 bits
 _LARGEST_NUMBER = 1e30  # of others
 
 
@@ -46,34 +47,48 @@ def check_unicode(texts: Iterable[str]) -> None:
 
 
 def positive_integer(text: str) -> int:
-    """An argparse type: a whole number from 1."""
-    return _number(int, text, lambda value: value >= 1, "a whole number from 1", _LARGEST)
+    """An argparse type: an integer >= 1."""
+    return _integer(text, 1)
 
 
 def whole_number(text: str) -> int:
-    """An argparse type: a whole number from 0."""
-    return _number(int, text, lambda value: value >= 0, "a whole number from 0", _LARGEST)
+    """An argparse type: an integer >= 0."""
+    return _integer(text, 0)
 
 
 def positive_number(text: str) -> float:
     """An argparse type: a number above 0."""
-    return _number(float, text, lambda value: value > 0, "a number above 0", _LARGEST_NUMBER)
+    return _number(text, lambda value: value > 0, "a number above 0")
 
 
 def number_from_zero(text: str) -> float:
     """An argparse type: a number from 0."""
-    return _number(float, text, lambda value: value >= 0, "a number from 0", _LARGEST_NUMBER)
+    return _number(text, lambda value: value >= 0, "a number from 0")
 
 
-def _number(kind: type, text: str, fits: Callable[[float], bool], expected: str, largest: float):
-    """Returns the number that `text` spells, or raises what argparse tells as it is."""
+def _integer(text: str, minimum: int) -> int:
+    """Return the integer that `text` spells; argparse prints the error as it is."""
     try:
-        value = kind(text)
+        value = int(text)
     except ValueError:
         value = None
-    if value is not None and value > largest:
-        expected = f"{expected} to {largest:,}"
-    elif value is not None and fits(value):
+    if is_integer(value, minimum, _LARGEST):
+        return value
+    is_too_large = value is not None and value > _LARGEST
+    raise argparse.ArgumentTypeError(
+        f"{quote(text)} is not {describe_integer(minimum, _LARGEST if is_too_large else None)}"
+    )
+
+
+def _number(text: str, is_valid: Callable[[float], bool], expected: str) -> float:
+    """Return the number that `text` spells; argparse prints the error as it is."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if value > _LARGEST_NUMBER:
+        expected = f"{expected} to {_LARGEST_NUMBER:,}"
+    elif is_valid(value):
         return value
     raise argparse.ArgumentTypeError(f"{quote(text)} is not {expected}")
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checks import check_whole, format_names, quote
+from bert_keras.checks import check_integer, format_names, quote
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import is_tag, scheme_of
 from bert_keras.pipelines.readers.bad_examples import BadExamples
@@ -148,7 +148,7 @@ def read_for_checkpoint(
         settings |= {"default_prompt_name": prompt or None, "prompts": settings.get("prompts", {})}
     length, overlap = settings.pop("max_sequence_length", None), settings.get("window_overlap")
     if length is not None:
-        length = check_whole("max_sequence_length", length)
+        length = check_integer("max_sequence_length", length)
     data = read_learning_data(name, train, dev, options, **settings)
     task = data.task
     longest = checkpoint.config.max_sequence_length

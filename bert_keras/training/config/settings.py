@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bert_keras.checks import quote
+from bert_keras.checks import describe_integer, is_integer, quote
 from bert_keras.errors import InputError
 
 Check = Callable[[object], object]
@@ -38,12 +38,12 @@ class Settings:
 
 def whole(default: int | None, *, minimum: int = 1, maximum: int = 2**63 - 1):
     """A field for a whole number. With the default None it may be left unsaid."""
-    bound = f"from {minimum}" if maximum == 2**63 - 1 else f"from {minimum} to {maximum}"
+    expected = describe_integer(minimum, None if maximum == 2**63 - 1 else maximum)
 
     def check(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise UnexpectedValueError(f"a whole number {bound}")
-        return value
+        if not is_integer(value, minimum, maximum):
+            raise UnexpectedValueError(expected)
+        return int(value)
 
     return _field(default, check)
 

@@ -64,6 +64,6 @@ def _number(column: int | str | None, default: int, option: str) -> int:
         return int(column)
     except ValueError:
         raise InputError(
-            f"{option} is {quote(column)}; expected a whole number for columns without names: "
+            f"{option} is {quote(column)}; expected an integer for columns without names: "
             "count them from 0, or from the end: -1"
         ) from None

@@ -141,7 +141,7 @@ def _span(value: object, what: str, text: str, place: str) -> _Span:
     parts = [value[name] for name in ("start", "end", "label") if name in value] if isinstance(value, dict) else value
     if not isinstance(parts, list) or len(parts) != 3 or not all(type(border) is int for border in parts[:2]):
         raise InputError(
-            f"{place}: {what} is {quote(value)}; expected a start, an end (whole numbers, in characters) and a label, "
+            f"{place}: {what} is {quote(value)}; expected a start, an end (integers, in characters) and a label, "
             "as an object or as a list of three: correct it"
         )
     start, end, label = parts

@@ -310,7 +310,7 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
             "bert is a recipe, which has its own head, and 'tagging' was asked for",
         ),
         ({"subject": "nowhere.toml"}, "nowhere.toml"),
-        ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected 1 or more"),
+        ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
         (
             {"subject": bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False), "head": "pretraining"},
             "its encoder has no pooler",

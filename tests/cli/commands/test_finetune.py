@@ -356,7 +356,7 @@ FAULTS = {
     ),
     "rows that hold nothing": (
         "checkpoint out --train train.csv --dev dev.csv --max-sequence-length 2",
-        r"max_sequence_length is 2; expected 3 or more",
+        r"max_sequence_length is 2; expected an integer >= 3",
     ),
     "a batch that cannot be divided": (
         "checkpoint out --train train.csv --dev dev.csv --batch-size 8 --accumulation-steps 3",

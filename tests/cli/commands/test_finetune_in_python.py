@@ -65,13 +65,13 @@ FAULTS = {
     ),
     "a length as text": (
         {"max_sequence_length": "16"},
-        r"^max_sequence_length is '16'; expected a whole number from 1$",
+        r"^max_sequence_length is '16'; expected an integer >= 1$",
     ),
-    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
-    "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected a whole number from 0$"),
+    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
+    "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected an integer >= 0$"),
     "an answer as text": (
         {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
-        r"^max_answer_length is '3'; expected a whole number from 1$",
+        r"^max_answer_length is '3'; expected an integer >= 1$",
     ),
     "a share as text": ({"dev_share": "0.1"}, r"^the share that is held out is '0\.1'; expected a number between 0"),
     "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
@@ -137,9 +137,9 @@ EVALUATE_FAULTS = {
     ),
     "a length as text": (
         {"max_sequence_length": "16"},
-        r"^max_sequence_length is '16'; expected a whole number from 1$",
+        r"^max_sequence_length is '16'; expected an integer >= 1$",
     ),
-    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected a whole number from 1$"),
+    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
 }
 
 

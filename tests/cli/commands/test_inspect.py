@@ -78,7 +78,7 @@ def test_every_task_is_inspected(tuned, tmp_path, capsys, task):
         (["{model}", "the cat " * 10], "the text has 22 tokens with [CLS] and [SEP]; the model reads 19 at most"),
         (["{model}", "--training"], "has no records of a training; expected training_log.jsonl or metrics.json"),
         (["{model}", "the cat", "--training"], "--training reads no text"),
-        (["{model}", "the cat", "--layer", "-1"], "is not a whole number from 0"),
+        (["{model}", "the cat", "--layer", "-1"], "is not an integer >= 0"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(checkpoint, tmp_path, capsys, arguments, message):

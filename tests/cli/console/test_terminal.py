@@ -220,9 +220,9 @@ def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("plan tiny --length 1000000000001", "'1000000000001' is not a whole number from 1 to 1,000,000,000,000"),
+        ("plan tiny --length 1000000000001", "'1000000000001' is not an integer from 1 to 1,000,000,000,000"),
         ("plan tiny --memory 1e300", "'1e300' is not a number above 0 to 1e+30"),
-        ("learn-vocab out --unused " + "9" * 5000, "is not a whole number from 0"),
+        ("learn-vocab out --unused " + "9" * 5000, "is not an integer >= 0"),
         ("export in out --tolerance nan", "'nan' is not a number from 0"),
     ],
 )

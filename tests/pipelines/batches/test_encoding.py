@@ -289,8 +289,8 @@ def test_no_texts_make_no_rows(pair, window_overlap, tokenizer):
 
 
 FAULTS = {
-    "too short": ({"max_sequence_length": 2}, "max_sequence_length is 2; expected 3 or more"),
-    "too short for a pair": ({"second_texts": ["b"], "max_sequence_length": 4}, "is 4; expected 5 or more"),
+    "too short": ({"max_sequence_length": 2}, "max_sequence_length is 2; expected an integer >= 3"),
+    "too short for a pair": ({"second_texts": ["b"], "max_sequence_length": 4}, "is 4; expected an integer >= 5"),
     "overlap of a whole window": (
         {"window_overlap": 7},
         r"^windows of 7 tokens that share 7 leave no room for new ones; expected a smaller window_overlap, or a longer "
@@ -300,10 +300,10 @@ FAULTS = {
         {"second_texts": ["b"], "window_overlap": 6},
         "windows of 6 tokens that share 6 leave no room for new ones",
     ),
-    "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected 0 or more"),
+    "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected an integer >= 0"),
     "no first text": (
         {"second_texts": ["b"], "window_overlap": 1, "max_first_length": 0},
-        "max_first_length is 0; expected 1 or more",
+        "max_first_length is 0; expected an integer >= 1",
     ),
     "a second text is missing": (
         {"texts": ["a", "b"], "second_texts": ["c"]},

@@ -240,7 +240,7 @@ def test_never_more_slots_than_asked_for(unit):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_predictions": 0}, "max_predictions is 0; expected 1 or more"),
+        ({"max_predictions": 0}, "max_predictions is 0; expected an integer >= 1"),
         ({"mask_rate": 0.0}, "mask_rate is 0.0; expected a share above 0 and below 1"),
         ({"mask_rate": 1.0}, "mask_rate is 1.0"),
         ({"unit": "word"}, "the unit of masking is 'word'; expected one of token, whole_word, span"),
@@ -291,7 +291,7 @@ def test_slots_are_googles_numbers_by_default(length, rate, slots):
 
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.0, True])
 def test_seeds_out_of_range_are_refused(seed):
-    with pytest.raises(InputError, match="expected a whole number from 0 to 2147483647"):
+    with pytest.raises(InputError, match="expected an integer from 0 to 2,147,483,647"):
         example_seeds(seed, 0, [0])
 
 

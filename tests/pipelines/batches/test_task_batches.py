@@ -360,10 +360,10 @@ def test_without_labels_batches_are_features_alone(rows):
 
 
 FAULTS = {
-    "no batch": ({"batch_size": 0}, "batch_size is 0; expected 1 or more"),
-    "no group": ({"group_size": 0}, "group_size is 0; expected 1 or more"),
-    "no epoch": ({"epochs": 0}, "epochs is 0; expected 1 or more"),
-    "a negative seed": ({"seed": -1}, "seed is -1; expected a whole number from 0"),
+    "no batch": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
+    "no group": ({"group_size": 0}, "group_size is 0; expected an integer >= 1"),
+    "no epoch": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
+    "a negative seed": ({"seed": -1}, "seed is -1; expected an integer from 0"),
     "a place behind the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
     "a place before the beginning": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
     "rows of no whole groups": (

@@ -165,7 +165,7 @@ SQUAD_ERRORS = {
     "empty answer": (squad(qa(answers=[{"text": "", "answer_start": 8}])), r"answers\[0\]\.text is empty"),
     "start no number": (
         squad(qa(answers=[{"text": "in", "answer_start": "8"}])),
-        r"answers\[0\]\.answer_start is '8'; expected a whole number",
+        r"answers\[0\]\.answer_start is '8'; expected an integer",
     ),
     "start true": (squad(qa(answers=[{"text": " ca", "answer_start": True}])), r"answer_start is True; expected"),
     "another text": (

@@ -272,7 +272,7 @@ def test_a_missing_column_is_named(read):
         read("f.conll", "a O\n", tag_column=5)
     with pytest.raises(InputError, match=r"line 1: the word 'O' has no tag in column 1.*the word's own"):
         read("f.conll", "a O\n", word_column=-1, tag_column=1)
-    with pytest.raises(InputError, match="--tag-column is 'upos'; expected a whole number"):
+    with pytest.raises(InputError, match="--tag-column is 'upos'; expected an integer"):
         read("f.conll", "a O\n", tag_column="upos")
 
 
@@ -351,8 +351,8 @@ RECORD_ERRORS = {
     "spans no list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
     "span no triple": (marked([0, 2]), r"entities\[0\] is \[0, 2\]; expected"),
     "span without label": (marked({"start": 0, "end": 2}), r"entities\[0\] is {'end': 2, 'start': 0}; expected"),
-    "border no number": (marked([0, "2", "X"]), r"entities\[0\].*; expected .*whole numbers"),
-    "border true": (marked([0, True, "X"]), r"entities\[0\].*; expected .*whole numbers"),
+    "border no number": (marked([0, "2", "X"]), r"entities\[0\].*; expected .*integers"),
+    "border true": (marked([0, True, "X"]), r"entities\[0\].*; expected .*integers"),
     "label no string": (marked([0, 2, 7]), r"the label of entities\[0\] is the number 7; expected the tag's name"),
     "empty label": (marked([0, 2, ""]), r"the label of entities\[0\] is empty"),
     "before the text": (marked([-1, 2, "X"]), r"entities\[0\] runs from -1 to 2.*the text's 5 characters"),

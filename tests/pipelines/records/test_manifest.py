@@ -65,7 +65,7 @@ def test_a_shard_outside_the_folder_is_refused(folder, name):
         (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected 5 tokens"),
         (lambda manifest: manifest.update(packed=1), "sets packed to 1; expected true or false"),
         (lambda manifest: manifest.update(held_out_rate=float("nan")), "sets held_out_rate to nan"),
-        (lambda manifest: manifest.update(num_rows=-1), "sets num_rows to -1; expected a whole number from 0"),
+        (lambda manifest: manifest.update(num_rows=-1), "sets num_rows to -1; expected an integer from 0"),
         (lambda manifest: manifest.update(shards={}), "sets shards to"),
         (lambda manifest: manifest.update(shards=[5]), "sets shards to"),
         (lambda manifest: manifest["splits"].update(train=None), "sets train to None"),

@@ -102,7 +102,7 @@ def test_many_mutated_manifests_are_read_or_refused():
     [
         (lambda m: m["shards"][0].update(name="../../etc/passwd"), "names '../../etc/passwd'; expected a path inside"),
         (lambda m: m["shards"][0].update(num_rows=6), "counts 5 rows of train, and its shards 6; expected the same"),
-        (lambda m: m.update(num_tokens=10**16), "sets num_tokens to 10000000000000000; expected a whole number"),
+        (lambda m: m.update(num_tokens=10**16), "sets num_tokens to 10000000000000000; expected an integer"),
         (
             lambda m: m["quality"].pop("unreachable_token_share"),
             "lacks unreachable_token_share; expected a number from 0 to 1",

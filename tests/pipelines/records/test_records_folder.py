@@ -285,14 +285,14 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
         ({"text": iter([["the a"] * 900, ["b"]])}, r"the text has 1 document\(s\), and the last one stands alone"),
         ({"text": DOCUMENTS[:2]}, r"the text has 1 document\(s\).*blank line between.*objective sop or none"),
         ({"max_sequence_length": 4}, "max_sequence_length is 4; expected 5 tokens or more"),
-        ({"seed": 2**31}, "seed is 2147483648; expected a whole number from 0 to 2147483647"),
+        ({"seed": 2**31}, "seed is 2147483648; expected an integer from 0 to 2,147,483,647"),
         ({"sentence_objective": "mlm"}, "sentence_objective is 'mlm'; expected one of nsp, sop, none"),
         ({"short_sequence_rate": 1.5}, r"short_sequence_rate is 1\.5; expected a share from 0 to 1"),
         ({"held_out_rate": 1}, "held_out_rate is 1; expected a share from 0 to below 1"),
         ({"duplicates": 0, "max_examples_a_row": 0}, "duplicates is 0; .*; max_examples_a_row is 0; expected"),
         ({"keep_documents_apart": True}, "keep_documents_apart is for sentence_objective 'none'; 'nsp' never joins"),
         ({"block_bytes": 10}, "block_bytes is 10; expected 1,000 bytes"),
-        ({"num_workers": 0}, "num_workers is 0; expected 1 or more"),
+        ({"num_workers": 0}, "num_workers is 0; expected an integer >= 1"),
     ],
 )
 def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, changes, message):

@@ -233,8 +233,8 @@ def test_additional_special_tokens_as_transformers_4_and_5_write_them(folder, na
         ({"do_lower_case": "no"}, "the tokenizer's lowercase is 'no'; expected true or false"),
         ({"strip_accents": "yes"}, "the tokenizer's strip_accents is 'yes'; expected true or false"),
         ({"tokenize_chinese_chars": 0}, "the tokenizer's tokenize_chinese_chars is 0; expected true or false"),
-        ({"max_input_chars_per_word": "100"}, "max_input_chars_per_word is '100'; expected a whole number from 1"),
-        ({"model_max_length": -1}, "max_sequence_length is -1; expected a whole"),
+        ({"max_input_chars_per_word": "100"}, "max_input_chars_per_word is '100'; expected an integer from 1"),
+        ({"model_max_length": -1}, "max_sequence_length is -1; expected an integer"),
         ({"model_max_length": "512"}, "max_sequence_length is '512'"),
         ({"additional_special_tokens": ["[E9]"]}, r"special token '\[E9\]' is not in the vocabulary"),
         ({"bert_keras": {"unicode_version": "15.1.0"}}, r"unicode_version is '15\.1\.0'; this release of bert_keras"),
@@ -269,7 +269,7 @@ def test_another_algorithm_in_tokenizer_json_is_refused(folder, part, changes, m
 
 def test_a_length_in_the_sentence_config_that_is_none_is_refused_with_the_folders_name(folder):
     write(folder / "sentence_bert_config.json", {"max_seq_length": 0})
-    with pytest.raises(InputError, match="max_sequence_length is 0; expected a whole number from 1") as error:
+    with pytest.raises(InputError, match="max_sequence_length is 0; expected an integer >= 1") as error:
         BertTokenizer.from_checkpoint(folder)
     assert str(folder) in str(error.value)
 

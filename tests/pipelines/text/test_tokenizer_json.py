@@ -146,7 +146,7 @@ def test_a_token_that_counts_between_spaces_only_is_refused(edit):
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        (None, "sets vocab to None; expected an object of whole numbers"),
+        (None, "sets vocab to None; expected an object of integers"),
         ({}, r"none of the .* lines is \[MASK\]|no token with the id"),
         ({"[PAD]": -1}, "expected"),
         ({"[PAD]": 0, "[UNK]": 0}, r"gives the id 0 to '\[PAD\]' and to '\[UNK\]'"),

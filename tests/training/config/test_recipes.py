@@ -72,9 +72,9 @@ def test_all_faults_are_told_at_once_with_their_places(tmp_path):
             f"{file}: optimizer.learning_rte is not a setting, did you mean optimizer.learning_rate?",
             f"{file}: optimizer.beta_1 is '0.9', expected a number from 0 to below 1",
             "the flags: mask_rate is not a setting, did you mean batches.mask_rate?",
-            "the flags: seed is True, expected a whole number from 0 to 2147483647",
+            "the flags: seed is True, expected an integer from 0 to 2,147,483,647",
             "the flags: model.preset is 'huge', expected one of tiny, mini, small, medium, base, large",
-            "the flags: batches.batch_size is 2.5, expected a whole number from 1",
+            "the flags: batches.batch_size is 2.5, expected an integer >= 1",
         ]
     )
 

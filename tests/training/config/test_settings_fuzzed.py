@@ -137,7 +137,7 @@ def test_many_mutated_settings_are_read_or_refused(reader):
         ("seed = " + "9" * 5000, r"run\.toml is not TOML \(.*4300 digits"),
         (".".join("a" * 15_000) + " = 1", r"run\.toml is not TOML \(a key has more than 32 parts"),
         ("[" + ".".join(['"a"'] * 9000) + "]", r"run\.toml is not TOML \(a key has more than 32 parts"),
-        ("seed = 1979-05-27", r"seed is datetime\.date\(1979, 5, 27\), expected a whole number from 0"),
+        ("seed = 1979-05-27", r"seed is datetime\.date\(1979, 5, 27\), expected an integer from 0"),
         ("[optimizer]\nlearning_rate = 0x1" + "0" * 400, r"optimizer\.learning_rate is .*, expected a number above 0"),
         ("[optimizer]\nlearning_rate = inf", r"optimizer\.learning_rate is inf, expected a number above 0"),
         ("[optimizer]\nweight_decay = nan", r"optimizer\.weight_decay is nan, expected a number from 0"),
