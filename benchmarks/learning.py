@@ -112,7 +112,7 @@ def flat(features: dict, labels: dict) -> tuple[dict, tf.Tensor, tf.Tensor]:
 def tokens_per_sequence(records: pathlib.Path) -> float:
     """Returns the real tokens of a training row, on the average."""
     counts = json.loads((records / "manifest.json").read_text())["splits"]["train"]
-    return counts["num_tokens"] / counts["num_rows"]
+    return counts["num_tokens"] / counts["num_records"]
 
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ def measure_packing(arguments, folder):
     """Prints what share of the tokens is real for each number of examples that a row may hold."""
     print("| examples a row, at most | rows | real tokens |\n|---|---|---|")
     for limit in EXAMPLES_A_ROW:
-        options = ["--pack", "--max-examples-a-row", limit, "--workers", "1"]
+        options = ["--pack", "--max-examples-per-sequence", limit, "--workers", "1"]
         result = make_records(arguments.vocabulary, [arguments.text], folder / "out", *options)
-        share = result["num_tokens"] / result["num_rows"] / result["max_sequence_length"]
-        print(f"| {limit} | {result['num_rows']:,} | {share:.2%} |", flush=True)
+        share = result["num_tokens"] / result["num_records"] / result["max_sequence_length"]
+        print(f"| {limit} | {result['num_records']:,} | {share:.2%} |", flush=True)
 
 
 def main():

@@ -47,12 +47,12 @@ def check_records(folder: str | os.PathLike, split: str, max_sequence_length: in
         )
     if split not in manifest["splits"]:
         raise InputError(f"split is {split!r}; expected one of {', '.join(manifest['splits'])}")
-    if not manifest["splits"][split]["num_rows"]:
+    if not manifest["splits"][split]["num_records"]:
         raise InputError(
             f"{folder} has no records in the split {split}: make records with a higher --held-out-rate, or score the "
             "other split with --split train"
         )
-    return manifest["splits"][split]["num_rows"]
+    return manifest["splits"][split]["num_records"]
 
 
 def check_top_k(top_k: int, vocabulary_size: int) -> None:

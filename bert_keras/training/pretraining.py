@@ -85,8 +85,8 @@ def pretrain(
     if run.model.start_from is not None:
         check_start_tokenizer(run.model.start_from, folders)
         run = resolve_start(run, read_checkpoint(run.model.start_from)).run
-    num_rows = [manifest["splits"]["train"]["num_rows"] for manifest in manifests]
-    plans, stretches = run.plan(num_rows), run.schedules(num_rows)
+    num_records = [manifest["splits"]["train"]["num_records"] for manifest in manifests]
+    plans, stretches = run.plan(num_records), run.schedules(num_records)
     strategy = strategy or tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
         raise InputError(
@@ -180,7 +180,7 @@ class _Batches:
     def tokens_per_sequence(self) -> float:
         """Real tokens of a training row, on the average."""
         counts = self.manifest["splits"]["train"]
-        return counts["num_tokens"] / counts["num_rows"]
+        return counts["num_tokens"] / counts["num_records"]
 
     def train(self, first_batch: int):
         """The batches of training without end, from this one on."""
@@ -190,12 +190,12 @@ class _Batches:
     def held_out(self) -> tuple[object, int] | None:
         """The same batches at every evaluation; None where too little was held out to give each part a row."""
         num_parts = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
-        num_rows = self.manifest["splits"]["held_out"]["num_rows"] // num_parts * num_parts
-        if not num_rows:
+        num_records = self.manifest["splits"]["held_out"]["num_records"] // num_parts * num_parts
+        if not num_records:
             return None
-        size = min(self.plan.batch_size, num_rows)
+        size = min(self.plan.batch_size, num_records)
         batches = self._made(size, split="held_out", epochs=None, **FIXED_MASKS)
-        return batches, min(self.run.evaluation.num_batches, num_rows // size)
+        return batches, min(self.run.evaluation.num_batches, num_records // size)
 
     def _made(self, batch_size: int, **arguments):
         settings = self.run.batches

@@ -230,10 +230,10 @@ def _ranges_of_words(tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.n
     return starts[first_tokens[words]], ends[last_tokens[words]]
 
 
-def _extremes(numbers: np.ndarray, row_of: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _extremes(numbers: np.ndarray, row_of: np.ndarray, num_sequences: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first and the last token `(N,)` of the text that stand in each row."""
-    firsts = np.full(num_rows, np.iinfo(np.int32).max, np.int64)
-    lasts = np.full(num_rows, -1, np.int64)
+    firsts = np.full(num_sequences, np.iinfo(np.int32).max, np.int64)
+    lasts = np.full(num_sequences, -1, np.int64)
     np.minimum.at(firsts, row_of, numbers)
     np.maximum.at(lasts, row_of, numbers)
     return firsts, lasts

@@ -148,11 +148,11 @@ def _replacements(mask_ids, positions, decided_at, seeds, tokens: MaskingTokens,
 
 def _put(token_ids: tf.Tensor, positions: tf.Tensor, used: tf.Tensor, new_ids: tf.Tensor) -> tf.Tensor:
     """Returns `token_ids` `(B, S)` with `new_ids` `(B, M)` at `positions` `(B, M)` where `used`."""
-    num_rows, length = tf.unstack(tf.shape(token_ids))
-    places = tf.where(used, positions + tf.range(num_rows)[:, tf.newaxis] * length, num_rows * length)
+    num_sequences, length = tf.unstack(tf.shape(token_ids))
+    places = tf.where(used, positions + tf.range(num_sequences)[:, tf.newaxis] * length, num_sequences * length)
     flat = tf.concat([tf.reshape(token_ids, [-1]), [0]], axis=0)  # the last place is for unused slots
     flat = tf.tensor_scatter_nd_update(flat, places[..., tf.newaxis], new_ids)
-    return tf.ensure_shape(tf.reshape(flat[:-1], (num_rows, length)), token_ids.shape)
+    return tf.ensure_shape(tf.reshape(flat[:-1], (num_sequences, length)), token_ids.shape)
 
 
 def check_masking(

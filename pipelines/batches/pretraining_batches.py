@@ -102,7 +102,7 @@ def make_pretraining_batches(
         tokens=MaskingTokens.from_tokenizer(tokenizer),
         pad_id=tokenizer.pad_id,
         max_sequence_length=length,
-        max_examples=manifest["max_examples_a_row"] if manifest["packed"] else None,
+        max_examples=manifest["max_examples_per_sequence"] if manifest["packed"] else None,
         has_sentence_labels=manifest["sentence_objective"] != "none",
         batch_size=rows_an_element,
         seed=seed,
@@ -175,7 +175,7 @@ def _of_single_examples(features: dict, labels: dict) -> tuple[dict, dict]:
 
 
 def _sharded_rows(folder, manifest: dict, split: str, seed: int) -> ShardedRecords:
-    counts = [shard["num_rows"] for shard in manifest["shards"]]
+    counts = [shard["num_records"] for shard in manifest["shards"]]
     first_numbers = [0, *itertools.accumulate(counts)][:-1]
     of_split = [shard["split"] == split for shard in manifest["shards"]]
     return ShardedRecords(
@@ -204,15 +204,15 @@ def _rows_an_element(share: BatchShare, batch_size: int, drop_remainder: bool) -
 
 def _batches_an_epoch(folder, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:
     shard_paths(folder, manifest, split)  # raises if there is no such split
-    num_rows = sum(shard["num_rows"] for shard in manifest["shards"] if shard["split"] == split)
-    if not num_rows:
+    num_records = sum(shard["num_records"] for shard in manifest["shards"] if shard["split"] == split)
+    if not num_records:
         raise InputError(
             f"{folder} holds no {split} rows: write records of more text, or with a larger share "
             "(make-records --held-out-rate)"
         )
-    if drop_remainder and num_rows < batch_size:
+    if drop_remainder and num_records < batch_size:
         raise InputError(
-            f"{folder} holds {num_rows} {split} rows, fewer than one batch of {batch_size}: lower the batch size, or "
+            f"{folder} holds {num_records} {split} rows, fewer than one batch of {batch_size}: lower the batch size, or "
             "write records of more text"
         )
-    return num_rows // batch_size if drop_remainder else -(-num_rows // batch_size)
+    return num_records // batch_size if drop_remainder else -(-num_records // batch_size)

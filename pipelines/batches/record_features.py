@@ -18,11 +18,11 @@ def pad_records(
         `token_ids`, `segment_ids`, `padding_mask` and `pack_ids` `(B, S)` int32, `pack_starts` `(B, K)` int32.
     """
     token_ids = rows["token_ids"].to_tensor(pad_id, shape=(None, max_sequence_length))
-    num_rows = tf.shape(token_ids)[0]
+    num_records = tf.shape(token_ids)[0]
     # [CLS] A [SEP] and B [SEP] are the two parts of an example: part 2k is A of the example k, part 2k + 1 is its B
     lengths = tf.reshape(rows["lengths"].to_tensor(shape=(None, max_examples, 2)), (-1, 2 * max_examples))
     ends = tf.cumsum(lengths, axis=1)
-    positions = tf.broadcast_to(tf.range(max_sequence_length), (num_rows, max_sequence_length))
+    positions = tf.broadcast_to(tf.range(max_sequence_length), (num_records, max_sequence_length))
     # an empty part ends where it begins, so it is passed over; behind the last one comes number 2K, the padding
     parts = tf.searchsorted(ends, positions, side="right")
     padding_mask = tf.cast(parts < 2 * max_examples, tf.int32)

@@ -88,7 +88,7 @@ class BlockWorker:
         settings = self._settings
         lengths = np.array([len(example.token_ids) for example in examples])
         rows = pack_by_histogram(
-            lengths, row_length=settings.max_sequence_length, max_examples=settings.max_examples_a_row
+            lengths, row_length=settings.max_sequence_length, max_examples=settings.max_examples_per_sequence
         )
         return [_joined([examples[index] for index in rows[place]]) for place in rng.permutation(len(rows)).tolist()]
 

@@ -26,7 +26,7 @@ class RecordSettings:
         short_sequence_rate: the share of pairs made shorter, since models meet short texts too; "none" has no pairs.
         keep_documents_apart: for "none": a row ends where its document ends.
         packed: whether several examples share a row where they fit.
-        max_examples_a_row: how many may.
+        max_examples_per_sequence: how many may.
         duplicates: how often the examples of each document are drawn, each time anew.
         held_out_rate: the share of documents kept from training, in shards of their own.
         seed: decides everything that is random, 0 to 2**31 - 1.
@@ -41,7 +41,7 @@ class RecordSettings:
     short_sequence_rate: float = 0.1
     keep_documents_apart: bool = False
     packed: bool = False
-    max_examples_a_row: int = MAX_EXAMPLES_PER_SEQUENCE
+    max_examples_per_sequence: int = MAX_EXAMPLES_PER_SEQUENCE
     duplicates: int = 1
     held_out_rate: float = 0.01
     seed: int = 0
@@ -65,7 +65,7 @@ class RecordSettings:
             yield f"short_sequence_rate is {self.short_sequence_rate}; expected a share from 0 to 1"
         if not 0 <= self.held_out_rate < 1:
             yield f"held_out_rate is {self.held_out_rate}; expected a share from 0 to below 1"
-        for name in ("duplicates", "max_examples_a_row"):
+        for name in ("duplicates", "max_examples_per_sequence"):
             if not is_integer(getattr(self, name), 1):
                 yield f"{name} is {getattr(self, name)}; expected {describe_integer(1)}"
         if not is_integer(self.seed, 0, _MAX_SEED):

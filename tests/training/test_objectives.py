@@ -53,7 +53,7 @@ def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny
     trained = pretrain(run, [short[0], long[0]], callbacks=[Lengths()])
     assert trained.model.encoder.config.max_sequence_length == 40
     assert int(trained.model.optimizer.iterations) == 10 == len(lengths)
-    a_batch = [8 * short[1]["num_tokens"] / short[1]["num_rows"], 4 * long[1]["num_tokens"] / long[1]["num_rows"]]
+    a_batch = [8 * short[1]["num_tokens"] / short[1]["num_records"], 4 * long[1]["num_tokens"] / long[1]["num_records"]]
     np.testing.assert_allclose(np.diff(lengths), [a_batch[0]] * 6 + [a_batch[1]] * 3, rtol=0.1)
 
 

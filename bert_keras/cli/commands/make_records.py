@@ -70,7 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-documents-apart", action="store_true", help="with none: no row spans two documents")
     parser.add_argument("--pack", action="store_true", help="several examples in a row, where they fit")
     parser.add_argument(
-        "--max-examples-a-row", type=positive_integer, default=8, help="with --pack: how many (default %(default)s)"
+        "--max-examples-per-sequence",
+        type=positive_integer,
+        default=8,
+        help="with --pack: how many (default %(default)s)",
     )
     parser.add_argument(
         "--duplicates", type=positive_integer, default=1, help="how often examples are drawn of a text (default 1)"
@@ -131,7 +134,7 @@ def _settings(arguments: argparse.Namespace):
         short_sequence_rate=arguments.short_sequence_rate,
         keep_documents_apart=arguments.keep_documents_apart,
         packed=arguments.pack,
-        max_examples_a_row=arguments.max_examples_a_row,
+        max_examples_per_sequence=arguments.max_examples_per_sequence,
         duplicates=arguments.duplicates,
         held_out_rate=arguments.held_out_rate,
         seed=arguments.seed,
@@ -232,8 +235,8 @@ def _shown(arguments: argparse.Namespace, settings, tokenizer, sources: list | N
 
 
 def _sentence(result: dict) -> str:
-    share = result["num_tokens"] / (result["num_rows"] * result["max_sequence_length"])
-    examples, rows = format_count(result["num_examples"], "example"), format_count(result["num_rows"], "row")
+    share = result["num_tokens"] / (result["num_records"] * result["max_sequence_length"])
+    examples, rows = format_count(result["num_examples"], "example"), format_count(result["num_records"], "row")
     documents = format_count(result["num_documents"], "document")
     sentence = (
         f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real tokens, {_quality(result['quality'])}, of "

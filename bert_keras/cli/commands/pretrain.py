@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = settings if start is None else start.run
     if started_workers(arguments):
         return
-    plans = settings.plan([manifest["splits"]["train"]["num_rows"] for manifest in manifests])
+    plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
     strategy = prepare_devices(arguments)
     from bert_keras.checkpoints import save
@@ -201,13 +201,13 @@ def _shown(
         f"{settings.optimizer.name}, {settings.optimizer.schedule} to {settings.optimizer.learning_rate:g}, "
         f"{settings.optimizer.warmup_ratio:.0%} warm-up"
     )
-    held_out = manifests[0]["splits"]["held_out"]["num_rows"]
+    held_out = manifests[0]["splits"]["held_out"]["num_records"]
     shown["held out"] = f"{held_out:,} rows" if held_out else "nothing: no evaluation (make-records --held-out-rate)"
     return shown | {"seed": settings.seed, "backups": backups_shown(arguments)}
 
 
 def _budget(plan, manifest: Mapping) -> str:
-    rows = manifest["splits"]["train"]["num_rows"]
+    rows = manifest["splits"]["train"]["num_records"]
     what = f"{rows:,} rows of {plan.max_sequence_length} tokens"
     if plan.num_steps is None:
         return f"{plan.seconds / 3600:g} hours on {what}"
@@ -230,7 +230,7 @@ def _history(
     settings: Pretraining, manifests: Sequence[Mapping], metrics: Mapping[str, float], start: Start | None
 ) -> str:
     """Returns the model card's sentence on how the model came to be."""
-    rows = sum(manifest["splits"]["train"]["num_rows"] for manifest in manifests)
+    rows = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
     further = f" further (started from {start})" if start else ""
     recipe = f" by the recipe `{settings.recipe}`" if settings.recipe else ""
     return (

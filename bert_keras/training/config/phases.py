@@ -47,13 +47,13 @@ def plan_phases(
     batches: BatchesSettings,
     optimizer: OptimizerSettings,
     budget: BudgetSettings,
-    num_rows: Sequence[int],
+    num_records: Sequence[int],
 ) -> list[PhasePlan]:
     """Returns the plan of each phase; see `Pretraining.plan`."""
     phases = phases or [PhaseSettings()]
     sizes = [phase.batch_size or batches.batch_size for phase in phases]
     plans = []
-    for phase, size, num_steps in zip(phases, sizes, _steps(phases, sizes, budget, num_rows), strict=True):
+    for phase, size, num_steps in zip(phases, sizes, _steps(phases, sizes, budget, num_records), strict=True):
         length = records.max_sequence_lengths[phase.records]
         plans.append(
             PhasePlan(
@@ -84,7 +84,7 @@ def join_schedules(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
 
 
 def _steps(
-    phases: Sequence[PhaseSettings], sizes: Sequence[int], budget: BudgetSettings, num_rows: Sequence[int]
+    phases: Sequence[PhaseSettings], sizes: Sequence[int], budget: BudgetSettings, num_records: Sequence[int]
 ) -> list[int | None]:
     if budget.hours is not None:
         return [None] * len(phases)
@@ -93,7 +93,7 @@ def _steps(
         steps = [end - begin for begin, end in itertools.pairwise([0, *ends])]
         told = f"budget.steps {budget.steps}"
     else:
-        rows = _rows(phases, budget, num_rows)
+        rows = _rows(phases, budget, num_records)
         steps = [
             int(budget.epochs * phase.share * count / size)
             for phase, size, count in zip(phases, sizes, rows, strict=True)
@@ -107,11 +107,11 @@ def _steps(
     return steps
 
 
-def _rows(phases: Sequence[PhaseSettings], budget: BudgetSettings, num_rows: Sequence[int]) -> list[int]:
+def _rows(phases: Sequence[PhaseSettings], budget: BudgetSettings, num_records: Sequence[int]) -> list[int]:
     needed = 1 + max(phase.records for phase in phases)
-    if len(num_rows) < needed:
+    if len(num_records) < needed:
         raise InputError(
-            f"budget.epochs is {budget.epochs:g}, and the rows of {len(num_rows)} records folders are known, "
-            f"{needed} expected: give num_rows, or a budget in steps or hours"
+            f"budget.epochs is {budget.epochs:g}, and the rows of {len(num_records)} records folders are known, "
+            f"{needed} expected: give num_records, or a budget in steps or hours"
         )
-    return [num_rows[phase.records] for phase in phases]
+    return [num_records[phase.records] for phase in phases]

@@ -116,16 +116,16 @@ class Pretraining:
         values |= {name: dict(said(getattr(self, name))) for name in TABLES}
         return {**values, "phases": [dict(said(phase)) for phase in self.phases]}
 
-    def plan(self, num_rows: Sequence[int] = ()) -> list[PhasePlan]:
+    def plan(self, num_records: Sequence[int] = ()) -> list[PhasePlan]:
         """Returns the phases in their order, with steps or seconds.
 
         Args:
-            num_rows: the rows of each records folder; needed where the budget is in epochs.
+            num_records: the rows of each records folder; needed where the budget is in epochs.
 
         Raises:
             InputError: a phase would get no step; or the budget is in epochs and the rows are not given.
         """
-        return plan_phases(self.phases, self.records, self.batches, self.optimizer, self.budget, num_rows)
+        return plan_phases(self.phases, self.records, self.batches, self.optimizer, self.budget, num_records)
 
     def check_records(self, manifests: Sequence[Mapping[str, object]], folders: Sequence[str]) -> None:
         """Raises `InputError` unless there is a folder for each length, made as this run says, with one tokenizer."""
@@ -145,13 +145,13 @@ class Pretraining:
                     f"make it again with  {build_remake_command(manifest, folder, vocabulary=folders[0])}"
                 )
 
-    def stretches(self, num_rows: Sequence[int] = ()) -> list[tuple[float, float]]:
+    def stretches(self, num_records: Sequence[int] = ()) -> list[tuple[float, float]]:
         """Returns (peak learning rate, steps or seconds) of each stretch with one schedule; arguments as `plan`."""
-        return join_schedules(self.plan(num_rows))
+        return join_schedules(self.plan(num_records))
 
-    def num_steps(self, num_rows: Sequence[int] = ()) -> int | None:
+    def num_steps(self, num_records: Sequence[int] = ()) -> int | None:
         """Returns the optimizer steps of the whole run, None where the budget is in hours; arguments as `plan`."""
-        steps = [plan.num_steps for plan in self.plan(num_rows)]
+        steps = [plan.num_steps for plan in self.plan(num_records)]
         return None if None in steps else sum(steps)
 
     def _model_faults(self) -> Iterator[str]:

@@ -46,13 +46,13 @@ def content_of(folder):
     [
         ([], {}),
         (
-            "--max-sequence-length 31 --seed 7 --pack --max-examples-a-row 2 --duplicates 2 --held-out-rate 0.3 "
+            "--max-sequence-length 31 --seed 7 --pack --max-examples-per-sequence 2 --duplicates 2 --held-out-rate 0.3 "
             "--short-sequence-rate 0.5 --objective sop".split(),
             {
                 "max_sequence_length": 31,
                 "seed": 7,
                 "packed": True,
-                "max_examples_a_row": 2,
+                "max_examples_per_sequence": 2,
                 "duplicates": 2,
                 "held_out_rate": 0.3,
                 "short_sequence_rate": 0.5,

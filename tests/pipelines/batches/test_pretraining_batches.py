@@ -52,7 +52,7 @@ def write_by_hand(folder, tokenizer, **settings):
     The splits' shards are mixed, so that a row's number is not its place in the split.
     """
     documents = [["the a b c d"], ["d c b a the"]]
-    limits = {"max_sequence_length": LENGTH, "max_examples_a_row": MAX_EXAMPLES}
+    limits = {"max_sequence_length": LENGTH, "max_examples_per_sequence": MAX_EXAMPLES}
     manifest = write_records(folder, documents, tokenizer, **limits, **settings)
     rng = np.random.default_rng(3)
     rows, manifest["shards"] = [], []
@@ -62,11 +62,11 @@ def write_by_hand(folder, tokenizer, **settings):
         with tf.io.TFRecordWriter(str(path)) as writer:
             for row in of_shard:
                 writer.write(serialize_record(row))
-        entry = {"name": path.name, "split": split, "num_rows": count, "num_examples": count, **file_digest(path)}
+        entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **file_digest(path)}
         manifest["shards"].append(entry)
         rows += [(split, row) for row in of_shard]
     for split, counts in manifest["splits"].items():
-        counts["num_rows"] = sum(count for of, count in SHARDS if of == split)
+        counts["num_records"] = sum(count for of, count in SHARDS if of == split)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return rows
 
@@ -312,7 +312,7 @@ def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokeniz
     for split, counts in manifest["splits"].items():
         settings = {"batch_size": 4, "split": split, "drop_remainder": False, "max_sequence_length": LENGTH}
         rows = rows_of(read(make_pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
-        assert len(rows) == counts["num_rows"]
+        assert len(rows) == counts["num_records"]
         assert sum(sum(row["padding_mask"]) for row in rows) == counts["num_tokens"]
         assert sum(np.sum(row.get("next_sentence_labels", 0)) for row in rows) == counts["num_positive_labels"]
         assert sum(max(row.get("pack_ids", [1])) for row in rows) == counts["num_examples"]
@@ -356,7 +356,7 @@ def test_settings_out_of_range_are_refused_before_reading(fault, batches):
 def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["shards"] = [shard for shard in manifest["shards"] if shard["split"] == "train"]
-    manifest["splits"]["held_out"]["num_rows"] = 0
+    manifest["splits"]["held_out"]["num_records"] = 0
     for shard in manifest["shards"]:
         (tmp_path / shard["name"]).write_bytes((folder / shard["name"]).read_bytes())
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))

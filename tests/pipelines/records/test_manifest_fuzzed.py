@@ -40,7 +40,7 @@ MANIFEST = {
         {
             "name": name,
             "split": name.split("-")[0],
-            "num_rows": number,
+            "num_records": number,
             "num_examples": number,
             "sha256": hashlib.sha256(content).hexdigest(),
             "bytes": len(content),
@@ -70,7 +70,7 @@ def use(content: bytes) -> None:
             assert pathlib.Path(path).resolve().parent == pathlib.Path("records").resolve()
     run = Pretraining()
     run.check_records([manifest], ["records"])
-    run.plan([manifest["splits"]["train"]["num_rows"]])
+    run.plan([manifest["splits"]["train"]["num_records"]])
     json.dumps([*records_warnings(manifest)], ensure_ascii=False).encode()
 
 
@@ -83,6 +83,13 @@ def test_a_manifest_without_the_share_of_long_words_is_read():
     manifest = json.loads(json.dumps(MANIFEST))
     del manifest["quality"]["long_word_share"]
     use(json.dumps(manifest).encode())
+
+
+def test_manifests_of_format_version_2_are_read_with_todays_keys():
+    text = json.dumps({**MANIFEST, "format_version": 2})
+    text = text.replace("num_records", "num_records").replace("max_examples_per_sequence", "max_examples_per_sequence")
+    use(text.encode())
+    assert read_manifest("records") == {**MANIFEST, "format_version": 2}
 
 
 def test_mutated_manifests_are_read_or_refused():
@@ -101,7 +108,7 @@ def test_many_mutated_manifests_are_read_or_refused():
     ("change", "message"),
     [
         (lambda m: m["shards"][0].update(name="../../etc/passwd"), "names '../../etc/passwd'; expected a path inside"),
-        (lambda m: m["shards"][0].update(num_rows=6), "counts 5 rows of train, and its shards 6; expected the same"),
+        (lambda m: m["shards"][0].update(num_records=6), "counts 5 records in train, but its shards hold 6; expected"),
         (lambda m: m.update(num_tokens=10**16), "sets num_tokens to 10000000000000000; expected an integer"),
         (
             lambda m: m["quality"].pop("unreachable_token_share"),

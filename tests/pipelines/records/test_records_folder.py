@@ -78,7 +78,7 @@ def words_of(examples):
 def test_rows_hold_examples_that_fit_with_special_tokens_in_place(
     text, tiny_tokenizer, tmp_path, read_rows, objective, packed
 ):
-    settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_a_row": 3}
+    settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_per_sequence": 3}
     manifest = write(tmp_path / "out", text, tiny_tokenizer, **settings)
     for split in ("train", "held_out"):
         rows = read_rows(tmp_path / "out", split)
@@ -95,14 +95,14 @@ def test_rows_hold_examples_that_fit_with_special_tokens_in_place(
             "num_documents": len(split_of(text, split)),
             "num_sentences": sum(map(len, split_of(text, split))),
             "num_examples": len(examples),
-            "num_rows": len(rows),
+            "num_records": len(rows),
             "num_tokens": sum(len(row.token_ids) for row in rows),
             "num_positive_labels": sum(sum(row.sentence_labels) for row in rows),
         }
         shards = [shard for shard in manifest["shards"] if shard["split"] == split]
-        assert sum(shard["num_rows"] for shard in shards) == len(rows)
+        assert sum(shard["num_records"] for shard in shards) == len(rows)
         assert sum(shard["num_examples"] for shard in shards) == len(examples)
-        assert all(shard["num_rows"] for shard in shards)
+        assert all(shard["num_records"] for shard in shards)
 
 
 def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer, tmp_path, read_rows):
@@ -116,7 +116,7 @@ def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer,
             for example, label in zip(parts_of(row, tiny_tokenizer), row.sentence_labels, strict=True)
         )
     assert found[True] == found[False]
-    assert read_manifest(tmp_path / "True")["num_rows"] < read_manifest(tmp_path / "False")["num_rows"]
+    assert read_manifest(tmp_path / "True")["num_records"] < read_manifest(tmp_path / "False")["num_records"]
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -226,7 +226,7 @@ def test_the_manifest_tells_settings_sources_and_shards(tiny_tokenizer, tmp_path
     source = {"name": str(tmp_path / "a.txt"), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     assert manifest["sources"] == [source]
     assert (manifest["format_version"], manifest["num_documents"], manifest["num_sentences"]) == (
-        2,
+        3,
         4,
         7,
     )  # a blank line is a border
@@ -289,7 +289,10 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
         ({"sentence_objective": "mlm"}, "sentence_objective is 'mlm'; expected one of nsp, sop, none"),
         ({"short_sequence_rate": 1.5}, r"short_sequence_rate is 1\.5; expected a share from 0 to 1"),
         ({"held_out_rate": 1}, "held_out_rate is 1; expected a share from 0 to below 1"),
-        ({"duplicates": 0, "max_examples_a_row": 0}, "duplicates is 0; .*; max_examples_a_row is 0; expected"),
+        (
+            {"duplicates": 0, "max_examples_per_sequence": 0},
+            "duplicates is 0; .*; max_examples_per_sequence is 0; expected",
+        ),
         ({"keep_documents_apart": True}, "keep_documents_apart is for sentence_objective 'none'; 'nsp' never joins"),
         ({"block_bytes": 10}, "block_bytes is 10; expected 1,000 bytes"),
         ({"num_workers": 0}, "num_workers is 0; expected an integer >= 1"),
@@ -343,7 +346,10 @@ def spoil_manifest(path: pathlib.Path, **changes):
         (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json does not exist"),
         (lambda folder: (folder / "train-00001.tfrecord").unlink(), r"train-00001\.tfrecord is missing"),
         (lambda folder: (folder / "train-00002.tfrecord").write_bytes(b"x"), "bytes where .* were recorded"),
-        (lambda folder: spoil_manifest(folder / "manifest.json", format_version=1), "version 1; expected .* version 2"),
+        (
+            lambda folder: spoil_manifest(folder / "manifest.json", format_version=1),
+            "version 1; expected .* version 2 or 3",
+        ),
         (
             lambda folder: spoil_manifest(folder / "manifest.json", format="other"),
             "format 'other', version 2; expected",

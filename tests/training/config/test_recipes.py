@@ -322,7 +322,7 @@ def test_epochs_are_counted_in_rows():
     )
     assert [plan.num_steps for plan in run.plan([1005, 70])] == [301, 10]
     assert run.num_steps([1005, 70]) == 311
-    with pytest.raises(bk.InputError, match=r"the rows of 1 records folders are known, 2 expected: give num_rows"):
+    with pytest.raises(bk.InputError, match=r"the rows of 1 records folders are known, 2 expected: give num_records"):
         run.plan([1005])
     with pytest.raises(
         bk.InputError, match=r"gives the phases \[301, 0\] steps of \[10, 7\] rows; expected one or more"
@@ -349,7 +349,7 @@ def test_a_phase_that_warms_up_again_begins_a_stretch():
 
 def test_records_made_otherwise_are_refused_with_the_command():
     records = RecordsSettings(sentence_objective="none", packed=True, max_sequence_lengths=(64, 256), duplicates=3)
-    manifest = {**records.of_folder(1), "num_rows": 7}
+    manifest = {**records.of_folder(1), "num_records": 7}
     records.check_manifest(manifest, 1, "my/records")
     with pytest.raises(bk.InputError) as told:
         records.check_manifest({**manifest, "packed": False, "duplicates": 1}, 1, "my/records")

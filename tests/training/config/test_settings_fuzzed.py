@@ -68,9 +68,9 @@ ASSIGNMENTS = [
 
 def use(run: Pretraining) -> None:
     """Do with a run what the commands do before they train: plan it, and write it to a file that is read back."""
-    num_rows = [10_000] * len(run.records.max_sequence_lengths)
+    num_records = [10_000] * len(run.records.max_sequence_lengths)
     try:
-        for phase in run.plan(num_rows):
+        for phase in run.plan(num_records):
             assert phase.num_steps is not None or math.isfinite(phase.seconds)
     except InputError:
         pass
