@@ -352,7 +352,7 @@ def spoil_manifest(path: pathlib.Path, **changes):
         ),
         (
             lambda folder: spoil_manifest(folder / "manifest.json", format="other"),
-            "format 'other', version 2; expected",
+            "format 'other', version 3; expected",
         ),
         (lambda folder: spoil_manifest(folder / "manifest.json", seed=None), "lacks seed: copy the folder again"),
     ],
