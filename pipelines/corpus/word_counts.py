@@ -5,22 +5,19 @@ added up in the order of the text: so the number of workers changes nothing but 
 """
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import itertools
 import logging
-import multiprocessing
 import re
-import signal
-from collections.abc import Iterable, Iterator, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
 MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
@@ -110,10 +107,9 @@ def count_words(
     splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
     if len(first) < 2:
         num_workers = 1
-    if num_workers > 1:
-        counted = _counted_by_workers(blocks, splitting, num_workers)
-    else:
-        counted = map(_WordCounter(splitting).count, blocks)
+    keyed_blocks = ((None, block) for block in blocks)
+    results = map_in_order(keyed_blocks, _make_counter, (splitting,), num_workers=num_workers, task="counts words")
+    counted = (block_counts for _, block_counts in results)
     return dataclasses.replace(_sum_of(counted, max_words), num_workers=num_workers)
 
 
@@ -234,55 +230,6 @@ class _WordCounter:
         return [word for word, _ in self._pre_tokenizer.pre_tokenize_str(self._normalizer.normalize_str(raw_word))]
 
 
-def _counted_by_workers(blocks: Iterable[list[str]], splitting: Splitting, num_workers: int) -> Iterator[BlockCounts]:
-    """Yields the counts of the blocks, in order. Workers take turns, and have one block at a time."""
-    busy: collections.deque[Connection] = collections.deque()
-    with contextlib.ExitStack() as stack:
-        for block in blocks:
-            counts = None
-            if len(busy) < num_workers:
-                worker = stack.enter_context(_worker(splitting))
-            else:
-                worker = busy.popleft()
-                counts = _receive(worker)
-            with contextlib.suppress(ConnectionError):  # a worker that has ended is told of when its answer is due
-                worker.send(block)
-            busy.append(worker)
-            if counts is not None:
-                yield counts
-        while busy:
-            yield _receive(busy.popleft())
-
-
-@contextlib.contextmanager
-def _worker(splitting: Splitting) -> Iterator[Connection]:
-    """Yields the line to a new process. Spawned, not forked: a fork of a process with threads may hang."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, splitting), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        ours.close()  # the worker reads the end of the line, and ends
-        process.join()
-
-
-def _serve(connection: Connection, splitting: Splitting) -> None:
-    """Counts blocks until the other end is closed: the work of a worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to tell
-    counter = _WordCounter(splitting)
-    with contextlib.suppress(EOFError, ConnectionError):
-        while True:
-            connection.send(counter.count(connection.recv()))
-
-
-def _receive(worker: Connection) -> BlockCounts:
-    try:
-        return worker.recv()
-    except (EOFError, ConnectionError):
-        raise InputError(
-            "a process that counts words ended before its work did (what it said stands above): if this is a script of "
-            'yours, put its work under  if __name__ == "__main__":  or ask for num_workers=1; or free memory'
-        ) from None
+def _make_counter(splitting: Splitting, *, num_threads: int | None) -> Callable[[list[str]], BlockCounts]:
+    """Return the function that counts a block, for `map_in_order`. Counting has one thread in any case."""
+    return _WordCounter(splitting).count

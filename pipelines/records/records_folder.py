@@ -20,13 +20,13 @@ from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.pipelines.corpus.data_quality import records_warnings
 from bert_keras.pipelines.corpus.quiet_import import no_standard_error
+from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.records import unfinished_folder as partial_folder
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
-from bert_keras.pipelines.records.workers import in_order
 from bert_keras.publishing import check_writable_folder, publish_folder
 from bert_keras.staging import only_one_run
 
@@ -141,7 +141,9 @@ def _shards(
     blocks = blocks_of(text, settings)
     arguments = (settings, tokenizer, text.sentences)
     num_text_bytes = 0
-    for key, shards in in_order(unfinished(), make_block_worker, arguments, num_workers=num_workers):
+    for key, shards in map_in_order(
+        unfinished(), make_block_worker, arguments, num_workers=num_workers, task="makes records"
+    ):
         index, digest, finished, num_bytes_read, num_block_bytes = key
         if finished is None:
             finished = finish_block(partial, index, digest, shards)
