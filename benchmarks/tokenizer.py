@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tokenizers import BertWordPieceTokenizer
 
-from bert_keras.pipelines.text.bulk import in_chunks
+from bert_keras.pipelines.text.bulk import map_in_chunks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
@@ -46,7 +46,7 @@ def _contestants(vocabulary: pathlib.Path) -> dict:
     return {
         "Hugging Face encode_batch": lambda lines: rust.encode_batch(lines, add_special_tokens=False),
         "FastBert, one call": lambda lines: fast.tokenize(tf.constant(lines)),
-        "FastBert, both threads": lambda lines: in_chunks(lambda part: (fast.tokenize(part),), tf.constant(lines)),
+        "FastBert, both threads": lambda lines: map_in_chunks(lambda part: (fast.tokenize(part),), tf.constant(lines)),
         "ours": ours.tokenize,
         "ours, with offsets": ours.tokenize_with_offsets,
     }

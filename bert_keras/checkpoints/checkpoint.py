@@ -13,7 +13,7 @@ import numpy as np
 from bert_keras.checkpoints.huggingface.weight_names import weight_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.tokenizer_folder import no_vocabulary
+from bert_keras.pipelines.text.tokenizer_folder import missing_vocabulary_message
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -100,7 +100,7 @@ class Checkpoint:
 def check_has_vocabulary(checkpoint: Checkpoint) -> None:
     """Raises `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
-        raise InputError(f"{checkpoint} {no_vocabulary()}")
+        raise InputError(f"{checkpoint} {missing_vocabulary_message()}")
 
 
 def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_keras.checkpoints.finite_values import check_finite_outputs
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.batches.task_batches import SequenceTable
-from bert_keras.pipelines.text.as_written import as_written
+from bert_keras.pipelines.text.autograph import without_autograph
 
 _TOKENS_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 tokens are a fair load too
 
@@ -26,7 +26,7 @@ class RowRunner:
     def __init__(self, model: keras.Model, *, of_tokens: bool):
         self._model = model
         self._of_tokens = of_tokens
-        self._run_eagerly = as_written(lambda features: model(features, training=False))
+        self._run_eagerly = without_autograph(lambda features: model(features, training=False))
         self._graphs: dict[tuple[str, ...], Callable] = {}  # by the names of the features
         if keras.backend.backend() != "tensorflow":
             self._run_eagerly = functools.partial(_run_on_arrays, model)

@@ -10,7 +10,7 @@ from bert_keras.checkpoints.finite_values import check_finite_outputs
 from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.packing import pack_tokens
-from bert_keras.pipelines.text.tokenizer import BertTokenizer, text_array
+from bert_keras.pipelines.text.tokenizer import BertTokenizer, as_text_array
 from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, place_of
 
 _BATCH_SIZE = 32  # texts; each mask takes a row of the vocabulary, 122 kB
@@ -61,7 +61,7 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
     config = masked_lm.encoder.config
     check_vocabulary_of(masked_lm, tokenizer)
     check_top_k(top_k, tokenizer.vocabulary_size)
-    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in text_array(texts)]
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in as_text_array(texts)]
     check_have_masks(texts)
     tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
     masks = [np.flatnonzero(np.equal(ids, tokenizer.mask_id)) for ids in tokens.token_ids.to_list()]

@@ -13,8 +13,8 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import cross_entropy, is_top
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.text.as_written import as_written
-from bert_keras.pipelines.text.tokenizer import BertTokenizer, text_array
+from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.tokenizer import BertTokenizer, as_text_array
 from bert_keras.tasks.mask_checks import check_records
 from bert_keras.tasks.mask_filling import check_vocabulary_of, masked_lm_of
 
@@ -126,7 +126,7 @@ def score_texts(
     """
     model = masked_lm_of(model)
     check_vocabulary_of(model, tokenizer)
-    token_ids = [ids for ids in tokenizer.tokenize(text_array(texts)).to_list() if ids]
+    token_ids = [ids for ids in tokenizer.tokenize(as_text_array(texts)).to_list() if ids]
     if not token_ids:
         raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: name other texts")
     longest = model.encoder.config.max_sequence_length - 2  # [CLS] and [SEP]
@@ -153,7 +153,7 @@ def score_texts(
 def _compiled(function: Callable, spec) -> Callable:
     """Return a function of batches of a spec: as a graph on TensorFlow, and op by op on other backends."""
     if keras.backend.backend() == "tensorflow":
-        return tf.function(as_written(function), input_signature=[spec])
+        return tf.function(without_autograph(function), input_signature=[spec])
     return lambda batch: function(tf.nest.map_structure(np.asarray, batch))
 
 

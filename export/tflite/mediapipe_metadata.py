@@ -19,7 +19,7 @@ from flatbuffers.table import Table
 from bert_keras.errors import InputError
 from bert_keras.export.tflite.tflite_file import metadata_entry, read_file, signatures, with_metadata_entry
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.pipelines.text.vocabulary import vocabulary_bytes
+from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_file
 
 ENTRY = "TFLITE_METADATA"
@@ -129,7 +129,7 @@ def add_metadata(
     with publish_file(path) as staging:
         staging.write_bytes(with_metadata_entry(content, ENTRY, bytes(builder.Output())))
         with zipfile.ZipFile(staging, "a", zipfile.ZIP_STORED) as archive:  # a ZIP is read from its end
-            archive.writestr(zipfile.ZipInfo(VOCABULARY_FILE), vocabulary_bytes(tokenizer.vocabulary))
+            archive.writestr(zipfile.ZipInfo(VOCABULARY_FILE), encode_vocabulary(tokenizer.vocabulary))
             if labels is not None:
                 archive.writestr(zipfile.ZipInfo(LABELS_FILE), "".join(f"{label}\n" for label in labels))
 

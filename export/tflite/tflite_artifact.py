@@ -21,7 +21,7 @@ from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_
 from bert_keras.export.tflite.tflite_file import constant_types, read_file, signatures
 from bert_keras.export.tflite.tflite_runner import logits_of
 from bert_keras.export.tflite.to_tflite import SIGNATURE, TfliteSource, tflite_source, write_tflite_source
-from bert_keras.pipelines.text.vocabulary import vocabulary_bytes
+from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import softmax
 
@@ -181,7 +181,7 @@ def for_mediapipe(reference: Reference) -> bool:
 
 
 def _write_names(reference: Reference, folder: pathlib.Path) -> None:
-    (folder / VOCABULARY_FILE).write_bytes(vocabulary_bytes(reference.tokenizer.vocabulary))
+    (folder / VOCABULARY_FILE).write_bytes(encode_vocabulary(reference.tokenizer.vocabulary))
     if labels := getattr(reference.task, "labels", ()):
         (folder / LABELS_FILE).write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
 

@@ -21,12 +21,12 @@ from bert_keras.pipelines.batches.record_features import pad_records, sentence_l
 from bert_keras.pipelines.batches.record_order import ShardedRecords
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds
 from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
-from bert_keras.pipelines.text.as_written import as_written
+from bert_keras.pipelines.text.autograph import without_autograph
 
 MASKINGS = ("dynamic", "static")
 
 
-@as_written
+@without_autograph
 def make_pretraining_batches(
     folder: str | os.PathLike,
     tokenizer,

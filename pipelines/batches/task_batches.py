@@ -12,7 +12,7 @@ from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences
 from bert_keras.pipelines.batches.epochs import Epochs
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds, random_bits
-from bert_keras.pipelines.text.as_written import as_written
+from bert_keras.pipelines.text.autograph import without_autograph
 
 # Batches whose rows are sorted by length among themselves, at most; as transformers' group_by_length also a quarter of
 # an epoch at most: where 32 batches were sorted whole, 40 % of the pairs of a batch met again in the next epoch.
@@ -20,7 +20,7 @@ _BATCHES_SORTED = 50
 _ROW_ORDER, _BATCH_ORDER = 7, 8  # draws of an example; masking and rows of records have 0 to 6
 
 
-@as_written
+@without_autograph
 def make_task_batches(
     rows: EncodedSequences,
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None,

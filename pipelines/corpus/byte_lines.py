@@ -64,7 +64,7 @@ def check_text_file(path: pathlib.Path) -> None:
         raise InputError(f"{path} does not exist; expected a UTF-8 text file there: check the name")
 
 
-def whole_lines(file: BinaryIO, name: object) -> Iterator[tuple[int, bytes]]:
+def read_whole_lines(file: BinaryIO, name: object) -> Iterator[tuple[int, bytes]]:
     """Yield `(line number from 1, line)`, each line whole.
 
     Lines are limited to `MAX_LINE_BYTES`, because a small gzip file can decompress to a line that fills the memory.
@@ -88,7 +88,7 @@ def whole_lines(file: BinaryIO, name: object) -> Iterator[tuple[int, bytes]]:
         yield number, line
 
 
-def whole_content(file: BinaryIO, name: object) -> bytes:
+def read_whole_content(file: BinaryIO, name: object) -> bytes:
     """Return the content of a file that is one JSON value; `name` is its name in error messages.
 
     Raises:
@@ -106,7 +106,7 @@ def whole_content(file: BinaryIO, name: object) -> bytes:
     return b"".join(blocks)
 
 
-def short_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def read_short_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield `(line number from 1, line)`; lines above 1 MiB come in parts, split after white space if they have any."""
     number, rest = 1, b""
     while chunk := file.readline(_MAX_PART_BYTES):

@@ -8,7 +8,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
 
 
-def json_value(line: str, place: object, **parsing: Any) -> object:
+def parse_json(line: str, place: object, **parsing: Any) -> object:
     """Parse a line that should be a JSON object.
 
     Args:
@@ -25,25 +25,25 @@ def json_value(line: str, place: object, **parsing: Any) -> object:
         raise InputError(f"{place}: not JSON ({error}); expected one JSON object per line: correct the line") from None
 
 
-def json_object(line: str, place: object) -> dict:
+def parse_json_object(line: str, place: object) -> dict:
     """Parse a line that is a JSON object.
 
     Raises:
         InputError: the line is not JSON, or another JSON value.
     """
-    value = json_value(line, place)
+    value = parse_json(line, place)
     if not isinstance(value, dict):
         raise InputError(f"{place}: the line is the JSON value {quote(value)}; expected an object: correct the line")
     return value
 
 
-def record_text(line: str, field: str, place: str) -> str:
+def read_record_text(line: str, field: str, place: str) -> str:
     """Return the text in a field of a JSON line; `place` (file and line number) starts the error messages.
 
     Raises:
         InputError: the line is not a JSON object, or its field is missing or not a valid text.
     """
-    values = json_object(line, place)
+    values = parse_json_object(line, place)
     if field not in values:
         raise InputError(
             f"{place}: there is no field {quote(field)}; the fields are {format_names(values, most=10) or 'none'}: "

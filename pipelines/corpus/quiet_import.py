@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def no_standard_error() -> Iterator[None]:
+def silence_standard_error() -> Iterator[None]:
     """Turns standard error away for a while: TensorFlow greets whoever imports it, whatever its switches say."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)

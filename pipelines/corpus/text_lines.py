@@ -14,8 +14,8 @@ from bert_keras.pipelines.corpus.byte_lines import (
     MAX_LINE_BYTES,
     check_text_file,
     open_bytes,
-    whole_content,
-    whole_lines,
+    read_whole_content,
+    read_whole_lines,
 )
 
 STANDARD_INPUT = "-"
@@ -48,7 +48,7 @@ def open_lines(source: str | os.PathLike) -> Iterator[tuple[str, Iterator[Line]]
         yield name, _decode_lines(file, name)
 
 
-def numbered_lines(source: str | os.PathLike) -> Iterator[tuple[int, str]]:
+def read_numbered_lines(source: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """Yield `(line number from 1, line)` of a UTF-8 text file, plain or gzip; "-" is standard input.
 
     Raises:
@@ -69,11 +69,11 @@ def read_document(source: str | os.PathLike) -> str:
     """
     path, name = name_source(source)
     with open_bytes(path, name) as file:
-        content = whole_content(file, name)
+        content = read_whole_content(file, name)
     return "".join(decode_line(line, name, number) for number, line in enumerate(io.BytesIO(content), start=1))
 
 
-def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
+def read_vocabulary_lines(path: str | os.PathLike) -> Iterator[str]:
     r"""Yield the lines of a vocabulary file, with their line ends.
 
     Only "\n" ends a line: other line ends of Unicode (U+0085, U+2028) are entries of real vocabularies. A byte order
@@ -87,7 +87,7 @@ def utf8_lines(path: str | os.PathLike) -> Iterator[str]:
     check_text_file(path)
     num_bytes = 0
     with open(path, "rb") as file:
-        for number, line in whole_lines(file, path):
+        for number, line in read_whole_lines(file, path):
             num_bytes += len(line)
             if num_bytes > MAX_LINE_BYTES:
                 raise InputError(
@@ -125,7 +125,7 @@ def name_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:
 
 
 def _decode_lines(file: BinaryIO, name: str) -> Iterator[Line]:
-    for number, line in whole_lines(file, name):
+    for number, line in read_whole_lines(file, name):
         try:
             yield Line(number, decode_line(line, name, number), None)
         except InputError as error:

@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, short_lines, whole_lines
-from bert_keras.pipelines.corpus.json_lines import record_text
+from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, read_short_lines, read_whole_lines
+from bert_keras.pipelines.corpus.json_lines import read_record_text
 from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, decode_line
 
 PROSE = "the prose that ships with this Python"  # the name of the default text of commands
@@ -153,14 +153,14 @@ def _read_texts(
     """Yield the stripped lines of the file, or those of each record of JSON lines."""
     with open_bytes(source.path, str(source), on_read) as file:
         decoded = _decode_lines(
-            whole_lines(file, source) if source.is_json_lines else short_lines(file), source, on_line
+            read_whole_lines(file, source) if source.is_json_lines else read_short_lines(file), source, on_line
         )
         if not source.is_json_lines:
             yield (line for _, line in decoded)
             return
         for number, line in decoded:
             if line:
-                yield map(str.strip, record_text(line, field, f"{source}, line {number}").split("\n"))
+                yield map(str.strip, read_record_text(line, field, f"{source}, line {number}").split("\n"))
 
 
 def _decode_lines(

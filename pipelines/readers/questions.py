@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import json_object
+from bert_keras.pipelines.corpus.json_lines import parse_json_object
 from bert_keras.pipelines.corpus.text_lines import open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
 from bert_keras.pipelines.readers.json_values import check_text, json_document
@@ -162,7 +162,7 @@ def _flat_questions(path: pathlib.Path, needs_answers: bool) -> Iterator[ReadQue
                 yield ReadQuestion(None, error)
             elif line.strip():
                 try:
-                    yield _flat_question(json_object(line, place), number, place, contexts, needs_answers)
+                    yield _flat_question(parse_json_object(line, place), number, place, contexts, needs_answers)
                 except InputError as fault:
                     yield ReadQuestion(None, fault)
 

@@ -59,7 +59,7 @@ def write_records_with_beam(
         tokenizer: a `BertTokenizer` or its `TokenizerSpec`.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
         overwrite: replace a folder that `make-records` wrote.
-        warn: called with each sentence of `records_warnings`. None: they go to the log.
+        warn: called with each sentence of `find_records_warnings`. None: they go to the log.
         **settings: see `RecordSettings`.
 
     Returns:

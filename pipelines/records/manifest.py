@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from bert_keras.checks import format_names, path_inside, quote, read_field
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
-from bert_keras.pipelines.corpus.data_quality import share_of, unreachable_share
+from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
 from bert_keras.pipelines.records.known_characters import text_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
@@ -207,16 +207,16 @@ def _sum_counts(shards: list[dict]) -> dict:
 
 
 def _compute_quality(settings: RecordSettings, tokenizer: TokenizerSpec, counts: dict) -> dict[str, float]:
-    """Compute the shares that `records_warnings` checks."""
+    """Compute the shares that `find_records_warnings` checks."""
     normalize = text_normalizer(tokenizer.rules)
     quality = {
-        "unknown_token_share": share_of(counts["num_unknown_tokens"], counts["num_text_tokens"]),
-        "alphabet_coverage": share_of(counts["num_known_characters"], counts["num_characters"]),
-        "long_word_share": share_of(counts["num_long_word_characters"], counts["num_characters"]),
-        "unreachable_token_share": unreachable_share(tokenizer.vocabulary, tokenizer.special_tokens, normalize),
+        "unknown_token_share": compute_share(counts["num_unknown_tokens"], counts["num_text_tokens"]),
+        "alphabet_coverage": compute_share(counts["num_known_characters"], counts["num_characters"]),
+        "long_word_share": compute_share(counts["num_long_word_characters"], counts["num_characters"]),
+        "unreachable_token_share": compute_unreachable_share(tokenizer.vocabulary, tokenizer.special_tokens, normalize),
     }
     if name := _LABEL_SHARES.get(settings.sentence_objective):
-        quality[name] = share_of(counts["num_positive_labels"], counts["num_examples"])
+        quality[name] = compute_share(counts["num_positive_labels"], counts["num_examples"])
     return quality
 
 

@@ -18,8 +18,8 @@ from bert_keras import __version__
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
-from bert_keras.pipelines.corpus.data_quality import records_warnings
-from bert_keras.pipelines.corpus.quiet_import import no_standard_error
+from bert_keras.pipelines.corpus.data_quality import find_records_warnings
+from bert_keras.pipelines.corpus.quiet_import import silence_standard_error
 from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.records import unfinished_folder as partial_folder
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
@@ -60,7 +60,7 @@ def write_records(
         overwrite: replace a folder that `make-records` wrote.
         progress: called after each block with the bytes read of the sources, those in all (None: nobody knows), and the
             bytes of text in the blocks that are done.
-        warn: called with each sentence of `records_warnings`. None: they go to the log.
+        warn: called with each sentence of `find_records_warnings`. None: they go to the log.
         **settings: see `RecordSettings`; `max_sequence_length` is required.
 
     Returns:
@@ -93,7 +93,7 @@ def write_records(
 
 def warn_of_records(manifest: dict, warn: Callable[[str], None] | None) -> None:
     """Hands each warning about records to `warn`, or to the log."""
-    for warning in records_warnings(manifest):
+    for warning in find_records_warnings(manifest):
         (warn or _LOG.warning)(warning)
 
 
@@ -181,7 +181,7 @@ def make_block_worker(
         settings, tokenizer, sentences: see `BlockWorker`.
         num_threads: how many threads TensorFlow may use in this process; None leaves that as it is.
     """
-    with contextlib.nullcontext() if "tensorflow" in sys.modules else no_standard_error():
+    with contextlib.nullcontext() if "tensorflow" in sys.modules else silence_standard_error():
         import tensorflow as tf
 
         from bert_keras.pipelines.records.block_records import BlockWorker

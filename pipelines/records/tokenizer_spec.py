@@ -14,7 +14,7 @@ from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,
     check_vocabulary,
-    vocabulary_bytes,
+    encode_vocabulary,
 )
 
 IDENTITY = (
@@ -95,7 +95,7 @@ class TokenizerSpec:
             list(self.additional_special_tokens),
             list(self.added_tokens),
             len(self.vocabulary),
-            hashlib.sha256(vocabulary_bytes(self.vocabulary)).hexdigest(),
+            hashlib.sha256(encode_vocabulary(self.vocabulary)).hexdigest(),
         )
         return dict(zip(IDENTITY, values, strict=True))
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 _CHUNK_BYTES = 500_000  # of text. Smaller ones spend their time in calls, larger ones leave the cache
 
 
-def in_chunks(
+def map_in_chunks(
     function: Callable[[tf.Tensor], tuple[tf.RaggedTensor, ...]], texts: tf.Tensor
 ) -> tuple[tf.RaggedTensor, ...]:
     """Returns `function(texts)`, computed in as many threads as TensorFlow may use.

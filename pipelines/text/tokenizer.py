@@ -15,12 +15,12 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_keras.errors import InputError, UnsupportedTokenizerError
-from bert_keras.pipelines.text.as_written import as_written
-from bert_keras.pipelines.text.bulk import in_chunks
+from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.bulk import map_in_chunks
 from bert_keras.pipelines.text.character_table import CharacterTable
 from bert_keras.pipelines.text.rewriting import Rewriter, original_ranges
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import checked_length, read_settings, write_settings
+from bert_keras.pipelines.text.tokenizer_folder import check_length, read_settings, write_settings
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import (
     MAX_TOKEN_BYTES,
@@ -108,7 +108,7 @@ class BertTokenizer:
         self._added_tokens = tuple(added_tokens)
         check_special_tokens((*self._special_tokens, *self._added_tokens), ids)
         self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
-        self._max_sequence_length = checked_length(max_sequence_length)
+        self._max_sequence_length = check_length(max_sequence_length)
         self._graphs: dict[tuple, Callable] = {}
         self._num_eager_batches: collections.Counter[tuple] = collections.Counter()
         table = CharacterTable(self._rules, (*self._vocabulary, *map(_folded, self._added_tokens)), tuple(self._ids))
@@ -239,7 +239,7 @@ class BertTokenizer:
         """The ids of `SPECIAL_TOKENS`, in that order."""
         return tuple(self._ids[token] for token in SPECIAL_TOKENS)
 
-    @as_written
+    @without_autograph
     def tokenize(self, texts, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
         """Returns the ids of the tokens of each text, without [CLS] and [SEP].
 
@@ -259,7 +259,7 @@ class BertTokenizer:
         """
         return self._for_each_text(self._token_ids, texts, keep_special_tokens)[0]
 
-    @as_written
+    @without_autograph
     def tokenize_with_offsets(self, texts, *, unit: str = "characters", keep_special_tokens: bool = False) -> Tokens:
         """Returns the tokens of each text with the range of the text that each was made of.
 
@@ -301,7 +301,7 @@ class BertTokenizer:
         if tf.executing_eagerly():
             if self._is_traced_late(texts, function.__name__, *options):
                 return tuple(function(texts, *options))
-            return in_chunks(self._graph(function, *options), texts)
+            return map_in_chunks(self._graph(function, *options), texts)
         results = function(texts, *options)
         if texts.shape.rank == 1 and texts.shape[0] is not None:  # tensorflow-text forgets a B that was known
             for ragged in results:
@@ -319,7 +319,7 @@ class BertTokenizer:
         """Returns `function` as a graph, made once; op by op a text with an accent takes ten times as long."""
         key = (function.__name__, *options)
         if key not in self._graphs:
-            run = as_written(lambda texts: function(texts, *options))
+            run = without_autograph(lambda texts: function(texts, *options))
             self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
         return self._graphs[key]
 
@@ -335,7 +335,7 @@ class BertTokenizer:
         before_text = tf.gather(tf.gather(num_before, ids.row_starts()), ids.value_rowids())
         return ids.with_values(num_before[1:] - 1 - before_text)
 
-    @as_written
+    @without_autograph
     def detokenize(self, ids) -> tf.Tensor:
         """Joins tokens to text: a space between words, special tokens and padding left out.
 
@@ -401,12 +401,12 @@ def _converted(texts) -> tf.Tensor:
     if array.ndim == 1 and set(map(type, array)) <= {str, bytes}:
         try:
             return tf.constant(array, tf.string)  # five times as fast as looking at each text first
-        except ValueError:  # half a surrogate pair; which, `text_array` says
+        except ValueError:  # half a surrogate pair; which, `as_text_array` says
             pass
-    return tf.constant(text_array(texts), tf.string)
+    return tf.constant(as_text_array(texts), tf.string)
 
 
-def text_array(texts) -> np.ndarray:
+def as_text_array(texts) -> np.ndarray:
     """Returns a batch of texts as an array `(B,)` of strings; raises `InputError` if it is none."""
     array = np.asarray(texts, dtype=object)
     if array.ndim != 1:

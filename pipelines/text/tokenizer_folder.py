@@ -137,7 +137,7 @@ class TokenizerFolder:
         if length is None or _is_unlimited(length):
             length = self._truncation.get("max_length")
         try:
-            return checked_length(length)
+            return check_length(length)
         except InputError as error:
             raise InputError(f"{self._folder}: {error}") from None
 
@@ -288,14 +288,14 @@ class TokenizerFolder:
                 f"{self._folder} has a {_OTHER_KINDS[other]} tokenizer ({other}); expected WordPiece, BERT's own, in "
                 f"{VOCABULARY} or {TOKENIZER_JSON}: load the weights alone (bert_keras.load)"
             )
-        raise InputError(f"{self._folder} {no_vocabulary()}")
+        raise InputError(f"{self._folder} {missing_vocabulary_message()}")
 
     def _read_if_there(self, name: str) -> dict:
         path = self._folder / name
         return read_json(path) if path.exists() else {}
 
 
-def no_vocabulary() -> str:
+def missing_vocabulary_message() -> str:
     """Returns the end of a message about a folder without a vocabulary."""
     return (
         f"has no vocabulary, neither {TOKENIZER_JSON} nor {VOCABULARY}; expected the one that the model was trained "
@@ -328,7 +328,7 @@ def _is_unlimited(length: object) -> bool:
     return isinstance(length, int | float) and length >= _UNLIMITED
 
 
-def checked_length(length: object) -> int | None:
+def check_length(length: object) -> int | None:
     """Returns a `max_sequence_length` that can be one, or None."""
     return None if length is None else check_integer("the tokenizer's max_sequence_length", length)
 

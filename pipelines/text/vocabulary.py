@@ -17,8 +17,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.data_quality import dotless_share, share_of, stripped_characters, vocabulary_warnings
-from bert_keras.pipelines.corpus.text_lines import NOT_TEXT, utf8_lines
+from bert_keras.pipelines.corpus.data_quality import (
+    compute_dotless_share,
+    compute_share,
+    find_vocabulary_warnings,
+    measure_stripped_characters,
+)
+from bert_keras.pipelines.corpus.text_lines import NOT_TEXT, read_vocabulary_lines
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS, WordCounts, count_words
 from bert_keras.publishing import publish_file
 
@@ -67,7 +72,7 @@ def learn_vocabulary(
         tokenize_chinese_chars: whether each Chinese character is a word.
         min_frequency: how often a pair of tokens must occur to be merged.
         special_tokens: tokens of your own that are never split, "[E1]" for example.
-        num_unused: how many slots `[unused0]`, `[unused1]`, ... to keep for later (see `leading_tokens`).
+        num_unused: how many slots `[unused0]`, `[unused1]`, ... to keep for later (see `make_leading_tokens`).
         alphabet_size: how many characters to have, the most frequent ones. None: see `choose_alphabet`.
         max_words: distinct words kept in memory; beyond it the rarest are forgotten (see `count_words`).
         num_workers: processes that count words; more than one needs `if __name__ == "__main__":` in a script.
@@ -83,7 +88,7 @@ def learn_vocabulary(
         >>> learn_vocabulary(["low lower lowest"] * 3, size=20)[:5]
         ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
     """
-    leading = leading_tokens(special_tokens, num_unused, size=size)
+    leading = make_leading_tokens(special_tokens, num_unused, size=size)
     words = count_words(
         sentences,
         lowercase=lowercase,
@@ -103,15 +108,15 @@ def learn_vocabulary(
         **splitting,
     )
     strips = lowercase if strip_accents is None else strip_accents
-    facts = vocabulary_facts(
+    facts = summarize_vocabulary(
         words, alphabet, len(vocabulary), size=size, min_frequency=min_frequency, lowercase=lowercase, strips=strips
     )
-    for warning in vocabulary_warnings(facts):
+    for warning in find_vocabulary_warnings(facts):
         _LOG.warning("%s", warning)
     return vocabulary
 
 
-def leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, size: int = MAX_SIZE) -> list[str]:
+def make_leading_tokens(special_tokens: Sequence[str] = (), num_unused: int = 0, *, size: int = MAX_SIZE) -> list[str]:
     """Returns what a vocabulary starts with: `[PAD]`, the unused slots, `[UNK] [CLS] [SEP] [MASK]`, your own tokens.
 
     That is Google's order: 99 slots give the ids of its models, `[UNK]` 100 to `[MASK]` 103.
@@ -171,7 +176,7 @@ def vocabulary_of_words(
 
     Args:
         words: what `count_words` counted.
-        leading: the first tokens, as `leading_tokens` gives them.
+        leading: the first tokens, as `make_leading_tokens` gives them.
         alphabet: the characters to have, sorted. None: those that `choose_alphabet` takes.
         tokenize_chinese_chars: whether each Chinese character is a word, so that none continues one.
         progress: told how many occurrences of words the trainer has taken so far, and of how many.
@@ -234,7 +239,7 @@ def choose_alphabet(
     Args:
         words: what `count_words` counted.
         size: tokens wanted in all.
-        leading: the first tokens, as `leading_tokens` gives them.
+        leading: the first tokens, as `make_leading_tokens` gives them.
         tokenize_chinese_chars: whether each Chinese character is a word.
         alphabet_size: how many characters to have, whatever they take. None: the default.
     """
@@ -254,7 +259,7 @@ def choose_alphabet(
         alphabet_size = max(bisect.bisect_right(num_tokens, size) - 1, 1)
     chosen = by_frequency[:alphabet_size]
     size_needed = num_tokens[num_needed] + 2 * num_continuing[num_needed]
-    return Alphabet(sorted(chosen), share_of(covered[len(chosen)], covered[-1]), num_needed, size_needed)
+    return Alphabet(sorted(chosen), compute_share(covered[len(chosen)], covered[-1]), num_needed, size_needed)
 
 
 def _tokens_of(character: str, continues: bool) -> tuple[str, ...]:
@@ -262,7 +267,7 @@ def _tokens_of(character: str, continues: bool) -> tuple[str, ...]:
     return (character, f"##{character}") if continues else (character,)
 
 
-def vocabulary_facts(
+def summarize_vocabulary(
     words: WordCounts,
     alphabet: Alphabet,
     num_tokens: int,
@@ -272,7 +277,7 @@ def vocabulary_facts(
     lowercase: bool,
     strips: bool,
 ) -> dict[str, object]:
-    """Return how well a vocabulary fits its text, for `vocabulary_warnings`.
+    """Return how well a vocabulary fits its text, for `find_vocabulary_warnings`.
 
     Args:
         words: what `count_words` counted.
@@ -283,7 +288,7 @@ def vocabulary_facts(
         lowercase: whether case was folded.
         strips: whether accents were stripped.
     """
-    stripped = stripped_characters(words.characters, words.num_characters) if strips else {}
+    stripped = measure_stripped_characters(words.characters, words.num_characters) if strips else {}
     return {
         "vocabulary_size": num_tokens,
         "vocabulary_size_asked": size,
@@ -292,9 +297,9 @@ def vocabulary_facts(
         "alphabet_needed": alphabet.num_needed,
         "size_needed": alphabet.size_needed,
         "alphabet_coverage": alphabet.coverage,
-        "long_word_share": share_of(words.num_long, words.num_characters),
+        "long_word_share": compute_share(words.num_long, words.num_characters),
         "lowercase": lowercase,
-        "dotless_share": dotless_share(words.characters, words.num_characters),
+        "dotless_share": compute_dotless_share(words.characters, words.num_characters),
         "stripped_share": 0.0,
         "stripped_scripts": {},
         "hangul_share": 0.0,
@@ -349,7 +354,7 @@ def read_vocabulary(path: str | os.PathLike) -> list[str]:
         InputError: the file is missing, not UTF-8, has a blank line before its last token, the
             same token twice, or lacks one of `SPECIAL_TOKENS`; file and line are named.
     """
-    tokens = [line.removesuffix("\n").removesuffix("\r") for line in utf8_lines(path)]
+    tokens = [line.removesuffix("\n").removesuffix("\r") for line in read_vocabulary_lines(path)]
     while tokens and not tokens[-1]:
         tokens.pop()
     check_vocabulary(tokens, source=os.fspath(path))
@@ -364,10 +369,10 @@ def write_vocabulary(path: str | os.PathLike, tokens: Sequence[str]) -> None:
     """
     check_vocabulary(tokens)
     with publish_file(path) as staging:
-        staging.write_bytes(vocabulary_bytes(tokens))
+        staging.write_bytes(encode_vocabulary(tokens))
 
 
-def vocabulary_bytes(tokens: Sequence[str]) -> bytes:
+def encode_vocabulary(tokens: Sequence[str]) -> bytes:
     """Returns the content of the `vocab.txt` of these tokens: UTF-8, a newline after each."""
     return "".join(f"{token}\n" for token in tokens).encode()
 

@@ -14,7 +14,7 @@ from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import read_settings
-from bert_keras.pipelines.text.vocabulary import read_vocabulary, vocabulary_bytes, write_vocabulary
+from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary, write_vocabulary
 from bert_keras.publishing import publish_file
 
 HUGGING_FACE_NAMES = {
@@ -145,4 +145,4 @@ def _shown(value: object) -> str:
 
 
 def _digest(vocabulary: Sequence[str]) -> str:
-    return hashlib.sha256(vocabulary_bytes(vocabulary)).hexdigest()
+    return hashlib.sha256(encode_vocabulary(vocabulary)).hexdigest()

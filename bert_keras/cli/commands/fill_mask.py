@@ -53,14 +53,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _texts(arguments: list[str]):
     """Yields the texts; "-" stands for the lines of standard input that are not blank."""
-    from bert_keras.pipelines.corpus.text_lines import numbered_lines
+    from bert_keras.pipelines.corpus.text_lines import read_numbered_lines
 
     check_unicode(arguments)
     for text in arguments:
         if text != "-":
             yield text
             continue
-        lines = [line.strip() for _, line in numbered_lines("-")]
+        lines = [line.strip() for _, line in read_numbered_lines("-")]
         if not any(lines):
             raise InputError("standard input has no text; expected lines with [MASK] in them: pipe them in")
         yield from filter(None, lines)

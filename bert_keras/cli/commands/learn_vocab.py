@@ -88,8 +88,8 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         },
     )
-    from bert_keras.pipelines.corpus.data_quality import vocabulary_warnings
-    from bert_keras.pipelines.text.vocabulary import choose_alphabet, vocabulary_facts, vocabulary_of_words
+    from bert_keras.pipelines.corpus.data_quality import find_vocabulary_warnings
+    from bert_keras.pipelines.text.vocabulary import choose_alphabet, summarize_vocabulary, vocabulary_of_words
     from bert_keras.pipelines.text.vocabulary_settings import write_vocabulary_and_settings
 
     words = _count(arguments, sources, rules)
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
             progress=bar.update,
             **splitting,
         )
-    facts = vocabulary_facts(
+    facts = summarize_vocabulary(
         words,
         alphabet,
         len(vocabulary),
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> None:
         strips=rules.strip_accents,
     )
     write_vocabulary_and_settings(arguments.out, vocabulary, rules, special_tokens=special_tokens, facts=facts)
-    warnings = vocabulary_warnings(facts)
+    warnings = find_vocabulary_warnings(facts)
     result = {
         "out": str(arguments.out),
         "settings": str(settings_path(arguments.out)),
@@ -159,9 +159,9 @@ def _count(arguments: argparse.Namespace, sources: list | None, rules):
 
 
 def _leading_tokens(arguments: argparse.Namespace) -> list[str]:
-    from bert_keras.pipelines.text.vocabulary import leading_tokens
+    from bert_keras.pipelines.text.vocabulary import make_leading_tokens
 
-    return leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
+    return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
 
 
 def _in_short(tokens: list[str]) -> str:
@@ -169,12 +169,12 @@ def _in_short(tokens: list[str]) -> str:
 
 
 def _sentence(result: dict) -> str:
-    from bert_keras.pipelines.corpus.data_quality import percent
+    from bert_keras.pipelines.corpus.data_quality import format_percent
 
     sentence = (
         f"wrote {result['out']} and {result['settings']}: {result['size']:,} of {result['vocabulary_size_asked']:,} "
         f"tokens from {result['num_words']:,} words, {result['num_distinct_words']:,} of them distinct, an alphabet "
-        f"that covers {percent(result['alphabet_coverage'])} of the text, in {result['seconds']:.1f} s"
+        f"that covers {format_percent(result['alphabet_coverage'])} of the text, in {result['seconds']:.1f} s"
     )
     if result["num_forgotten"]:
         sentence += f"; {result['num_forgotten']:,} words were forgotten (--max-words)"

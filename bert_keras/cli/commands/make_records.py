@@ -247,7 +247,7 @@ def _sentence(result: dict) -> str:
 
 def _quality(quality: dict) -> str:
     """Returns the shares of a manifest, for people."""
-    from bert_keras.pipelines.corpus.data_quality import percent
+    from bert_keras.pipelines.corpus.data_quality import format_percent
 
     names = {
         "unknown_token_share": "[UNK]",
@@ -256,4 +256,4 @@ def _quality(quality: dict) -> str:
         "random_next_share": "random next sentences",
         "swapped_share": "swapped",
     }
-    return ", ".join(f"{percent(quality[key])} {text}" for key, text in names.items() if key in quality)
+    return ", ".join(f"{format_percent(quality[key])} {text}" for key, text in names.items() if key in quality)

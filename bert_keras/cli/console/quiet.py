@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 
 from bert_keras.cli.console.interrupts import interrupts_end_the_process
-from bert_keras.pipelines.corpus.quiet_import import no_standard_error
+from bert_keras.pipelines.corpus.quiet_import import silence_standard_error
 
 
 def load_tensorflow() -> None:
@@ -26,7 +26,7 @@ def load_tensorflow() -> None:
     if "tensorflow_text" in sys.modules:
         return
     is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "0"
-    quiet = no_standard_error() if is_quiet else contextlib.nullcontext()
+    quiet = silence_standard_error() if is_quiet else contextlib.nullcontext()
     with _without_garbage_collection(), interrupts_end_the_process(), quiet:
         import tensorflow
         import tensorflow_text  # noqa: F401

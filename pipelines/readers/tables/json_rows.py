@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import check_characters, json_value
+from bert_keras.pipelines.corpus.json_lines import check_characters, parse_json
 from bert_keras.pipelines.corpus.text_lines import Line
 from bert_keras.pipelines.readers.json_values import json_document
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, place_of
@@ -202,7 +202,7 @@ def _json_object(line: Line, name: str) -> dict:
     if line.error is not None:
         raise line.error
     place = f"{name}, line {line.number}"
-    value = json_value(line.text, place, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
+    value = parse_json(line.text, place, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise InputError(f"{place}: the line is a JSON {_kind(value)}; expected an object such as {{'text': ...}}")
     return value

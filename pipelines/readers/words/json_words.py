@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import json_object
+from bert_keras.pipelines.corpus.json_lines import parse_json_object
 from bert_keras.pipelines.readers.json_values import check_text
 from bert_keras.pipelines.readers.tables.table_rows import quote_names
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
@@ -27,7 +27,7 @@ def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     def read(lines: NumberedLines) -> TaggedSentence:
         [(number, line)] = lines
         place = f"{file.name}, line {number}"
-        return sentence_of(json_object(line, place), file, place, number)
+        return sentence_of(parse_json_object(line, place), file, place, number)
 
     return read
 

@@ -12,7 +12,7 @@ import pytest
 
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS
-from bert_keras.pipelines.text.vocabulary import learn_vocabulary, read_vocabulary, vocabulary_bytes
+from bert_keras.pipelines.text.vocabulary import encode_vocabulary, learn_vocabulary, read_vocabulary
 
 SENTENCES = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 new-newer"] * 5
 PARTS = ["\n".join(SENTENCES[:7]), "\n".join(SENTENCES[7:])]
@@ -43,7 +43,7 @@ def test_every_kind_of_text_gives_the_vocabulary_that_python_gives(text, monkeyp
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert learn("out.txt", "--size", 77, "--text", *text) == 0
     with open("out.txt", "rb") as file:
-        assert file.read() == vocabulary_bytes(learn_vocabulary(SENTENCES, size=77))
+        assert file.read() == encode_vocabulary(learn_vocabulary(SENTENCES, size=77))
 
 
 def test_all_options_reach_the_vocabulary():
@@ -77,7 +77,7 @@ def test_json_tells_what_was_read_and_what_it_took(capsys):
     assert 0 < result["seconds"] < 60
     assert result["peak_memory_bytes"] > 1e6
     vocabulary = read_vocabulary("out.txt")
-    assert result["sha256"] == hashlib.sha256(vocabulary_bytes(vocabulary)).hexdigest()
+    assert result["sha256"] == hashlib.sha256(encode_vocabulary(vocabulary)).hexdigest()
     assert result["size"] == len(vocabulary)
 
 

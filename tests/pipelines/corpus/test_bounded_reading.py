@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus import byte_lines, text_lines
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, whole_content, whole_lines
+from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_whole_content, read_whole_lines
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
 from bert_keras.pipelines.readers import lines
 from bert_keras.pipelines.readers.questions import read_questions
@@ -106,7 +106,9 @@ def test_bad_lines_before_the_first_good_one_are_not_kept(tmp_path, monkeypatch)
     assert peak < 10_000_000, f"{peak:,} bytes for lines of 50 MB"
 
 
-@pytest.mark.parametrize(("read", "bound"), [(whole_lines, "MAX_LINE_BYTES"), (whole_content, "MAX_DOCUMENT_BYTES")])
+@pytest.mark.parametrize(
+    ("read", "bound"), [(read_whole_lines, "MAX_LINE_BYTES"), (read_whole_content, "MAX_DOCUMENT_BYTES")]
+)
 def test_a_gzip_bomb_takes_little_memory_to_refuse(read, bound, tmp_path, monkeypatch):
     monkeypatch.setattr(byte_lines, bound, 2_000_000)
     path = tmp_path / "bomb.gz"

@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus import byte_lines
-from bert_keras.pipelines.corpus.byte_lines import open_bytes, short_lines
+from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_short_lines
 
 PACKED = gzip.compress(random.Random(3).randbytes(5000).hex().encode())
 
@@ -42,7 +42,7 @@ def test_damaged_gzip_is_one_sentence(tmp_path, content, message):
 
 
 def parts_of(content):
-    return list(short_lines(io.BytesIO(content)))
+    return list(read_short_lines(io.BytesIO(content)))
 
 
 def test_short_lines_come_whole_with_their_numbers():

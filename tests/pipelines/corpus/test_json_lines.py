@@ -3,11 +3,11 @@
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.json_lines import record_text
+from bert_keras.pipelines.corpus.json_lines import read_record_text
 
 
 def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
-    assert record_text('{"id": 1, "text": "a\\nb \\u00e9 \\ud83d\\ude00"}', "text", "") == "a\nb \u00e9 \U0001f600"
+    assert read_record_text('{"id": 1, "text": "a\\nb \\u00e9 \\ud83d\\ude00"}', "text", "") == "a\nb \u00e9 \U0001f600"
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
 )
 def test_a_record_without_text_is_refused(record, message):
     with pytest.raises(InputError, match=f"^f.jsonl, line 3: (?:{message})"):
-        record_text(record, "text", "f.jsonl, line 3")
+        read_record_text(record, "text", "f.jsonl, line 3")

@@ -5,13 +5,13 @@ import re
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_lines import utf8_lines
+from bert_keras.pipelines.corpus.text_lines import read_vocabulary_lines
 
 
 def test_only_the_newline_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path):
     path = tmp_path / "odd.txt"
     path.write_bytes("\ufeffone\u2028still one\n\x85two\r\n\nlast".encode())
-    assert list(utf8_lines(path)) == ["one\u2028still one\n", "\x85two\r\n", "\n", "last"]
+    assert list(read_vocabulary_lines(path)) == ["one\u2028still one\n", "\x85two\r\n", "\n", "last"]
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ def test_what_is_not_text_is_named_by_file_and_line(tmp_path, content, message):
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=re.escape(str(path)) + ", " + message):
-        list(utf8_lines(path))
+        list(read_vocabulary_lines(path))
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.txt does not exist"):
-        list(utf8_lines(tmp_path / "nowhere.txt"))
+        list(read_vocabulary_lines(tmp_path / "nowhere.txt"))
     with pytest.raises(InputError, match=r"is a folder; expected a UTF-8 text file"):
-        list(utf8_lines(tmp_path))
+        list(read_vocabulary_lines(tmp_path))

@@ -16,7 +16,7 @@ from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.tables import open_table, read_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
-from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary, vocabulary_bytes
+from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
 from bert_keras.tasks.examples.files import FileOptions, read_learning_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 
@@ -171,7 +171,7 @@ def read_texts(path):
 
 
 def read_vocabularies(path):
-    yield lambda: vocabulary_bytes(read_vocabulary(path)).decode()
+    yield lambda: encode_vocabulary(read_vocabulary(path)).decode()
 
 
 # what is mutated, the file's name, what reads it

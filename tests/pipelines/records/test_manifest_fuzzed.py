@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.data_quality import records_warnings
+from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT, FORMAT_VERSION, read_manifest, shard_paths
@@ -71,7 +71,7 @@ def use(content: bytes) -> None:
     run = Pretraining()
     run.check_records([manifest], ["records"])
     run.plan([manifest["splits"]["train"]["num_records"]])
-    json.dumps([*records_warnings(manifest)], ensure_ascii=False).encode()
+    json.dumps([*find_records_warnings(manifest)], ensure_ascii=False).encode()
 
 
 def test_the_manifest_itself_is_good():

@@ -12,10 +12,10 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     choose_alphabet,
-    leading_tokens,
+    encode_vocabulary,
     learn_vocabulary,
+    make_leading_tokens,
     read_vocabulary,
-    vocabulary_bytes,
     vocabulary_of_words,
     write_vocabulary,
 )
@@ -38,7 +38,7 @@ def test_the_same_text_gives_the_same_bytes_in_every_process_and_nothing_on_the_
         "import hashlib, pydoc_data.topics as t; from bert_keras.pipelines.text import vocabulary as v; "
         "lines = (line for key in sorted(t.topics) for line in t.topics[key].split('\\n')); "
         "tokens = v.learn_vocabulary(lines, size=1999); "
-        "print(hashlib.sha256(v.vocabulary_bytes(tokens)).hexdigest())"
+        "print(hashlib.sha256(v.encode_vocabulary(tokens)).hexdigest())"
     )
     digests = []
     for threads in ("1", "2", "2"):
@@ -72,7 +72,7 @@ def test_unused_slots_stand_where_google_has_them_and_own_tokens_behind_the_spec
     assert vocabulary[:3] == ["[PAD]", "[unused0]", "[unused1]"]
     assert vocabulary[100:106] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", "[/E1]"]
     without = learn_vocabulary(TEXT, size=200 - 101)
-    assert [token for token in vocabulary if token not in leading_tokens(["[E1]", "[/E1]"], 99)] == without[5:]
+    assert [token for token in vocabulary if token not in make_leading_tokens(["[E1]", "[/E1]"], 99)] == without[5:]
     assert len(set(vocabulary)) == len(vocabulary) <= 200
 
 
@@ -113,7 +113,7 @@ def test_more_unused_slots_than_tokens_are_refused_before_any_is_made(num_unused
     with pytest.raises(
         InputError, match=r"a vocabulary of 99 tokens has no room beside [\d,]+ special tokens and unused"
     ):
-        leading_tokens([], num_unused, size=99)
+        make_leading_tokens([], num_unused, size=99)
 
 
 def test_a_vocabulary_that_no_memory_holds_is_refused():
@@ -126,15 +126,17 @@ def test_a_special_token_is_as_long_as_a_tokenizer_takes_it(token, fits):
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
     if fits:
-        assert BertTokenizer(leading_tokens([token]), additional_special_tokens=[token]).tokenize([token])[0, 0] == 5
+        assert (
+            BertTokenizer(make_leading_tokens([token]), additional_special_tokens=[token]).tokenize([token])[0, 0] == 5
+        )
         return
     with pytest.raises(InputError, match=r"'.* has \d+ characters; expected at most 256, or 64 outside ASCII: choose"):
-        leading_tokens([token])
+        make_leading_tokens([token])
 
 
 def test_many_special_tokens_take_a_moment():
     tokens = [f"[E{number}]" for number in range(100_000)]  # 0.05 s; where each was looked for in a list, minutes
-    assert leading_tokens(tokens, 99_999)[-100_000:] == tokens
+    assert make_leading_tokens(tokens, 99_999)[-100_000:] == tokens
 
 
 def test_text_that_is_no_unicode_is_refused():
@@ -222,7 +224,7 @@ def test_a_written_vocabulary_reads_back_with_odd_tokens(tmp_path):
     tokens = [*SPECIAL_TOKENS, "\u2028", "\x85", "a", "##a", "\u3000", "\u4e2d"]
     write_vocabulary(tmp_path / "vocab.txt", tokens)
     assert (tmp_path / "vocab.txt").read_bytes() == "".join(f"{token}\n" for token in tokens).encode()
-    assert (tmp_path / "vocab.txt").read_bytes() == vocabulary_bytes(tokens)
+    assert (tmp_path / "vocab.txt").read_bytes() == encode_vocabulary(tokens)
     assert read_vocabulary(tmp_path / "vocab.txt") == tokens
 
 
@@ -280,4 +282,4 @@ def test_published_vocabularies_read_whole(published_vocabularies, tmp_path, nam
     vocabulary = read_vocabulary(path)
     assert len(vocabulary) == size
     assert vocabulary[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert vocabulary_bytes(vocabulary) == path.read_bytes()
+    assert encode_vocabulary(vocabulary) == path.read_bytes()
