@@ -1,7 +1,7 @@
-"""Typed reading of values that came from JSON or TOML files, which anybody may have written.
+"""Checks of arguments and of values read from JSON or TOML files, which may come from anyone.
 
-Every reader of such a file takes its values through `read_field` or `check_value`, its file names through
-`path_inside`, and quotes what it found with `quote`, so that a wrong value is one short `InputError`.
+Every reader of such a file gets its values from `read_field` or `check_value`, its file names from `resolve_inside`,
+and quotes values in messages with `quote`, so that a wrong value is one short `InputError`.
 """
 
 import math
@@ -14,20 +14,20 @@ from collections.abc import Collection, Mapping
 
 from bert_keras.errors import InputError
 
-REQUIRED = object()  # the default of a field that must be there
-_LARGEST = 2**63 - 1  # what NumPy and TensorFlow hold
-_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1024  # what Linux, macOS and Windows take
+_REQUIRED = object()  # the default of a field that has none
+_LARGEST = 2**63 - 1  # int64, the widest integer of NumPy and TensorFlow
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1024  # limits of Linux, macOS and Windows
 
 _short = reprlib.Repr()
 _short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 2, 3, 4, 4
 _short.maxstring, _short.maxlong, _short.maxother = 80, 40, 80
 
-_ONE = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
-_MANY = {bool: "true or false values", int: "integers", float: "numbers", str: "texts", dict: "objects"}
+_ONE = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
+_MANY = {bool: "true or false values", int: "integers", float: "numbers", str: "strings", dict: "objects"}
 
 
 def quote(value: object) -> str:
-    """Return a value for a message: quoted, control characters escaped, about 80 characters at most.
+    """Format a value for a message: in quotes, control characters escaped, shortened to about 80 characters.
 
     Example:
         >>> quote("x" * 70_000)[:5]
@@ -35,18 +35,18 @@ def quote(value: object) -> str:
     """
     try:
         return _short.repr(value)
-    except ValueError:  # Python spells no number of more than 4,300 digits, which TOML can hold as a hexadecimal one
+    except ValueError:  # Python does not print integers of more than 4,300 digits; in TOML they can be hexadecimal
         return "a value with a number of more than 4,300 digits"
 
 
 def format_names(names: Collection[str], most: int = 3) -> str:
-    """Return the first of some names for a message, escaped and shortened, and how many more there are."""
+    """Format names for a message: escaped, shortened, and no more than `most` of them: `a, b, c and 2 more`."""
     listed = ", ".join(quote(name)[1:-1] for name in list(names)[:most])
     return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return how many there are: `1 document`, `2,000 documents`."""
+    """Format a number with its noun: `1 document`, `2,000 documents`."""
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
@@ -56,34 +56,34 @@ def read_field(
     kind: type | types.GenericAlias,
     *,
     source: object,
-    default: object = REQUIRED,
+    default: object = _REQUIRED,
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Collection | None = None,
-):
-    """Return a field of an object that came from JSON or TOML, if it is of its type and in its range.
+) -> typing.Any:
+    """Return a field of a JSON object or TOML table after checking its type and range.
 
     Args:
         values: the object.
-        name: the field's key.
-        kind: `bool`, `int`, `float` (accepts integers too), `str`, `dict`, `list`, or a list or an object of
-            one of them: `list[str]`, `dict[str, int]`.
+        name: the key of the field.
+        kind: `bool`, `int`, `float` (accepts integers too), `str`, `dict`, `list`, or a list or object of one of
+            these: `list[str]`, `dict[str, int]`.
         source: the file, for the message; "config.json, under 'task_specific_params'" for example.
-        default: what is returned where the key is missing; without it the key is required. None: null is allowed.
+        default: returned if the key is missing; without a default the key is required. None also allows null.
         minimum: the smallest valid number.
         maximum: the largest valid number; integers end at 2**63 - 1 in any case.
         choices: the valid values.
 
     Raises:
-        InputError: the key is missing, or its value is of another type, out of range, NaN, infinite, or no Unicode.
+        InputError: the key is missing, or its value has another type, is out of range, NaN, infinite, or not Unicode.
 
     Example:
         >>> read_field({"hidden_size": 768}, "hidden_size", int, source="config.json", minimum=1)
         768
     """
     if name not in values:
-        if default is REQUIRED:
-            expected = _expected(kind, minimum, maximum, choices)
+        if default is _REQUIRED:
+            expected = _describe(kind, minimum, maximum, choices)
             raise InputError(
                 f"{source} lacks {format_names([name])}; expected {expected}: restore the file from its source"
             )
@@ -102,23 +102,23 @@ def check_value(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Collection | None = None,
-):
-    """Return a value if it is of its type and in its range; the arguments are those of `read_field`.
+) -> typing.Any:
+    """Return a value after checking its type and range; the arguments are those of `read_field`.
 
     Raises:
-        InputError: it is not.
+        InputError: the value has another type, or is out of range.
     """
     outer, inner = typing.get_origin(kind) or kind, typing.get_args(kind)
-    is_valid = _is_of(value, outer)
+    is_valid = _has_type(value, outer)
     if is_valid and inner:
         items = value if outer is list else value.values()
-        is_valid = all(_is_of(item, inner[-1]) for item in items)
+        is_valid = all(_has_type(item, inner[-1]) for item in items)
     if is_valid and outer in (int, float):
         is_valid = (minimum is None or value >= minimum) and (maximum is None or value <= maximum)
     if is_valid and choices is not None:
         is_valid = value in choices
     if not is_valid:
-        expected = _expected(kind, minimum, maximum, choices)
+        expected = _describe(kind, minimum, maximum, choices)
         raise InputError(
             f"{source} sets {format_names([name])} to {quote(value)}; expected {expected}: correct it, or restore the "
             "file from its source"
@@ -157,13 +157,13 @@ def describe_integer(minimum: int | None = None, maximum: int | None = None) -> 
     return "an integer" + _describe_bounds(minimum, maximum)
 
 
-def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathlib.Path:
-    """Return the path of a file or folder that a file names, which must lie in `folder`.
+def resolve_inside(folder: pathlib.Path, name: object, *, source: object) -> pathlib.Path:
+    """Return the path of a file that another file names, after checking that it is inside `folder`.
 
-    Symbolic links in the folder are followed: the user made them, not the file.
+    Symbolic links in the folder are followed: the user made them.
 
     Raises:
-        InputError: the name is no text, absolute, leads out of the folder by "..", or is no valid name.
+        InputError: the name is not a string, absolute, leaves the folder through "..", or is not a valid file name.
     """
     is_name = isinstance(name, str) and _is_unicode(name) and "\0" not in name and "\\" not in name
     if is_name:
@@ -178,22 +178,24 @@ def path_inside(folder: pathlib.Path, name: object, *, source: object) -> pathli
     return folder / name
 
 
-def _is_of(value: object, kind: type) -> bool:
+def _has_type(value: object, kind: type) -> bool:
     if kind is int:
         return isinstance(value, int) and is_integer(value, -_LARGEST, _LARGEST)
     if kind is float:
-        return _is_of(value, int) or (isinstance(value, float) and math.isfinite(value))
+        return _has_type(value, int) or (isinstance(value, float) and math.isfinite(value))
     if kind is str:
         return isinstance(value, str) and _is_unicode(value)
     return isinstance(value, kind)
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8; the JSON escape of half a surrogate pair cannot."""
+    """Whether a string can be encoded as UTF-8; half of a surrogate pair, which JSON can escape, cannot."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _expected(kind, minimum, maximum, choices) -> str:
+def _describe(
+    kind: type | types.GenericAlias, minimum: float | None, maximum: float | None, choices: Collection | None
+) -> str:
     if choices is not None:
         return f"one of {', '.join(str(choice) for choice in choices)}"
     outer, inner = typing.get_origin(kind) or kind, typing.get_args(kind)

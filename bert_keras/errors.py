@@ -1,26 +1,24 @@
 """The exceptions that the command line turns into exit statuses.
 
-They live in the bottom row of the direction rule, so that every other folder can
-raise them and the command line can catch them, whichever name a module was imported under.
+They are at the bottom of the import order, so that every folder can raise them and the command line can catch them.
 """
 
 import os
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence: what happened, what was expected, how to mend it.
+    """Bad input, reported in one sentence: what happened, what was expected, how to fix it.
 
-    The command line prints the sentence and exits with status 2; in Python it is a
-    `ValueError` like any other.
+    The command line prints the sentence and exits with status 2; in Python it is a `ValueError`.
     """
 
 
 class UnsupportedTokenizerError(InputError):
-    """A tokenizer works by other rules than `BertTokenizer`; the weights beside it can be read all the same."""
+    """A tokenizer that follows other rules than `BertTokenizer`; the weights of its model can still be loaded."""
 
 
 class MissingExtraError(InputError):
-    """A feature needs a package that is not installed; the message holds the install line."""
+    """A feature needs a package that is not installed; the message has the command that installs it."""
 
     def __init__(self, feature: str, package: str, extra: str):
         super().__init__(
@@ -29,12 +27,12 @@ class MissingExtraError(InputError):
 
 
 class UnpublishedError(InputError):
-    """A folder is complete and could not be moved to its place.
+    """A folder was written completely but could not be moved to its final path.
 
     Args:
-        out: the place.
-        reason: why not.
-        kept: where the folder is.
+        out: the final path.
+        reason: why the move failed.
+        kept: where the folder is now.
     """
 
     def __init__(self, out: str | os.PathLike, reason: str, kept: str | os.PathLike):
@@ -42,16 +40,18 @@ class UnpublishedError(InputError):
 
 
 class InterruptedTrainingError(RuntimeError):
-    """A training was told to stop, and its state is kept: exit status 75, `EX_TEMPFAIL`, "try again".
+    """Training was stopped by a signal and can be resumed: exit status 75, `EX_TEMPFAIL`, "try again".
 
     Args:
         step: optimizer steps done.
-        folder: where the state is; None: this process keeps none.
+        folder: the folder of the backups; None: this process writes none.
     """
 
     def __init__(self, step: int, folder: str | os.PathLike | None):
-        kept = "" if folder is None else f"; its state is in {folder}: run the same command with --resume to go on"
-        super().__init__(f"the training was told to stop at step {step:,}{kept}")
+        backup = (
+            "" if folder is None else f"; its backup is in {folder}: run the same command with --resume to continue"
+        )
+        super().__init__(f"training was stopped at step {step:,}{backup}")
 
 
 class ParityError(RuntimeError):

@@ -1,11 +1,10 @@
-"""The table of features: the one contract between the pipelines and the models.
+"""The table of features: the contract between the input pipelines and the models.
 
-Shape letters, everywhere in this project:
+`pipelines` writes these features and `modeling` consumes them; neither imports the other. Shape letters, used
+everywhere in this project:
 
-    B batch   S sequence length   M masked slots   N heads   H head width
-    D hidden width   V vocabulary size   C classes   K packed examples a row
-
-`pipelines` writes these features, `modeling` reads them, and neither imports the other.
+    B batch   S sequence length   M masked positions   N heads   H head width
+    D hidden width   V vocabulary size   C classes   K packed examples per sequence
 """
 
 import dataclasses
@@ -16,7 +15,15 @@ from bert_keras.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named tensor: its dtype, its shape in letters, what it means, and its name at the border."""
+    """One named tensor.
+
+    Attributes:
+        name: its name in this project.
+        dtype: its dtype.
+        shape: its shape, one letter per axis.
+        meaning: what its values mean.
+        huggingface_name: its name in transformers, ONNX files and SavedModel signatures; None: it has none there.
+    """
 
     name: str
     dtype: str
@@ -31,25 +38,24 @@ FEATURES: dict[str, Feature] = {
         Feature("token_ids", "int32", "BS", "WordPiece ids", "input_ids"),
         Feature("segment_ids", "int32", "BS", "0 = sentence A and padding, 1 = sentence B", "token_type_ids"),
         Feature("padding_mask", "int32", "BS", "1 = real token, 0 = padding", "attention_mask"),
-        Feature("pooling_mask", "int32", "BS", "1 = token that a sentence vector is made of, 0 = prompt or padding"),
+        Feature("pooling_mask", "int32", "BS", "1 = token pooled into the sentence vector, 0 = prompt or padding"),
         Feature("pack_ids", "int32", "BS", "which packed example a token belongs to, from 1; 0 = padding"),
-        Feature("pack_starts", "int32", "BK", "where each packed example begins, at its [CLS]; 0 in unused places"),
-        Feature("mask_positions", "int32", "BM", "positions of the masked slots; 0 in unused slots"),
-        Feature("mask_ids", "int32", "BM", "the original ids at the masked slots; 0 in unused slots", "labels"),
-        Feature("mask_weights", "float32", "BM", "1.0 = a slot that counts, 0.0 = unused slot"),
+        Feature("pack_starts", "int32", "BK", "position of each packed example's [CLS]; 0 where there is no example"),
+        Feature("mask_positions", "int32", "BM", "positions of the masked tokens; 0 where unused"),
+        Feature("mask_ids", "int32", "BM", "original ids at the masked positions; 0 where unused", "labels"),
+        Feature("mask_weights", "float32", "BM", "1.0 = masked position, 0.0 = unused"),
         Feature(
             "next_sentence_labels",
             "int32",
             "B",
-            "0 = B follows A, 1 = B was drawn from another document, or A and B were swapped; (B, K) in packed rows",
+            "0 = B follows A, 1 = B is from another document, or A and B were swapped; (B, K) in packed sequences",
             "next_sentence_label",
         ),
-        Feature("next_sentence_weights", "float32", "BK", "1.0 = a packed example that counts, 0.0 = unused place"),
+        Feature("next_sentence_weights", "float32", "BK", "1.0 = packed example, 0.0 = unused"),
     )
 }
 
-# names of outputs at the border, where they differ
-_HUGGINGFACE_OUTPUTS = {
+_HUGGINGFACE_OUTPUTS = {  # outputs that have another name there
     "sequence_output": "last_hidden_state",
     "pooled_output": "pooler_output",
     "attention_scores": "attentions",
@@ -64,7 +70,7 @@ ENCODER_OPTIONAL_INPUTS = ("segment_ids", "pack_ids")
 
 
 def to_huggingface_names(outputs: Mapping[str, object]) -> dict[str, object]:
-    """Returns a model's outputs under their names at the border, Hugging Face's and sentence-transformers'."""
+    """Return a model's outputs keyed by their names in transformers or sentence-transformers."""
     names = dict(_HUGGINGFACE_OUTPUTS)
     if {"mlm_logits", "next_sentence_logits"} <= set(outputs):
         names["mlm_logits"] = "prediction_logits"
@@ -78,26 +84,24 @@ def check_features(
     *,
     required: Collection[str],
     optional: Collection[str] = (),
-    taker: str,
+    model: str,
 ) -> None:
-    """Checks the names of a batch against what its taker reads.
+    """Compare the keys of a batch with the features that a model expects.
 
     Raises:
-        InputError: a name is missing or extra; the message says which, and what is taken.
+        InputError: a feature is missing or unexpected.
     """
     if not isinstance(given, Mapping):
         raise InputError(
-            f"{taker} was given a {type(given).__name__}; expected a dict of features with the keys "
-            f"{sorted(required)} (and, if wanted, {sorted(optional)})"
+            f"{model} got a {type(given).__name__}; expected a dict of features with the keys {sorted(required)} "
+            f"and optionally {sorted(optional)}"
         )
-    missing = sorted(set(required) - set(given))
-    extra = sorted(set(given) - set(required) - set(optional))
-    if missing:
+    if missing := sorted(set(required) - set(given)):
         raise InputError(
-            f"{taker} misses the features {missing}: the batch has {sorted(given)}; add them in the pipeline"
+            f"{model} lacks the features {missing}: the batch has {sorted(given)}; add them in the input pipeline"
         )
-    if extra:
+    if extra := sorted(set(given) - set(required) - set(optional)):
         raise InputError(
-            f"{taker} was given the extra features {extra}: it reads {sorted(required)} and, if present, "
-            f"{sorted(optional)}; drop the others in the pipeline"
+            f"{model} got the unexpected features {extra}; expected {sorted(required)} and optionally "
+            f"{sorted(optional)}: remove the others in the input pipeline"
         )

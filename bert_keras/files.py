@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable
 
-from bert_keras.checks import path_inside
+from bert_keras.checks import resolve_inside
 from bert_keras.errors import InputError
 
 CHECKSUMS = "SHA256SUMS"
@@ -125,7 +125,7 @@ def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = la
         if (match := _CHECKSUM_LINE.fullmatch(line)) is None:
             raise InputError(f"{path}:{number} is not a line of a SHA-256 list: restore the file, or delete it")
         digest, name = match[1].lower(), match[2]
-        file = path_inside(folder, name, source=f"{path}:{number}")
+        file = resolve_inside(folder, name, source=f"{path}:{number}")
         try:
             if is_checked(name):
                 check_digest(file, {"sha256": digest})

@@ -3,7 +3,7 @@
 import pathlib
 from typing import NamedTuple
 
-from bert_keras.checks import path_inside, quote, read_field
+from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -48,7 +48,7 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
         modules.append(
             Module(
                 "Transformer" if kind in _TRANSFORMERS else kind,
-                path_inside(folder, read_field(entry, "path", str, source=path), source=path),
+                resolve_inside(folder, read_field(entry, "path", str, source=path), source=path),
             )
         )
     return modules

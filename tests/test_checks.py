@@ -6,7 +6,7 @@ import re
 import pytest
 
 import bert_keras as bk
-from bert_keras.checks import check_value, format_names, path_inside, quote, read_field
+from bert_keras.checks import check_value, format_names, quote, read_field, resolve_inside
 
 WRONG = {
     int: [True, 1.0, "1", None, [1], {}, 2**63, -(2**63) - 1, float("nan")],
@@ -61,7 +61,7 @@ def test_a_missing_field_is_its_default_or_named():
     assert read_field({"a": None}, "a", int, source="x", default=None) is None
     with pytest.raises(bk.InputError, match="x sets a to None; expected an integer"):
         read_field({"a": None}, "a", int, source="x", default=2)
-    with pytest.raises(bk.InputError, match="x lacks a; expected a list of texts: restore"):
+    with pytest.raises(bk.InputError, match="x lacks a; expected a list of strings: restore"):
         read_field({}, "a", list[str], source="x")
 
 
@@ -76,7 +76,7 @@ def test_messages_show_little_of_a_large_value_and_escape_control_characters():
 
 @pytest.mark.parametrize("name", ["", ".", "x", "x/y.json", "1_Pooling/", "..x", "a..b"])
 def test_a_name_inside_the_folder_is_its_path(tmp_path, name):
-    assert path_inside(tmp_path, name, source="x") == tmp_path / name
+    assert resolve_inside(tmp_path, name, source="x") == tmp_path / name
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_name_inside_the_folder_is_its_path(tmp_path, name):
 )
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
     with pytest.raises(bk.InputError, match=r"^index names .*; expected a path inside .*, without '\.\.'"):
-        path_inside(tmp_path, name, source="index")
+        resolve_inside(tmp_path, name, source="index")
 
 
 def test_a_link_that_the_user_made_is_followed(tmp_path):
@@ -108,7 +108,7 @@ def test_a_link_that_the_user_made_is_followed(tmp_path):
     (tmp_path / "elsewhere/x").write_text("x")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/x").symlink_to(tmp_path / "elsewhere/x")
-    assert path_inside(tmp_path / "folder", "x", source="index").read_text() == "x"
+    assert resolve_inside(tmp_path / "folder", "x", source="index").read_text() == "x"
 
 
 def test_a_value_out_of_a_list_is_checked_alike():

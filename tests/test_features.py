@@ -1,4 +1,4 @@
-"""The table of features, and its messages."""
+"""The table of features, and the check of a batch's keys."""
 
 import re
 
@@ -8,29 +8,29 @@ import bert_keras as bk
 from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, FEATURES, check_features
 
 
-def test_every_encoder_input_is_in_the_table():
+def test_the_table_has_every_encoder_input():
     assert set(ENCODER_INPUTS + ENCODER_OPTIONAL_INPUTS) <= set(FEATURES)
     for name, feature in FEATURES.items():
         assert feature.name == name
         assert set(feature.shape) <= set("BSMK")
 
 
-def test_the_polarity_of_the_mask_is_written_down():
+def test_the_table_states_the_polarity_of_the_mask():
     assert FEATURES["padding_mask"].meaning == "1 = real token, 0 = padding"
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": 0}, "the model misses the features ['b']: the batch has ['a']"),
-        ({"a": 0, "b": 0, "d": 0}, "the model was given the extra features ['d']: it reads ['a', 'b'] and"),
-        ([0], "the model was given a list; expected a dict of features with the keys ['a', 'b']"),
+        ({"a": 0}, "the model lacks the features ['b']: the batch has ['a']"),
+        ({"a": 0, "b": 0, "d": 0}, "the model got the unexpected features ['d']; expected ['a', 'b'] and optionally"),
+        ([0], "the model got a list; expected a dict of features with the keys ['a', 'b']"),
     ],
 )
-def test_missing_and_extra_features_are_told_apart(given, message):
+def test_missing_and_unexpected_features_are_reported(given, message):
     with pytest.raises(bk.InputError, match=re.escape(message)):
-        check_features(given, required=("a", "b"), optional=("c",), taker="the model")
+        check_features(given, required=("a", "b"), optional=("c",), model="the model")
 
 
-def test_required_and_optional_features_pass():
-    check_features({"a": 0, "b": 0, "c": 0}, required=("a", "b"), optional=("c",), taker="the model")
+def test_required_and_optional_features_are_accepted():
+    check_features({"a": 0, "b": 0, "c": 0}, required=("a", "b"), optional=("c",), model="the model")

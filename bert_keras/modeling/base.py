@@ -100,7 +100,7 @@ class BertModel(DividedStep, keras.Model):
 
     def _check_inputs(self, inputs) -> None:
         optional = (*ENCODER_OPTIONAL_INPUTS, *self.extra_inputs)
-        check_features(inputs, required=ENCODER_INPUTS, optional=optional, taker=type(self).__name__)
+        check_features(inputs, required=ENCODER_INPUTS, optional=optional, model=type(self).__name__)
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike, **head):

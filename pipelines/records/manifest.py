@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Collection, Iterable, Mapping
 
-from bert_keras.checks import format_names, path_inside, quote, read_field
+from bert_keras.checks import format_names, quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
@@ -188,7 +188,7 @@ def _check_counts(manifest: dict, path: pathlib.Path) -> None:
         for name in COUNTS:
             read_field(counts, name, int, source=path, minimum=0, maximum=_MAX_COUNT)
     for shard in read_field(manifest, "shards", list[dict], source=path):
-        path_inside(path.parent, read_field(shard, "name", str, source=path), source=path)
+        resolve_inside(path.parent, read_field(shard, "name", str, source=path), source=path)
         read_field(shard, "split", str, source=path, choices=SPLITS)
         read_field(shard, "sha256", str, source=path)
         for name in ("num_records", "num_examples", "bytes"):

@@ -322,7 +322,7 @@ def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, mak
     ("changes", "message"),
     [
         ({"format": 2}, "is of format 2; this version reads 1"),
-        ({"head": {"labels": "red"}}, "under head, sets labels to 'red'; expected a list of texts"),
+        ({"head": {"labels": "red"}}, "under head, sets labels to 'red'; expected a list of strings"),
         ({"head": {"problem": "ranking"}}, "sets problem to 'ranking'; expected one of single_label, multi_label"),
         ({"head": {"color": "red"}}, "has 'color' under head, which this version does not know"),
         ({"tokenizer": {"max_sequence_length": "9"}}, "sets max_sequence_length to '9'"),

@@ -214,14 +214,14 @@ def test_bfloat16_is_close_to_float32(make_model, make_batch, run, use_policy):
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
 def test_a_missing_feature_is_named(kind, make_model, make_batch):
-    with pytest.raises(bk.InputError, match=r"misses.*padding_mask.*token_ids") as caught:
+    with pytest.raises(bk.InputError, match=r"lacks.*padding_mask.*token_ids") as caught:
         make_model(kind)({"token_ids": make_batch()["token_ids"]})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
 def test_an_unknown_feature_is_named(kind, make_model, make_batch):
-    with pytest.raises(bk.InputError, match=r"extra.*input_mask") as caught:
+    with pytest.raises(bk.InputError, match=r"unexpected.*input_mask") as caught:
         make_model(kind)({**make_batch(), "input_mask": make_batch()["padding_mask"]})
     assert "\n" not in str(caught.value)
 

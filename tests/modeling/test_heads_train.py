@@ -289,7 +289,7 @@ def test_a_masked_lm_names_a_bad_head_act(sizes):
         ({"pooling": []}, r"pooling is \[\]"),
         ({"pooling": 3}, "pooling is 3"),
         ({"similarity": "near"}, "similarity is 'near', expected one of cosine, dot, euclidean, manhattan, or none"),
-        ({"prompts": {"query": 3}}, r"the embedder sets prompts to \{'query': 3\}; expected an object of texts"),
+        ({"prompts": {"query": 3}}, r"the embedder sets prompts to \{'query': 3\}; expected an object of strings"),
         (
             {"prompts": {"a": "x", "b": ""}, "default_prompt_name": "c"},
             "there is no prompt 'c'; expected one of a, b: ",

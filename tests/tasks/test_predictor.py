@@ -238,10 +238,10 @@ def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"pooling": 5}, "sets pooling to 5; expected a text"),
-        ({"pooling": ["mean", 5]}, "expected a list of texts"),
-        ({"prompts": {"query": 5}}, "expected an object of texts"),
-        ({"prompt": ["a"]}, "expected a text"),
+        ({"pooling": 5}, "sets pooling to 5; expected a string"),
+        ({"pooling": ["mean", 5]}, "expected a list of strings"),
+        ({"prompts": {"query": 5}}, "expected an object of strings"),
+        ({"prompt": ["a"]}, "expected a string"),
     ],
 )
 def test_a_stored_setting_of_another_type_is_refused(setting, message, saved, tmp_path):

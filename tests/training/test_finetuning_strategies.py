@@ -142,7 +142,7 @@ class StopAfter(keras.callbacks.Callback):
 def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, tmp_path):
     kept = BackupFolder(tmp_path / "backups")
     task, examples = TASKS["classify"]()
-    with pytest.raises(InterruptedTrainingError, match="the training was told to stop at step 11"):
+    with pytest.raises(InterruptedTrainingError, match="training was stopped at step 11"):
         finetune(
             task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], backup=BackupOptions(kept)
         )

@@ -92,7 +92,7 @@ class StopAfter(keras.callbacks.Callback):
 
 def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
     """Trains until it is told to stop, with a backup each 4 steps and one of the last step."""
-    with pytest.raises(InterruptedTrainingError, match=rf"the training was told to stop at step {num_steps}.*--resume"):
+    with pytest.raises(InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.*--resume"):
         train_here(records, BackupOptions(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
 
 
@@ -131,7 +131,7 @@ def test_a_process_that_is_told_to_stop_keeps_its_state(two_records, uninterrupt
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "the training was told to stop at step" in said
+    assert "training was stopped at step" in said
     assert "--resume" in said
     again = go_on_from(tmp_path / "backups", two_records)
     assert again["num_resumed"] >= 9

@@ -12,7 +12,7 @@ import safetensors
 
 from bert_keras.checkpoints.checkpoint import StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import plain_huggingface_name
-from bert_keras.checks import path_inside, quote, read_field
+from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json, read_json
 from bert_keras.module_list import MODULES
@@ -92,7 +92,7 @@ def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
     shards = read_field(read_json(index), "weight_map", dict[str, str], source=index)
     if not shards:
         raise InputError(f"{index} names no shards under 'weight_map': copy it again from its source")
-    return [path_inside(folder, shard, source=index) for shard in sorted(set(shards.values()))]
+    return [resolve_inside(folder, shard, source=index) for shard in sorted(set(shards.values()))]
 
 
 def _check_size(path: pathlib.Path) -> None:

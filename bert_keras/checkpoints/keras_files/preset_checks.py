@@ -3,7 +3,7 @@
 import pathlib
 
 from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5
-from bert_keras.checks import path_inside, quote, read_field
+from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
@@ -44,7 +44,7 @@ def _weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
     if (index := folder / _INDEX).exists():
         shards = read_field(read_json(index), "weight_map", dict, source=index)
         names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
-        paths += [path for name in names if (path := path_inside(folder, name, source=index)) not in paths]
+        paths += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in paths]
     if not all(path.is_file() for path in paths):
         raise InputError(f"{folder} lacks files of weights that {_INDEX} lists: copy the folder again, whole")
     return paths

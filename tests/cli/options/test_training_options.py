@@ -50,7 +50,7 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
     _, said = process.communicate(timeout=120)
     assert process.returncode == 75, said[-3000:]
     assert "4 rows a step = 2 replicas x 1 parts x 2" in said
-    assert said.count("the training was told to stop at step") == 1
+    assert said.count("training was stopped at step") == 1
     assert not (tmp_path / "out").exists()
 
     refused = cli(*arguments)

@@ -111,7 +111,7 @@ def test_settings_of_another_vocabulary_are_refused(path):
     ("changes", "message"),
     [
         ({"do_lower_case": "yes"}, "sets do_lower_case to 'yes'; expected true or false"),
-        ({"additional_special_tokens": [5]}, "sets additional_special_tokens to [5]; expected a list of texts"),
+        ({"additional_special_tokens": [5]}, "sets additional_special_tokens to [5]; expected a list of strings"),
         ({"bert_keras": {}}, "lacks vocabulary_sha256"),
         ({"bert_keras": 3}, "sets bert_keras to 3; expected an object"),
     ],
