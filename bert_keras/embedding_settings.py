@@ -9,7 +9,7 @@ POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lastt
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
 
-def checked_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
+def check_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
     """Return one pooling as its name, several as a tuple of names.
 
     Raises:
@@ -23,7 +23,7 @@ def checked_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
     return names[0] if len(names) == 1 else names
 
 
-def checked_prompts(prompts: Mapping[str, str] | None, default_name: str | None) -> dict[str, str]:
+def check_prompts(prompts: Mapping[str, str] | None, default_name: str | None) -> dict[str, str]:
     """Return prompts by their names, as a plain dict.
 
     Raises:
@@ -31,11 +31,11 @@ def checked_prompts(prompts: Mapping[str, str] | None, default_name: str | None)
     """
     prompts = check_value(dict(prompts or {}), dict[str, str], name="prompts", source="the embedder")
     if default_name is not None:
-        prompt_named(prompts, default_name)
+        get_prompt(prompts, default_name)
     return prompts
 
 
-def prompt_named(prompts: Mapping[str, str], name: str) -> str:
+def get_prompt(prompts: Mapping[str, str], name: str) -> str:
     """Return the prompt of that name.
 
     Raises:

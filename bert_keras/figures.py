@@ -75,7 +75,7 @@ def draw(figure, file, ending: str) -> None:
         figure.savefig(file, format=ending, dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata=metadata)
 
 
-def as_address(content: bytes, ending: str) -> str:
+def to_data_uri(content: bytes, ending: str) -> str:
     """Returns a picture as the address of an `<img>` that needs no file."""
     kind = {"png": "image/png", "svg": "image/svg+xml"}[ending]
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"

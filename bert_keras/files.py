@@ -17,7 +17,7 @@ _CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _HASH_BLOCK_BYTES = 1 << 20
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def format_json(value: object, *, indent: int | None = None) -> str:
     """Return `value` as JSON text, the one way in which results are written.
 
     NaN and infinity, which JSON does not have, become null; text is UTF-8, not escaped.
@@ -30,7 +30,7 @@ def json_text(value: object, *, indent: int | None = None) -> str:
 
 def write_json(path: str | os.PathLike, value: object) -> None:
     """Writes `value` as readable JSON: two spaces, keys in the order given, UTF-8, newline at the end."""
-    pathlib.Path(path).write_text(json_text(value, indent=2) + "\n", encoding="utf-8")
+    pathlib.Path(path).write_text(format_json(value, indent=2) + "\n", encoding="utf-8")
 
 
 _MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
@@ -104,7 +104,7 @@ def _without_nan(value: object) -> object:
 
 def write_checksums(folder: pathlib.Path, names: Iterable[str]) -> None:
     """Records the SHA-256 of files of a folder in its `SHA256SUMS`, in the format of `sha256sum -c`."""
-    lines = [f"{file_digest(folder / name)['sha256']}  {name}\n" for name in names]
+    lines = [f"{compute_digest(folder / name)['sha256']}  {name}\n" for name in names]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
@@ -139,7 +139,7 @@ def _checksum_lines(path: pathlib.Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").split("\n")
 
 
-def file_digest(path: str | os.PathLike) -> dict[str, object]:
+def compute_digest(path: str | os.PathLike) -> dict[str, object]:
     """Returns `{"sha256": hex, "bytes": size}` of a file, to be recorded and checked again on load."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -159,7 +159,7 @@ def check_digest(path: str | os.PathLike, expected: dict[str, object]) -> None:
             f"{path} has {actual_bytes:,} bytes where {expected['bytes']:,} were recorded: "
             "it was cut short or changed, so copy it again from its source"
         )
-    if file_digest(path)["sha256"] != expected["sha256"]:
+    if compute_digest(path)["sha256"] != expected["sha256"]:
         raise InputError(
             f"{path} does not match the SHA-256 recorded for it: "
             "it was damaged or changed after it was written, so copy it again from its source"

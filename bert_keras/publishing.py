@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from bert_keras.checks import format_names
 from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.files import read_json, write_json
-from bert_keras.staging import LISTING, PREFIX, clean_up, entries_of, fill, nearest_folder, new_staging, replace
+from bert_keras.staging import LISTING, PREFIX, clean_up, fill, find_existing_parent, list_entries, new_staging, replace
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def publish_folder(
     """
     folder = check_writable_folder(out, written_by, overwrite=overwrite, replaces=replaces, inputs=inputs)
     is_new = not folder.exists()
-    is_filled = not is_new and not entries_of(folder)
+    is_filled = not is_new and not list_entries(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with new_staging(folder, inside=is_filled) as staging:
         yield staging
@@ -88,7 +88,7 @@ def check_writable_folder(
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{out} is a file; expected the name of a folder to write: name another one")
         clean_up(folder)
-        entries = entries_of(folder)
+        entries = list_entries(folder)
         if entries and not overwrite:
             raise InputError(
                 f"{out} exists and is not empty; nothing was written: name another folder, or overwrite it"
@@ -159,7 +159,7 @@ def check_writable_file(
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists: name another file, or give --overwrite")
     check_holds_no_input(out, inputs)
-    folder = nearest_folder(resolve(out).parent)
+    folder = find_existing_parent(resolve(out).parent)
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
@@ -190,7 +190,7 @@ def _check_regular(out: pathlib.Path) -> None:
         raise InputError(f"{out} is a device or a pipe; expected the name of a file to write: name another one")
 
 
-def companion(out: str | os.PathLike, kind: str) -> pathlib.Path:
+def get_companion_folder(out: str | os.PathLike, kind: str) -> pathlib.Path:
     """Return the folder for the state of an unfinished run of `out`.
 
     It is `.NAME.KIND` next to `out`, or in `out` where that exists and its parent is read-only.
@@ -227,7 +227,7 @@ def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Se
         writer, files = None, set()
     remedy = "name another folder, or delete this one yourself"
     if writer is None:
-        names = format_names(sorted(path.name for path in entries_of(folder)))
+        names = format_names(sorted(path.name for path in list_entries(folder)))
         raise InputError(f"{out} holds {names} and no {LISTING}, so {writers[0]} did not write it: {remedy}")
     if writer not in writers:
         raise InputError(

@@ -33,7 +33,7 @@ def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False)
         inside: make it in `folder` instead of next to it.
         at_nearest: where the parent of `folder` does not exist yet, make it in the nearest parent that does.
     """
-    parent = folder if inside else nearest_folder(folder.parent) if at_nearest else folder.parent
+    parent = folder if inside else find_existing_parent(folder.parent) if at_nearest else folder.parent
     name = "bert_keras" if inside else folder.name
     while True:
         staging = parent / f".{name}.{uuid.uuid4().hex[:8]}.tmp"
@@ -50,7 +50,7 @@ def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False)
 
 def fill(folder: pathlib.Path, staging: pathlib.Path) -> None:
     """Move the content of a complete folder into an empty one, or nothing."""
-    if entries := entries_of(folder):
+    if entries := list_entries(folder):
         raise FileExistsError(None, f"{format_names(sorted(path.name for path in entries))} appeared there", folder)
     names = os.listdir(staging)
     try:
@@ -126,7 +126,7 @@ def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> bool:
     except InputError:  # killed before the list of files was written
         return False
     rest = set(os.listdir(staging))
-    if not any(path.name in names - rest for path in entries_of(folder)):
+    if not any(path.name in names - rest for path in list_entries(folder)):
         return False
     with _lock(staging) as is_ours:
         if is_ours:
@@ -141,7 +141,7 @@ def _remove_if_stale(path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def only_one_run(folder: pathlib.Path) -> Iterator[None]:
+def lock_folder(folder: pathlib.Path) -> Iterator[None]:
     """Make the folder if it is missing, and hold a lock on it, which ends with the process even if that is killed.
 
     Raises:
@@ -156,14 +156,14 @@ def only_one_run(folder: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def entries_of(folder: pathlib.Path) -> list[pathlib.Path]:
+def list_entries(folder: pathlib.Path) -> list[pathlib.Path]:
     """Return what is in a folder, without what we put there while it is written."""
     if not folder.is_dir():
         return []
     return [path for path in folder.iterdir() if path.name == LISTING or not path.name.startswith(PREFIX)]
 
 
-def nearest_folder(path: pathlib.Path) -> pathlib.Path:
+def find_existing_parent(path: pathlib.Path) -> pathlib.Path:
     """Return the path itself or the nearest of its parents that exists."""
     return next(parent for parent in (path, *path.parents) if parent.exists())
 

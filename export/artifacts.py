@@ -27,7 +27,7 @@ from bert_keras.export.tflite.tflite_artifact import check_tflite_settings, expo
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
-from bert_keras.staging import only_one_run
+from bert_keras.staging import lock_folder
 from bert_keras.tasks.stored_task import task_of, tasks_of_models
 from bert_keras.tasks.text_classification import TextClassification
 
@@ -91,7 +91,7 @@ def export_model(
     if "tflite" in formats:
         check_tflite_settings(reference, settings)
     checks = Checks(stages, functools.partial(_check_passed, checkpoint))
-    with _without_empty_folders(out), only_one_run(out):
+    with _without_empty_folders(out), lock_folder(out):
         with contextlib.ExitStack() as published, contextlib.closing(checks):
             export = Export(reference, out, settings, stages, checks, published, overwrite)
             for write, _ in writers:

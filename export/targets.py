@@ -8,7 +8,7 @@ from bert_keras.checks import read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 from bert_keras.publishing import check_writable_folder, resolve
-from bert_keras.staging import only_one_run
+from bert_keras.staging import lock_folder
 
 PARITY = "parity.json"
 WRITTEN_BY = "export"
@@ -44,7 +44,7 @@ def check_export_target(
         names = sorted(path.name for path in folder.iterdir() if path.name not in _FOLDERS and path.name[0] != ".")
         if names:
             raise InputError(f"{out} holds {names[0]} and no artifacts of bert-keras: name another folder")
-    with only_one_run(folder):
+    with lock_folder(folder):
         targets = {name: overwrite for name in formats if name != "saved_model"}
         if "saved_model" in formats:
             targets |= {f"saved_model/{next_version(folder / 'saved_model')}": False, "serving": True}

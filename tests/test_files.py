@@ -7,8 +7,8 @@ from bert_keras.files import (
     CHECKSUMS,
     check_checksums,
     check_digest,
-    file_digest,
-    json_text,
+    compute_digest,
+    format_json,
     parse_json,
     read_json,
     write_checksums,
@@ -19,7 +19,7 @@ from bert_keras.files import (
 def test_a_digest_notices_a_bit_a_byte_and_a_missing_file(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"abcdef")
-    digest = file_digest(path)
+    digest = compute_digest(path)
     assert digest["bytes"] == 6
     check_digest(path, digest)
     path.write_bytes(b"abcdeg")
@@ -48,7 +48,7 @@ def test_checksums_are_those_of_sha256sum(tmp_path):
 @pytest.mark.parametrize("letters", [str.lower, str.upper])
 def test_checksums_of_other_tools_are_read(letters, line, tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
-    digest = letters(file_digest(tmp_path / "file")["sha256"])
+    digest = letters(compute_digest(tmp_path / "file")["sha256"])
     (tmp_path / CHECKSUMS).write_bytes(line.format(digest).encode())
     read = []
     check_checksums(tmp_path, lambda name: read.append(name) or True)
@@ -123,7 +123,7 @@ def test_a_list_is_read_where_one_is_expected(tmp_path):
 
 def test_nan_and_infinity_are_written_as_null(tmp_path):
     value = {"a": [float("nan"), 1.5, (float("inf"),)], "b": {"c": -float("inf")}, "d": "NaN é"}
-    assert json_text(value) == '{"a": [null, 1.5, [null]], "b": {"c": null}, "d": "NaN é"}'
+    assert format_json(value) == '{"a": [null, 1.5, [null]], "b": {"c": null}, "d": "NaN é"}'
     write_json(tmp_path / "x.json", value)
     assert read_json(tmp_path / "x.json") == {"a": [None, 1.5, [None]], "b": {"c": None}, "d": "NaN é"}
 
@@ -132,7 +132,7 @@ def test_nan_and_infinity_are_written_as_null(tmp_path):
 def test_checksums_of_files_outside_the_folder_are_refused(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "outside").write_bytes(b"abc")
-    (tmp_path / "folder" / CHECKSUMS).write_text(f"{file_digest(tmp_path / 'outside')['sha256']}  {name}\n")
+    (tmp_path / "folder" / CHECKSUMS).write_text(f"{compute_digest(tmp_path / 'outside')['sha256']}  {name}\n")
     with pytest.raises(bk.InputError, match=r"SHA256SUMS:1 names .*; expected a path inside"):
         check_checksums(tmp_path / "folder")
 

@@ -17,11 +17,11 @@ from bert_keras.files import read_json
 from bert_keras.publishing import (
     check_writable_file,
     check_writable_folder,
-    companion,
+    get_companion_folder,
     publish_file,
     publish_folder,
 )
-from bert_keras.staging import LISTING, only_one_run
+from bert_keras.staging import LISTING, lock_folder
 
 
 class _HalfWayError(Exception):
@@ -350,19 +350,19 @@ def test_the_temporary_folder_of_a_live_run_is_left_alone(tmp_path):
 
 def test_one_run_at_a_time(tmp_path):
     refused = pytest.raises(bk.InputError, match=r"another process is at work on .*out")
-    with only_one_run(tmp_path / "out"), refused, only_one_run(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"), refused, lock_folder(tmp_path / "out"):
         pass
-    with only_one_run(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         pass
 
 
 def test_the_state_of_an_unfinished_run_is_beside_its_folder_or_in_it(tmp_path, monkeypatch):
-    assert companion(tmp_path / "out", "training") == tmp_path / ".out.training"
+    assert get_companion_folder(tmp_path / "out", "training") == tmp_path / ".out.training"
     (tmp_path / "link").symlink_to(tmp_path / "disk/out")
-    assert companion(tmp_path / "link", "training") == tmp_path / "disk/.out.training"
+    assert get_companion_folder(tmp_path / "link", "training") == tmp_path / "disk/.out.training"
     (tmp_path / "out").mkdir()
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write everywhere
-    state = companion(tmp_path / "out", "training")
+    state = get_companion_folder(tmp_path / "out", "training")
     assert state == tmp_path / "out/.bert_keras.training"
     state.mkdir()
     write(tmp_path / "out")  # the state is not content

@@ -11,7 +11,7 @@ from bert_keras.checkpoints.checkpoint import (
     check_weights,
 )
 from bert_keras.checkpoints.finite_values import check_finite_weight
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import InputError
 from bert_keras.modeling.layers import without_initial_values
 
@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 _PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same function in every class that has them
 
 
-def family_of(model) -> str:
+def get_family(model) -> str:
     """Tells which of Hugging Face's families describes a model: "bert" or "electra"."""
-    config = encoder_of(model).config
+    config = get_encoder(model).config
     if isinstance(model, modeling.ElectraPretrainer) or config.embedding_dim != config.hidden_dim:
         return "electra"
     if getattr(model, "head_act", config.hidden_act) != config.hidden_act:
@@ -30,20 +30,20 @@ def family_of(model) -> str:
     return "electra" if getattr(model, "cls_dense", None) is not None else "bert"
 
 
-def encoder_of(model) -> modeling.BertEncoder:
+def get_encoder(model) -> modeling.BertEncoder:
     """Returns a model's encoder; an encoder is its own."""
     return getattr(model, "encoder", model)
 
 
-def variables_of(model) -> dict:
+def get_variables(model) -> dict:
     """Returns our weight names with the model's variables, in the table's order.
 
     Raises:
         InputError: the model was quantized, so its variables are codes, and no weights without their scales.
     """
-    encoder = encoder_of(model)
-    names = weight_names(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=family_of(model)
+    encoder = get_encoder(model)
+    names = list_weights(
+        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
     )
     for name in names:
         _check_not_quantized(model, name.ours)
@@ -99,7 +99,7 @@ def assign(model, checkpoint: Checkpoint, *, fresh=()) -> None:
         InputError: a weight is missing or of another shape, and both shapes are named; the model is not changed then.
             Or a weight holds NaN or infinity.
     """
-    variables = {name: variable for name, variable in variables_of(model).items() if name not in fresh}
+    variables = {name: variable for name, variable in get_variables(model).items() if name not in fresh}
     check_weights(checkpoint, {name: variable.shape for name, variable in variables.items()}, type(model).__name__)
     if fresh:
         logger.info("%s starts afresh in %s", type(model).__name__, ", ".join(fresh))
@@ -151,7 +151,7 @@ def _fresh_head(model, checkpoint: Checkpoint, head: dict) -> list[str]:
         checkpoint.settings.get("labels") or ()
     )
     fresh = []
-    for name, variable in variables_of(model).items():
+    for name, variable in get_variables(model).items():
         if name.startswith("encoder."):
             continue
         fits = name in checkpoint.weights and tuple(checkpoint.weights[name].shape) == tuple(variable.shape)
@@ -164,7 +164,7 @@ def _fresh_head(model, checkpoint: Checkpoint, head: dict) -> list[str]:
 def _resolve(model, path: str):
     """Follows `encoder.blocks.0.attention` through a model; an encoder's own paths start with `encoder`."""
     first, *rest = path.split(".")
-    found = encoder_of(model) if first == "encoder" else getattr(model, first)
+    found = get_encoder(model) if first == "encoder" else getattr(model, first)
     for part in rest:
         found = found[int(part)] if part.isdigit() else getattr(found, part)
     return found

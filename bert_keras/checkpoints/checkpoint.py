@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer_folder import missing_vocabulary_message
@@ -127,7 +127,7 @@ def check_num_layers(num_layers: int, names: Iterable[str], source: str) -> None
 def check_complete(checkpoint: Checkpoint) -> None:
     """Raises `InputError` unless every weight of the model that the checkpoint names is there, in its shape."""
     num_classes = checkpoint.settings.get("num_classes")
-    names = weight_names(checkpoint.model, checkpoint.config, pooler=checkpoint.wants_pooler, family=checkpoint.family)
+    names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.wants_pooler, family=checkpoint.family)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config, num_classes) for name in names})
     if checkpoint.generator is not None:
         check_complete(checkpoint.generator)
@@ -135,7 +135,7 @@ def check_complete(checkpoint: Checkpoint) -> None:
 
 def check_encoder(checkpoint: Checkpoint) -> None:
     """Raises `InputError` unless every weight of the checkpoint's encoder is there, in its shape."""
-    names = weight_names("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
+    names = list_weights("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config) for name in names})
     if checkpoint.generator is not None:
         check_complete(checkpoint.generator)

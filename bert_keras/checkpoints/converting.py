@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple
 
-from bert_keras.checkpoints.building import variables_of
+from bert_keras.checkpoints.building import get_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, describe_unused_tensors
 from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset
 from bert_keras.checkpoints.loading import is_keras_file, load, load_tokenizer
@@ -67,7 +67,7 @@ def convert(
 
 def _left_in_the_source(source: Checkpoint, model) -> list[str]:
     """Lists what the reader left behind, and the weights that it read but the model has no place for."""
-    places = variables_of(model)
+    places = get_variables(model)
     unused = [weight.name for name, weight in source.weights.items() if name not in places]
     left = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
     return left if source.generator is None else [*left, *source.generator.not_carried_over]

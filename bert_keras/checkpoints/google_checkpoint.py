@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
 from bert_keras.checkpoints.huggingface.config_reader import read_config
-from bert_keras.checkpoints.huggingface.weight_names import WeightName, weight_names
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
@@ -40,7 +40,7 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
             variables that this one lacks.
     """
     folder = pathlib.Path(folder)
-    config, read_tokenizer, index = read_beside_weights(folder)
+    config, read_tokenizer, index = read_without_weights(folder)
     reader = _open(index)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     if _OBJECT_GRAPH in shapes:
@@ -51,7 +51,7 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
     check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
     settings = {"num_classes": (*shapes["output_weights"], 1)[0]} if model == "BertClassifier" else {}
-    names = weight_names(model, config, pooler="bert/pooler/dense/kernel" in shapes)
+    names = list_weights(model, config, pooler="bert/pooler/dense/kernel" in shapes)
     weights = {
         name.ours: StoredWeight(
             name.google,
@@ -99,7 +99,7 @@ def _is_of_training(name: str, names: Collection[str]) -> bool:
     return bool(_STATE.fullmatch(last)) or (variable in names and bool(_SLOT.fullmatch(last)))
 
 
-def read_beside_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:
+def read_without_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:
     """Reads what takes no TensorFlow: the config, how to read the tokenizer, and where the checkpoint's index is.
 
     Raises:

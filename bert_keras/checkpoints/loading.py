@@ -6,7 +6,7 @@ import pathlib
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
-from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_of
+from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_settings
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import read_checkpoints_with
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -41,7 +41,7 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 
     A Google checkpoint does not say whether it is cased: its vocabulary does, by its capital letters.
     """
-    settings = read_tokenizer_of(folder)
+    settings = read_tokenizer_settings(folder)
     if settings is None:
         return None
     try:

@@ -8,7 +8,7 @@ import pathlib
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_complete
 from bert_keras.checkpoints.google_checkpoint import CONFIG as GOOGLE_CONFIG
-from bert_keras.checkpoints.google_checkpoint import read_beside_weights, read_google
+from bert_keras.checkpoints.google_checkpoint import read_google, read_without_weights
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_folder
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset, is_preset
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer, read_preset_settings
@@ -49,7 +49,7 @@ def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
     """
     folder = _checked(folder)
     if (folder / GOOGLE_CONFIG).exists():
-        read_beside_weights(folder)
+        read_without_weights(folder)
         return None
     if is_preset(folder):
         check_preset(folder)
@@ -59,7 +59,7 @@ def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
     return checkpoint
 
 
-def read_tokenizer_of(folder: str | os.PathLike | Checkpoint) -> dict | None:
+def read_tokenizer_settings(folder: str | os.PathLike | Checkpoint) -> dict | None:
     """Returns the arguments of `BertTokenizer` for a folder of any format, None if it has no vocabulary.
 
     The folder need not hold a model.

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from bert_keras.array_files import write_arrays
-from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
+from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
 from bert_keras.checkpoints.checkpoint import POOLERLESS
 from bert_keras.checkpoints.huggingface.config_writer import write_config
-from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, name_prefix
-from bert_keras.checkpoints.huggingface.model_card import model_card
+from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, get_name_prefix
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
 from bert_keras.errors import InputError
 from bert_keras.files import write_checksums, write_json
@@ -58,7 +58,7 @@ def save(
         InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
     """
     replaces = _COMMANDS if written_by == "save" else ()
-    config = encoder_of(model).config
+    config = get_encoder(model).config
     if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
         raise InputError(
             f"the tokenizer has {tokenizer.vocabulary_size:,} tokens, the model {config.vocabulary_size:,} rows: "
@@ -73,7 +73,7 @@ def save(
         if getattr(model, "generator", None) is not None:
             (staging / GENERATOR).mkdir()
             _write_model(model.generator, staging / GENERATOR)
-        for name, text in {"README.md": card or model_card(model, tokenizer), **(notes or {})}.items():
+        for name, text in {"README.md": card or build_model_card(model, tokenizer), **(notes or {})}.items():
             (staging / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
         write_checksums(staging, [name for name in _CHECKED_FILES if (staging / name).exists()])
 
@@ -85,14 +85,14 @@ def _write_model(model, folder: pathlib.Path, task: Mapping[str, object] | None 
 
 def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:
     """Yields Hugging Face's tensor names and layouts."""
-    encoder, family, name = encoder_of(model), family_of(model), type(model).__name__
+    encoder, family, name = get_encoder(model), get_family(model), type(model).__name__
     pooler = encoder.pooler is not None and name not in POOLERLESS
-    variables = variables_of(model)
-    names = weight_names(name, encoder.config, pooler=pooler, family=family)
+    variables = get_variables(model)
+    names = list_weights(name, encoder.config, pooler=pooler, family=family)
     for weight in names:
         value = np.asarray(variables[weight.ours], "float32")
         value = np.ascontiguousarray(value.T) if weight.is_kernel else value
-        yield name_prefix(weight, name, family) + weight.huggingface, value
+        yield get_name_prefix(weight, name, family) + weight.huggingface, value
     if encoder.config.position_type == "sinusoidal":  # written out, so that transformers computes the same
         table = sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
-        yield name_prefix(names[0], name, family) + POSITIONS, table
+        yield get_name_prefix(names[0], name, family) + POSITIONS, table

@@ -26,7 +26,7 @@ def check_same_tokenizer(
 
     Args:
         checkpoint: the folder, for messages.
-        settings: the arguments of `BertTokenizer` that it asks for, see `read_tokenizer_of`.
+        settings: the arguments of `BertTokenizer` that it asks for, see `read_tokenizer_settings`.
         records: the folder, for messages.
         settings_of_records: the same of the records.
     """

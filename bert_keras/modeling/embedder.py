@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from bert_keras.embedding_settings import SIMILARITIES, checked_pooling, checked_prompts
+from bert_keras.embedding_settings import SIMILARITIES, check_pooling, check_prompts
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
@@ -57,7 +57,7 @@ class BertEmbedder(HeadModel):
         similarity: str | None = None,
         **kwargs,
     ):
-        pooling, prompts = checked_pooling(pooling), checked_prompts(prompts, default_prompt_name)
+        pooling, prompts = check_pooling(pooling), check_prompts(prompts, default_prompt_name)
         if similarity not in (None, *SIMILARITIES):
             raise InputError(f"similarity is {similarity!r}, expected one of {', '.join(SIMILARITIES)}, or none")
         super().__init__(encoder, **kwargs)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bert_keras.embedding_settings import checked_pooling, checked_prompts, prompt_named
+from bert_keras.embedding_settings import check_pooling, check_prompts, get_prompt
 from bert_keras.errors import InputError
 from bert_keras.metrics.regression import regression_scores
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
@@ -51,8 +51,8 @@ class SentenceEmbedding(Task):
     def __post_init__(self):
         super().__post_init__()
         check_choice("objective", self.objective, OBJECTIVES)
-        object.__setattr__(self, "pooling", checked_pooling(self.pooling))
-        object.__setattr__(self, "prompts", checked_prompts(self.prompts, self.default_prompt_name))
+        object.__setattr__(self, "pooling", check_pooling(self.pooling))
+        object.__setattr__(self, "prompts", check_prompts(self.prompts, self.default_prompt_name))
         if self.window_overlap is not None:
             raise InputError("sentence vectors are of whole texts; expected no window_overlap: leave it out")
 
@@ -86,7 +86,7 @@ class SentenceEmbedding(Task):
         Raises:
             InputError: there is no such prompt; the message lists the names.
         """
-        return dataclasses.replace(self, prompt=prompt_named({"": "", **self.prompts}, name))
+        return dataclasses.replace(self, prompt=get_prompt({"": "", **self.prompts}, name))
 
     def loss(self):
         from bert_keras.modeling.losses import StepMean

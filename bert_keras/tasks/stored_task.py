@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.huggingface_folder import stored_task
+from bert_keras.checkpoints.huggingface.huggingface_folder import read_stored_task
 from bert_keras.checks import check_integer, format_names, read_field
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import scheme_of
@@ -53,7 +53,7 @@ def task_of(
     Raises:
         InputError: the model has no head that answers, or a setting is unknown or the model's own.
     """
-    return _task(str(folder), stored_task(folder), _head_of(model, tokenizer), changes)
+    return _task(str(folder), read_stored_task(folder), _head_of(model, tokenizer), changes)
 
 
 def task_of_model(model: keras.Model, tokenizer: BertTokenizer, **changes) -> Task:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import keras
 
 from bert_keras.errors import InputError
-from bert_keras.files import json_text
+from bert_keras.files import format_json
 
 WINDOW_STEPS = 50  # that one line of the log is the mean of
 HELD_OUT = "held_out_"
@@ -240,7 +240,7 @@ class TrainingLog(ScoreListener):
 
     def to_json_lines(self) -> str:
         """Returns the lines as JSON, one a line."""
-        return "".join(json_text(line) + "\n" for line in self.lines)
+        return "".join(format_json(line) + "\n" for line in self.lines)
 
 
 def window_steps(num_steps: int | None) -> int:

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.reading import read_tokenizer_of
+from bert_keras.checkpoints.reading import read_tokenizer_settings
 from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
@@ -73,7 +73,7 @@ def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
         start_from: the checkpoint folder, of any format.
         folders: the records folders.
     """
-    settings = read_tokenizer_of(start_from) if pathlib.Path(start_from).is_dir() else None
+    settings = read_tokenizer_settings(start_from) if pathlib.Path(start_from).is_dir() else None
     if settings is None:
         raise InputError(
             f"{start_from} has no vocabulary; expected a checkpoint folder with tokenizer.json or vocab.txt, because "
@@ -81,7 +81,7 @@ def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
             "vocab.txt there"
         )
     for folder in folders:
-        check_same_tokenizer(start_from, settings, folder, read_tokenizer_of(folder))
+        check_same_tokenizer(start_from, settings, folder, read_tokenizer_settings(folder))
 
 
 def _setting_faults(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:

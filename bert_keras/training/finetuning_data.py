@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from bert_keras.checkpoints import save
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.huggingface.model_card import model_card
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import MissingExtraError
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.files import json_text
+from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion_report import confusion_picture, has_confusion
 from bert_keras.tasks.examples.file_options import FileOptions
@@ -101,10 +101,10 @@ def folder_parts(tuned: FineTuned, shown: Mapping[str, object], *, pictures: Map
         shown: what the model card says of the training.
         pictures: files to lay beside.
     """
-    metrics = {"metrics.json": json_text(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
+    metrics = {"metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
     return {
         "notes": {**metrics, **pictures},
-        "card": model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown)),
+        "card": build_model_card(tuned.model, tuned.tokenizer, history=_history(tuned, shown)),
         "task": tuned.task.settings(),
         "written_by": "finetune",
     }

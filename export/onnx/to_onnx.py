@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints import BertEmbedder
-from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx.onnx_file import write_onnx_file
@@ -47,9 +47,9 @@ def write_onnx(model: keras.Model, path: str | os.PathLike) -> None:
 
 def named_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns a model's variables by Hugging Face's names, and by their Keras paths where it has none."""
-    encoder, ours = encoder_of(model), variables_of(model)
-    table = weight_names(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=family_of(model)
+    encoder, ours = get_encoder(model), get_variables(model)
+    table = list_weights(
+        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
     )
     names = {id(ours[name.ours]): name.huggingface or name.ours for name in table}
     return {names.get(id(variable), variable.path): variable for variable in model.variables}

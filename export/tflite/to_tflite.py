@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints import BertClassifier
-from bert_keras.checkpoints.building import encoder_of
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checks import check_integer
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
@@ -202,7 +202,7 @@ def _check_quantization(quantization: str) -> None:
 
 
 def _check_model(model, lengths: Iterable[int]) -> None:
-    encoder = encoder_of(model)
+    encoder = get_encoder(model)
     longest = encoder.config.max_sequence_length
     for length in lengths:
         check_integer("length", length, 2, longest)
@@ -232,7 +232,7 @@ def _weight_bytes(model, read: set[int], length: int, quantization: str) -> int:
     the positions beyond `length`.
     """
     of_matrix, of_vector = _WEIGHT_BYTES[quantization]
-    positions = encoder_of(model).embeddings.position
+    positions = get_encoder(model).embeddings.position
     sizes = {}
     for variable in model.variables:
         if id(variable.value) not in read:

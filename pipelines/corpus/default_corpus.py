@@ -68,11 +68,11 @@ def labelled_passages() -> list[tuple[str, str]]:
     should be drawn at random. Python 3.11 gives 4 x 1,078 passages of 16 words (3.13: 4 x 1,120); logistic
     regression on a bag of words classifies 84 % of held-out ones.
     """
-    family_of = {folder: family for family, folders in _FAMILIES.items() for folder in folders.split()}
+    get_family = {folder: family for family, folders in _FAMILIES.items() for folder in folders.split()}
     passages: dict[str, list[str]] = {family: [] for family in _FAMILIES}
     seen: set[str] = set()
     for name, paragraphs in _python_pages():
-        family = family_of.get(name.split("/")[0])
+        family = get_family.get(name.split("/")[0])
         if family is not None:
             for paragraph in paragraphs:
                 passages[family].extend(_passages([sentence for sentence in paragraph if sentence not in seen]))

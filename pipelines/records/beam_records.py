@@ -22,7 +22,7 @@ from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder
-from bert_keras.staging import only_one_run
+from bert_keras.staging import lock_folder
 
 _TEXT_FACTS = "text.json"
 _ERROR = "error.json"
@@ -74,7 +74,7 @@ def write_records_with_beam(
         raise InputError("Beam's workers cannot read standard input: write the text to a file, and name that")
     check_writable_folder(out, "make-records", overwrite=overwrite)
     path = partial_folder.partial_path(out).absolute()
-    with local.told_plainly(out, path), only_one_run(path), local.removed_if_useless(path):
+    with local.told_plainly(out, path), lock_folder(path), local.removed_if_useless(path):
         job = _Job(path, settings, tokenizer, text)
         (path / _ERROR).unlink(missing_ok=True)
         _run(beam, job, list(options))

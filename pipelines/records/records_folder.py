@@ -28,7 +28,7 @@ from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFE
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder, publish_folder
-from bert_keras.staging import only_one_run
+from bert_keras.staging import lock_folder
 
 _LOG = logging.getLogger(__name__)
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
@@ -82,7 +82,7 @@ def write_records(
     tokenizer = TokenizerSpec.from_tokenizer(tokenizer)
     check_writable_folder(out, "make-records", overwrite=overwrite)
     path = partial_folder.partial_path(out)
-    with told_plainly(out, path), only_one_run(path), removed_if_useless(path):
+    with told_plainly(out, path), lock_folder(path), removed_if_useless(path):
         partial = partial_folder.PartialFolder(path, fingerprint(settings, tokenizer, text))
         shards = list(_shards(partial, settings, tokenizer, text, num_workers, progress))
         manifest = make_manifest(settings, tokenizer, text.sentences, text.facts(), shards)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json, write_json
-from bert_keras.publishing import companion
+from bert_keras.publishing import get_companion_folder
 
 _LOG = logging.getLogger(__name__)
 _FINGERPRINT = "run.json"
@@ -24,7 +24,7 @@ _FINGERPRINT = "run.json"
 
 def partial_path(out: str | os.PathLike) -> pathlib.Path:
     """Returns where an unfinished run of `out` is kept."""
-    return companion(out, "partial")
+    return get_companion_folder(out, "partial")
 
 
 def count_finished_blocks(out: str | os.PathLike) -> int:

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import files
 from bert_keras.checkpoints import building
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.reading import read_checkpoint
 from tests.conftest import MODELS
 from tests.marks import slow_except
@@ -23,10 +23,10 @@ def encoder_folder(make_model, tmp_path):
 
 def assert_table_says_the_shapes(model):
     for part in filter(None, (model, getattr(model, "generator", None))):
-        encoder, family = building.encoder_of(part), building.family_of(part)
-        names = weight_names(type(part).__name__, encoder.config, pooler=encoder.pooler is not None, family=family)
+        encoder, family = building.get_encoder(part), building.get_family(part)
+        names = list_weights(type(part).__name__, encoder.config, pooler=encoder.pooler is not None, family=family)
         shapes = {name.ours: name.shape(encoder.config, getattr(part, "num_classes", None)) for name in names}
-        assert shapes == {name: tuple(weight.shape) for name, weight in building.variables_of(part).items()}
+        assert shapes == {name: tuple(weight.shape) for name, weight in building.get_variables(part).items()}
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_the_table_says_the_shape_of_every_weight_on_narrow_embeddings(kind, mak
 
 def test_a_checkpoint_is_hashed_once_however_often_it_is_loaded(encoder_folder, monkeypatch):
     hashed = []
-    digest = files.file_digest
-    monkeypatch.setattr(files, "file_digest", lambda path: hashed.append(path.name) or digest(path))
+    digest = files.compute_digest
+    monkeypatch.setattr(files, "compute_digest", lambda path: hashed.append(path.name) or digest(path))
     checkpoint = read_checkpoint(encoder_folder)
     assert hashed == [], "reading all but the weights hashes none"
     for _ in range(2):

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from bert_keras.analysis.inspection.training_history import read_training_records
-from bert_keras.checkpoints.google_checkpoint import read_beside_weights
+from bert_keras.checkpoints.google_checkpoint import read_without_weights
 from bert_keras.checkpoints.keras_files import preset_settings
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
-from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
+from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
 from bert_keras.tasks.stored_task import task_of_checkpoint, tasks_of_models
 from tests.checkpoints import tiny_folders
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
@@ -94,15 +94,15 @@ TARGETS = {
     "index": Target("model.safetensors.index.json", write_in_shards, read_checkpoint_folder),
     "hashes": Target("SHA256SUMS", write_hashed, read_checkpoint_folder),
     "tokenizer config": Target("tokenizer_config.json", classifier, read_checkpoint_folder),
-    "tokenizer": Target("tokenizer.json", tiny_folders.write_tokenizer, read_tokenizer_of),
+    "tokenizer": Target("tokenizer.json", tiny_folders.write_tokenizer, read_tokenizer_settings),
     "modules": Target("modules.json", embedder, read_checkpoint_folder),
     "sentence config": Target("sentence_bert_config.json", embedder, read_checkpoint_folder),
     "prompts": Target("config_sentence_transformers.json", embedder, read_checkpoint_folder),
     "pooling": Target("1_Pooling/config.json", embedder, read_checkpoint_folder),
-    "Google": Target("bert_config.json", write_google, read_beside_weights),
+    "Google": Target("bert_config.json", write_google, read_without_weights),
     "KerasHub": Target("config.json", tiny_folders.write_preset, check_preset),
     "task of KerasHub": Target("task.json", tiny_folders.write_preset, check_preset),
-    "tokenizer of KerasHub": Target("tokenizer.json", write_preset_with_tokenizer, read_tokenizer_of),
+    "tokenizer of KerasHub": Target("tokenizer.json", write_preset_with_tokenizer, read_tokenizer_settings),
     "settings beside KerasHub's": Target(
         "bert_keras_settings.json", write_preset_with_settings, preset_settings.read_settings
     ),

@@ -13,7 +13,7 @@ import bert_keras as bk
 from bert_keras.checkpoints.keras_files import keras_file
 from bert_keras.checkpoints.keras_files.keras_hub_preset import write_preset as write_hub_preset
 from bert_keras.checkpoints.keras_files.keras_weights import check_h5
-from bert_keras.checkpoints.reading import read_tokenizer_of, read_without_tensorflow
+from bert_keras.checkpoints.reading import read_tokenizer_settings, read_without_tensorflow
 from tests.checkpoints.tiny_folders import WORDS, edit_json, write_preset
 from tests.fuzzing import fuzz, mutate_json
 from tests.marks import slow
@@ -66,7 +66,7 @@ def unbuilt(monkeypatch):
     monkeypatch.setattr(keras_file.keras.models, "load_model", fail)
 
 
-def encoder_of(config):
+def get_encoder(config):
     return config["config"]["encoder"]["config"]["config"]
 
 
@@ -78,14 +78,17 @@ def test_the_file_is_whole(write):
 @pytest.mark.parametrize(
     ("change", "pattern"),
     [
-        (lambda config: encoder_of(config).update(vocabulary_size=10**9), "a model of 30000.* parameters"),
-        (lambda config: encoder_of(config).update(num_layers=10**9), "parameters, and its weights have"),
+        (lambda config: get_encoder(config).update(vocabulary_size=10**9), "a model of 30000.* parameters"),
+        (lambda config: get_encoder(config).update(num_layers=10**9), "parameters, and its weights have"),
         (lambda config: config["config"]["encoder"]["config"].update(config={"hidden_dim": 10**6}), "parameters"),
-        (lambda config: encoder_of(config).update(hidden_dim=10**30), "sets hidden_dim to 1000000"),
-        (lambda config: encoder_of(config).update(max_sequence_length="17"), "sets max_sequence_length to '17'"),
+        (lambda config: get_encoder(config).update(hidden_dim=10**30), "sets hidden_dim to 1000000"),
+        (lambda config: get_encoder(config).update(max_sequence_length="17"), "sets max_sequence_length to '17'"),
         (lambda config: config["config"].update(num_classes=10**9), "parameters, and its weights have"),
         (lambda config: config["config"]["encoder"]["config"].update(config={"num_segments": 10**9}), "parameters"),
-        (lambda config: encoder_of(config).update(position_type="sinusoidal", max_sequence_length=10**7), "parameters"),
+        (
+            lambda config: get_encoder(config).update(position_type="sinusoidal", max_sequence_length=10**7),
+            "parameters",
+        ),
         (lambda config: config.update(class_name="Lambda", registered_name=None), "holds a 'Lambda'; expected a model"),
         (lambda config: config.update(class_name="x" * 70_000, registered_name="os>x"), "holds a 'xxx"),
     ],
@@ -120,7 +123,7 @@ def in_encoder(layer):
         (in_encoder(dense(module="keras_hub.layers", class_name="ReversibleEmbedding")), "holds a 'Reversible"),
         (in_encoder(dense(module="somewhere")), "holds a 'Dense' of 'somewhere'"),
         (in_encoder(dense(module=["keras.layers"])), "holds a 'Dense' of"),
-        (lambda config: encoder_of(config).update(extra=[{"a": dense()}]), "holds a 'Dense'"),
+        (lambda config: get_encoder(config).update(extra=[{"a": dense()}]), "holds a 'Dense'"),
         (lambda config: config.update(compile_config={"loss": dense()}), "holds a 'Dense'"),
         (lambda config: config.update(compile_config={"metrics": [metric("AUC", num_thresholds=10**9)]}), "in 'AUC',"),
         (lambda config: config.update(compile_config=metric("MeanIoU", num_classes=10**5)), "has 10,000,000,000 num"),
@@ -304,7 +307,7 @@ def test_a_wrong_value_in_a_tokenizer_of_a_preset_is_named(tmp_path, values, pat
     (folder / "assets/tokenizer/vocabulary.txt").write_text("\n".join(WORDS) + "\n")
     (folder / "tokenizer.json").write_text(json.dumps(values))
     with pytest.raises(bk.InputError, match=rf"tokenizer\.json {pattern}"):
-        read_tokenizer_of(folder)
+        read_tokenizer_settings(folder)
 
 
 @pytest.mark.parametrize("count", [QUICK, *slow(LONG)])

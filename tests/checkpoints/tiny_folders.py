@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 from safetensors.numpy import save_file
 
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.config import BertConfig
 
 SIZES = {"vocab_size": 13, "hidden_size": 6, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 10}
@@ -89,7 +89,7 @@ def write_json(path: pathlib.Path, value: object) -> None:
 def tensors_of(model: str, family: str = "bert") -> dict[str, np.ndarray]:
     """Draw the tensors of a model, by Hugging Face's names."""
     pooler = model in ("BertEmbedder", "BertClassifier")
-    names = weight_names(model, OURS, pooler=pooler, family=family)
+    names = list_weights(model, OURS, pooler=pooler, family=family)
     generator = np.random.default_rng(0)
     tensors = {}
     for name in names:

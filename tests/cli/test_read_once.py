@@ -31,7 +31,7 @@ def counts(monkeypatch):
         if hasattr(module, "read_vocabulary"):
             monkeypatch.setattr(module, "read_vocabulary", count("read", module.read_vocabulary))
 
-    monkeypatch.setattr(files, "file_digest", count("hash", files.file_digest))
+    monkeypatch.setattr(files, "compute_digest", count("hash", files.compute_digest))
     monkeypatch.setattr(weights_file.safetensors, "safe_open", count("open", weights_file.safetensors.safe_open))
     monkeypatch.setattr(huggingface_folder, "read_config", count("config", huggingface_folder.read_config, _second))
     for module in (tokenizer_folder, reading, bk.checkpoints.vocabulary_file):

@@ -101,18 +101,18 @@ def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[st
 
     `any_head`: a head that is none of ours is no error; the model is the encoder then.
     """
-    family = family_in(values)
+    family = read_family(values)
     architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
     ours = _our_part(values, source)
     model = ours.get("model")
-    if model is not None and architecture == architecture_of(model, family):
+    if model is not None and architecture == get_architecture(model, family):
         own = ours.get("settings", {})
     else:  # a foreign folder, or one of ours that another tool turned into something else
         model, own = _model_of(architecture, family, source, any_head=any_head), {}
     return model, family, {**_head_settings(values, model, family, source), **own}
 
 
-def family_in(values: dict) -> str:
+def read_family(values: dict) -> str:
     """Returns Hugging Face's family of a `config.json`, which `read_config` has checked."""
     return values.get("model_type", "bert")
 
@@ -122,7 +122,7 @@ def read_task(values: dict, source: str) -> dict | None:
     return _our_part(values, source).get("task")
 
 
-def architecture_of(model: str, family: str) -> str:
+def get_architecture(model: str, family: str) -> str:
     """Returns the class name by which transformers knows a model of ours."""
     if model == "ElectraPretrainer":
         return "ElectraForPreTraining"
@@ -132,7 +132,7 @@ def architecture_of(model: str, family: str) -> str:
 
 
 def _refuse_other_functions(values: dict, source: str) -> None:
-    if (family := family_in(values)) not in ("bert", "electra"):
+    if (family := read_family(values)) not in ("bert", "electra"):
         raise InputError(f"{source} is of a {quote(family)} model; expected 'bert' or 'electra': load another one")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:

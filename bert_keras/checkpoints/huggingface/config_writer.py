@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import encoder_of, family_of
+from bert_keras.checkpoints.building import get_encoder, get_family
 from bert_keras.checkpoints.huggingface.config_reader import (
     ACTS_OUT,
     FIELDS,
     FORMAT,
     OUR_SETTINGS,
     PROBLEMS,
-    architecture_of,
+    get_architecture,
 )
 
 
 def write_config(model, task: Mapping[str, object] | None = None) -> dict:
     """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
-    config, family, name = encoder_of(model).config, family_of(model), type(model).__name__
-    values = {"architectures": [architecture_of(name, family)], "model_type": family}
+    config, family, name = get_encoder(model).config, get_family(model), type(model).__name__
+    values = {"architectures": [get_architecture(name, family)], "model_type": family}
     values |= {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
     values["hidden_act"] = ACTS_OUT[config.hidden_act]
     values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}

@@ -10,9 +10,9 @@ import pathlib
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight, check_num_layers, describe_unused_tensors
-from bert_keras.checkpoints.huggingface.config_reader import family_in, read_config, read_model, read_task
+from bert_keras.checkpoints.huggingface.config_reader import read_config, read_family, read_model, read_task
 from bert_keras.checkpoints.huggingface.sentence_transformers import is_embedder, read_modules
-from bert_keras.checkpoints.huggingface.weight_names import WeightName, weight_names
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.checkpoints.huggingface.weights_file import is_weights, open_weights
 from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import format_names
@@ -49,7 +49,7 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     not_carried_over = []
     if (has_modules := (folder / MODULES).exists()) and is_embedder(folder):
         # whatever head the config names: sentence-transformers reads the encoder alone
-        model, family = "BertEmbedder", family_in(values)
+        model, family = "BertEmbedder", read_family(values)
         settings, not_carried_over = read_modules(folder)
     else:
         model, family, settings = read_model(values, source, any_head=any_head)
@@ -60,10 +60,10 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     check_checksums(folder, lambda name: not is_weights(name))
     read_tokenizer = open_tokenizer(home, config.vocabulary_size)
     _check_positions(tensors, config, source)
-    names = weight_names(model, config, pooler="pooler.dense.weight" in tensors, family=family)
+    names = list_weights(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
     weights = {name.ours: stored for name in names if (stored := _weight(name, tensors)) is not None}
-    expected_names = {name.ours: name_prefix(name, model, family) + name.huggingface for name in names}
+    expected_names = {name.ours: get_name_prefix(name, model, family) + name.huggingface for name in names}
 
     def check_content() -> None:
         check_checksums(folder, is_weights)  # 0.4 s for the 440 MB of BERT base
@@ -98,7 +98,7 @@ def _read_generator(folder: pathlib.Path) -> Checkpoint:
     return generator
 
 
-def stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
+def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
     """Returns what a checkpoint folder says of the task that its model was fine-tuned for; None: nothing."""
     if isinstance(folder, Checkpoint):
         return folder.task
@@ -106,7 +106,7 @@ def stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
     return read_task(read_json(path), str(path)) if path.exists() else None
 
 
-def name_prefix(weight: WeightName, model: str, family: str) -> str:
+def get_name_prefix(weight: WeightName, model: str, family: str) -> str:
     """Returns what transformers puts before an encoder's tensors in a model with a head."""
     bare = model in ("BertEncoder", "BertEmbedder")
     return f"{family}." if weight.ours.startswith("encoder.") and not bare else ""

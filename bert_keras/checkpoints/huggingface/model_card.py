@@ -1,12 +1,12 @@
 """The README.md of a checkpoint folder: what the model is, for people."""
 
 from bert_keras import __version__
-from bert_keras.checkpoints.building import encoder_of
+from bert_keras.checkpoints.building import get_encoder
 
 
-def model_card(model, tokenizer=None, *, history: str | None = None) -> str:
+def build_model_card(model, tokenizer=None, *, history: str | None = None) -> str:
     """Returns a short model card in Markdown: kind, sizes, labels, and how to load it; `history`: how it came to be."""
-    config, name = encoder_of(model).config, type(model).__name__
+    config, name = get_encoder(model).config, type(model).__name__
     lines = [
         "---",
         "library_name: keras",

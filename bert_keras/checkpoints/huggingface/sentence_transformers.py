@@ -3,7 +3,7 @@
 import pathlib
 
 from bert_keras.checks import quote, read_field
-from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, checked_pooling
+from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, check_pooling
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.module_list import MODULES, Module, read_module_list
@@ -145,7 +145,7 @@ def _read_pooling(path: pathlib.Path) -> dict:
     if pooling is None:
         pooling = chosen or "mean"  # as in sentence-transformers
     try:
-        pooling = checked_pooling(pooling)
+        pooling = check_pooling(pooling)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     include_prompt = read_field(values, "include_prompt", bool, source=path, default=True)

@@ -106,7 +106,7 @@ class WeightName:
         return tuple(sizes[axis] for axis in self.axes)
 
 
-def weight_names(model: str, config: BertConfig, *, pooler: bool, family: str = "bert") -> list[WeightName]:
+def list_weights(model: str, config: BertConfig, *, pooler: bool, family: str = "bert") -> list[WeightName]:
     """Lists every weight of a model of ours, in reading order.
 
     Args:

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import encoder_of, family_of, variables_of
+from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.keras_files.keras_weights import first_sentence
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
 from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings, write_settings
@@ -61,7 +61,7 @@ def read_preset(folder: str | os.PathLike) -> Checkpoint:
     )
     head = _head_settings(preset, folder)
     _check_labels(own, head, folder)
-    names = weight_names(model, config, pooler=own.has_pooler)
+    names = list_weights(model, config, pooler=own.has_pooler)
     theirs = {variable.path: variable for variable in preset.variables}
     weights = {
         name.ours: StoredWeight(
@@ -113,7 +113,7 @@ def write_preset(
     import keras_hub
 
     check_writable_folder(out, "convert", overwrite=overwrite)
-    config = encoder_of(model).config
+    config = get_encoder(model).config
     _check_same_function(config)
     backbone = keras_hub.models.BertBackbone(
         **{name: getattr(config, name) for name in _SAME_NAMES},
@@ -123,7 +123,7 @@ def write_preset(
     preset = _with_head(model, backbone, tokenizer)
     theirs = {variable.path: variable for variable in preset.variables}
     names = _keras_hub_names(model)
-    for name, variable in variables_of(model).items():
+    for name, variable in get_variables(model).items():
         if (there := names[name]) in theirs:
             theirs[there].assign(np.reshape(np.asarray(variable), theirs[there].shape))
     written = "BertEncoder" if preset is backbone else type(model).__name__
@@ -137,15 +137,15 @@ def write_preset(
 
 def _keras_hub_names(model) -> dict[str, str | None]:
     """Returns our weight names with KerasHub's; None: it has no such weight."""
-    encoder = encoder_of(model)
-    names = weight_names(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=family_of(model)
+    encoder = get_encoder(model)
+    names = list_weights(
+        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
     )
     return {name.ours: name.keras_hub for name in names}
 
 
 def _lost_in_a_preset(model, tokenizer: BertTokenizer | None, *, has_head: bool) -> list[str]:
-    lost, encoder, kind = [], encoder_of(model), type(model).__name__
+    lost, encoder, kind = [], get_encoder(model), type(model).__name__
     if not has_head and not isinstance(model, modeling.BertEncoder):
         lost.append(f"the head of {kind}, of which KerasHub has none: its encoder alone is written")
     if encoder.pooler is None:
@@ -242,7 +242,7 @@ def _with_head(model, backbone, tokenizer: BertTokenizer | None):
     import keras_hub
 
     theirs = {ours: theirs for theirs, ours in _TASKS.items()}.get(type(model).__name__)
-    if isinstance(model, modeling.BertClassifier) and family_of(model) != "bert":
+    if isinstance(model, modeling.BertClassifier) and get_family(model) != "bert":
         return backbone  # it reads [CLS] through a layer of its own instead of the pooler
     if isinstance(model, modeling.BertEmbedder) and model.pooling not in _POOLINGS:
         return backbone

@@ -20,7 +20,7 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
-from bert_keras.files import json_text
+from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_file, publish_file
 
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         answers = answer_all(predictor, examples, bar.update)
     scores = task.scores(answers, examples)
     if arguments.out:
-        _write(arguments.out, json_text(scores, indent=2).encode() + b"\n")
+        _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
     if arguments.plot:
         _write(arguments.plot, confusion_picture(task, answers, examples))
     sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"

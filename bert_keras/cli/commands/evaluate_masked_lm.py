@@ -61,13 +61,13 @@ def evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) ->
 
 
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
-    from bert_keras.checkpoints.reading import read_tokenizer_of
+    from bert_keras.checkpoints.reading import read_tokenizer_settings
     from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
     from bert_keras.tasks.mask_checks import check_records
 
     folder, split = arguments.file, arguments.split or "held_out"
     num_sequences = check_records(folder, split, checkpoint.config.max_sequence_length)
-    check_same_tokenizer(arguments.checkpoint, checkpoint.tokenizer_settings, folder, read_tokenizer_of(folder))
+    check_same_tokenizer(arguments.checkpoint, checkpoint.tokenizer_settings, folder, read_tokenizer_settings(folder))
     options = {"limit": arguments.limit, "seed": arguments.seed or 0}
     _print_settings(
         arguments,

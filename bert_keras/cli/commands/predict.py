@@ -27,7 +27,7 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode, positive_integer
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
-from bert_keras.files import json_text
+from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_file, publish_file
 from bert_keras.tasks.examples import option_checks
 
@@ -204,7 +204,7 @@ def _json_line(place: str, number: int | None, answer: dict) -> str:
     named = {} if number is None else {place: number}
     named |= {name: value for name, value in answer.items() if name not in _LAST}
     named |= {name: answer[name] for name in _LAST if name in answer}
-    return printable_json(json_text(_rounded(named)), "utf-8") + "\n"
+    return printable_json(format_json(_rounded(named)), "utf-8") + "\n"
 
 
 def _rounded(value):

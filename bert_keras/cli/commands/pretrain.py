@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = prepare_devices(arguments)
     from bert_keras.checkpoints import save
-    from bert_keras.checkpoints.huggingface.model_card import model_card
+    from bert_keras.checkpoints.huggingface.model_card import build_model_card
     from bert_keras.cli.console.fit_progress import FitProgress
     from bert_keras.training import pretrain
     from bert_keras.training.callbacks import TensorBoardScalars
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not is_chief(strategy):
             return
         notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
-        card = model_card(
+        card = build_model_card(
             trained.model, trained.tokenizer, history=_history(settings, manifests, trained.metrics, start)
         )
         parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite, "written_by": "pretrain"}

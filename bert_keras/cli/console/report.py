@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bert_keras.cli.console.terminal import MOST_CHARACTERS, print_json, print_line, printable, unimportant
-from bert_keras.files import json_text
+from bert_keras.files import format_json
 
 _MOST_OF_A_SETTING = 1000  # characters
 _LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
@@ -30,7 +30,7 @@ def print_settings(verb: str, settings: Mapping[str, object]) -> None:
 def print_result(sentence: str | Sequence[str], result: Mapping[str, object], *, as_json: bool) -> None:
     """Prints what was done: a sentence, or several lines, for people, or the whole result for machines."""
     if as_json:
-        print_json(json_text(result))
+        print_json(format_json(result))
         return
     for line in [sentence] if isinstance(sentence, str) else sentence:
         print_line(line, to_output=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli.options.argument_checks import add_overwrite, positive_integer, whole_number
 from bert_keras.errors import InputError
-from bert_keras.publishing import check_writable_folder, companion, write_or_keep
-from bert_keras.staging import only_one_run
+from bert_keras.publishing import check_writable_folder, get_companion_folder, write_or_keep
+from bert_keras.staging import lock_folder
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config
 
@@ -114,7 +114,7 @@ def backups_shown(arguments: argparse.Namespace) -> str:
     when = f"every {arguments.backup_every:,} steps" if arguments.backup_every else "when told to stop"
     steps = backups.steps()
     newest = f"the newest is of step {steps[-1]:,}" if steps else "there is none to go on from"
-    return f"{when}, in {companion(arguments.out, 'training')}" + (f"; {newest}" if arguments.resume else "")
+    return f"{when}, in {get_companion_folder(arguments.out, 'training')}" + (f"; {newest}" if arguments.resume else "")
 
 
 def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
@@ -134,7 +134,7 @@ def backups_of(out: pathlib.Path) -> BackupFolder:
     """Returns where the state of a training of `out` is kept."""
     from bert_keras.training.backups import BackupFolder
 
-    return BackupFolder(companion(out, "training").absolute())
+    return BackupFolder(get_companion_folder(out, "training").absolute())
 
 
 @contextlib.contextmanager
@@ -151,7 +151,7 @@ def only_training_of(out: pathlib.Path, strategy) -> Iterator[None]:
         return
     folder = backups_of(out).path
     try:
-        with only_one_run(folder):
+        with lock_folder(folder):
             yield
     finally:
         with contextlib.suppress(OSError):  # it has backups, or is gone

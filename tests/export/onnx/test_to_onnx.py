@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 
 import bert_keras as bk
-from bert_keras.checkpoints.huggingface.weight_names import weight_names
+from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx import onnx_folder, onnx_int8, to_onnx
@@ -132,7 +132,7 @@ def test_weights_are_written_once_and_have_hugging_face_names(exported):
     model, path = exported("masked_lm")
     file = onnx.load(path)
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in file.graph.initializer}
-    for name in weight_names("BertMaskedLM", model.encoder.config, pooler=False):
+    for name in list_weights("BertMaskedLM", model.encoder.config, pooler=False):
         assert name.huggingface in weights
     kernel = model.encoder.blocks[1].attention.key.kernel
     np.testing.assert_array_equal(weights["encoder.layer.1.attention.self.key.weight"], kernel)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.features import FEATURES
-from bert_keras.files import file_digest
+from bert_keras.files import compute_digest
 from bert_keras.pipelines.batches import record_order
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
@@ -62,7 +62,7 @@ def write_by_hand(folder, tokenizer, **settings):
         with tf.io.TFRecordWriter(str(path)) as writer:
             for row in of_shard:
                 writer.write(serialize_record(row))
-        entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **file_digest(path)}
+        entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **compute_digest(path)}
         manifest["shards"].append(entry)
         rows += [(split, row) for row in of_shard]
     for split, counts in manifest["splits"].items():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import bert_keras as bk
-from bert_keras.files import file_digest
+from bert_keras.files import compute_digest
 from bert_keras.pipelines.records.manifest import make_manifest, read_manifest, shard_paths
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
@@ -32,7 +32,7 @@ def folder(tmp_path):
     for split in ("train", "held_out"):
         path = folder / f"{split}-00000.tfrecord"
         path.write_bytes(b"records")
-        shards.append(Counts(name=path.name, split=split, **file_digest(path)))
+        shards.append(Counts(name=path.name, split=split, **compute_digest(path)))
     facts = TokenizerSpec(WORDS)
     manifest = make_manifest(RecordSettings(32), facts, "lines", [{"name": "a.txt", "bytes": 5}], shards)
     (folder / "manifest.json").write_text(json.dumps(manifest))

@@ -16,7 +16,7 @@ from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks, partial_path
-from bert_keras.staging import only_one_run
+from bert_keras.staging import lock_folder
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
 
@@ -165,7 +165,7 @@ def test_a_torn_fingerprint_starts_afresh(text, tiny_tokenizer, tmp_path, undist
 
 def test_two_runs_at_once_are_refused_and_the_first_keeps_its_folder(text, tiny_tokenizer, tmp_path):
     path = partial_path(tmp_path / "out")
-    with only_one_run(path):
+    with lock_folder(path):
         with pytest.raises(InputError, match=r"another process is at work on .*\.out\.partial"):
             write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
         assert path.is_dir()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bert_keras.analysis.inspection.page.html_page import PAGE, escaped, header, page_of, section
 from bert_keras.analysis.inspection.training_history import CONFUSION, Chart, TrainingRecords
-from bert_keras.figures import COLORS, FigureSection, as_address, check_can_draw, new_figure, plain, save_figures
+from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures, to_data_uri
 from bert_keras.publishing import publish_folder
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
@@ -50,7 +50,7 @@ def training_page(records: TrainingRecords) -> str:
     facts = {name.replace("_", " "): f"{value:.4g}" for name, value in records.scores.items()}
     parts = [section("curves", "Curves", _sentence(records.charts), _places(records.charts))]
     if records.confusion is not None:
-        address = as_address(records.confusion, "png")
+        address = to_data_uri(records.confusion, "png")
         picture = f'<div class="scroll"><img class="picture" alt="Confusion matrix" src="{address}"></div>'
         parts.append(section("confusion", "Confusion matrix", _CONFUSION, picture))
     body = f"{header(title, facts)}<main>{''.join(parts)}</main>\n{_FOOT}"
