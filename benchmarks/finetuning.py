@@ -159,7 +159,8 @@ def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
     unfitted = {}
     if getattr(task, "allows_null", False):
         unfitted = {
-            f"{name} at threshold 0": value for name, value in task.scores(task.judged(tuned.answers), dev).items()
+            f"{name} at threshold 0": value
+            for name, value in task.score(task.apply_calibration(tuned.answers), dev).items()
         }
     return {"score": tuned.scores[task.main_score], "seconds": seconds, **tuned.scores, **unfitted}
 
@@ -216,9 +217,9 @@ def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
         if model is None:
             labels = {} if task.name == "answer" else {"num_labels": len(task.labels)}
             model = getattr(transformers, THEIR_HEADS[task.name]).from_pretrained(arguments.checkpoint, **labels)
-        seconds = fit_theirs(model, part, task.with_labels(task.encode(tokenizer, train), train))
+        seconds = fit_theirs(model, part, task.add_labels(task.encode(tokenizer, train), train))
     answers = answers_of(model.eval(), task, task.encode(tokenizer, dev), dev)
-    scores = task.scores(task.fitted(answers, dev).judged(answers), dev)
+    scores = task.score(task.calibrate(answers, dev).apply_calibration(answers), dev)
     return {"score": scores[task.main_score], "seconds": seconds, **scores}
 
 
@@ -275,10 +276,10 @@ def answers_of(model, task, rows, examples) -> list[dict]:
     """Returns what transformers' model answers, read by the task."""
     import torch
 
-    from bert_keras.tasks.base import LabelledRows
+    from bert_keras.tasks.base import LabelledSequences
 
     outputs: dict[str, np.ndarray] = {}
-    unlabelled = LabelledRows(rows)
+    unlabelled = LabelledSequences(rows)
     for numbers in np.array_split(np.argsort(-rows.lengths, kind="stable"), -(-len(rows) // 32)):
         with torch.no_grad():
             given = model(**torch_batch(unlabelled, numbers))
@@ -287,15 +288,17 @@ def answers_of(model, task, rows, examples) -> list[dict]:
             if values is None:
                 continue
             values = values.numpy()
-            size = len(rows.token_ids if task.of_tokens else rows)
-            flat = outputs.setdefault(name, np.empty((size, *values.shape[2 if task.of_tokens else 1 :]), np.float32))
-            if not task.of_tokens:
+            size = len(rows.token_ids if task.is_token_level else rows)
+            flat = outputs.setdefault(
+                name, np.empty((size, *values.shape[2 if task.is_token_level else 1 :]), np.float32)
+            )
+            if not task.is_token_level:
                 flat[numbers] = values
                 continue
             for place, number in enumerate(numbers):
                 within = slice(rows.row_splits[number], rows.row_splits[number + 1])
                 flat[within] = values[place, : within.stop - within.start]
-    return task.answers(rows, outputs, examples)
+    return task.decode(rows, outputs, examples)
 
 
 TRAIN = {"ours": train_ours, "transformers": train_theirs}

@@ -26,7 +26,7 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.text_model import write_saved_model
 from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check, tflite_length
 from bert_keras.export.tflite.to_tflite import write_tflite
-from bert_keras.tasks.stored_task import task_of, tasks_of_models
+from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 
 LABELS = [f"class {number}" for number in range(7)]
 TASKS = {
@@ -76,8 +76,8 @@ def main():
     for name in arguments.tasks:
         model = TASKS[name](encoder)
         with tempfile.TemporaryDirectory() as scratch:
-            has_task = type(model).__name__ in tasks_of_models()
-            reference = Reference(model, tokenizer, task_of(scratch, model, tokenizer) if has_task else None)
+            has_task = type(model).__name__ in TASK_CLASSES
+            reference = Reference(model, tokenizer, restore_task(scratch, model, tokenizer) if has_task else None)
             for form in arguments.to:
                 start = time.monotonic()
                 print_line(name, form, verdict_of(reference, form, pathlib.Path(scratch)), time.monotonic() - start)

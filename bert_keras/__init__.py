@@ -28,7 +28,7 @@ _PUBLIC_NAMES = {
     "convert": "bert_keras.checkpoints",
     "fill_mask": "bert_keras.tasks.mask_filling",
     "Predictor": "bert_keras.tasks.predictor",
-    "evaluate": "bert_keras.tasks.evaluating",
+    "evaluate": "bert_keras.tasks.evaluation",
     "finetune": "bert_keras.training.finetuning_data",
     "export_model": "bert_keras.export.artifacts",
     "plan": "bert_keras.analysis.cost_model.planning",

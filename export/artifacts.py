@@ -28,7 +28,7 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
 from bert_keras.staging import lock_folder
-from bert_keras.tasks.stored_task import task_of, tasks_of_models
+from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
@@ -116,9 +116,9 @@ def read_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | 
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
         raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
-    task = task_of(checkpoint, model, tokenizer) if type(model).__name__ in tasks_of_models() else None
+    task = restore_task(checkpoint, model, tokenizer) if type(model).__name__ in TASK_CLASSES else None
     if pairs is not None and isinstance(task, TextClassification):
-        task = dataclasses.replace(task, of_pairs=pairs)
+        task = dataclasses.replace(task, has_pairs=pairs)
     elif pairs:
         raise InputError(f"{checkpoint} holds a {type(model).__name__}; pairs of texts are for a BertClassifier")
     return Reference(model, tokenizer, task)

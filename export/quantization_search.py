@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.tflite.tflite_runner import TfliteRows
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 
 SMALLEST_FIRST = ("dynamic_int8", "float16", "float32")
 
@@ -37,7 +37,13 @@ def points(task: Task, scores: dict[str, float]) -> float:
 def checkpoint_score(reference: Reference, examples: Sequence) -> float:
     """Returns the points of the checkpoint itself."""
     task = reference.task
-    return _score(reference, task, reference.tokenizer, RowRunner(reference.model, of_tokens=task.of_tokens), examples)
+    return _score(
+        reference,
+        task,
+        reference.tokenizer,
+        SequenceRunner(reference.model, is_token_level=task.is_token_level),
+        examples,
+    )
 
 
 def file_score(reference: Reference, path: str | os.PathLike, length: int, examples: Sequence, tokenizer=None) -> float:
@@ -51,7 +57,7 @@ def file_score(reference: Reference, path: str | os.PathLike, length: int, examp
         tokenizer: another one than the checkpoint's, such as a phone's.
     """
     task = reference.task.with_length(min(length, reference.task.max_sequence_length))
-    run = TfliteRows(path, reference.model, length, of_tokens=task.of_tokens)
+    run = TfliteRows(path, reference.model, length, of_tokens=task.is_token_level)
     return _score(reference, task, tokenizer or reference.tokenizer, run, examples)
 
 
@@ -79,4 +85,4 @@ def climb(write: Callable[[str], os.PathLike], score: Callable[[os.PathLike], fl
 
 def _score(reference: Reference, task: Task, tokenizer, run, examples: Sequence) -> float:
     rows = task.encode(tokenizer, examples)
-    return points(task, task.scores(task.answers(rows, run(rows), examples), examples))
+    return points(task, task.score(task.decode(rows, run(rows), examples), examples))

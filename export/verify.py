@@ -47,5 +47,5 @@ def _check(path: pathlib.Path, reference: Reference, probes: ProbeSet) -> Check:
     task = reference.task
     if isinstance(task, TextClassification):
         pairs = "second_text" in read_meta_graph(path).signature_def[SERVING_DEFAULT].inputs
-        reference = reference.with_task(dataclasses.replace(task, of_pairs=pairs))
+        reference = reference.with_task(dataclasses.replace(task, has_pairs=pairs))
     return start_saved_model_check(reference, path, probes)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.metrics.prediction_counts import check_pairs
-from bert_keras.metrics.tag_schemes import entities_of
+from bert_keras.metrics.tag_schemes import find_entities
 
 
 def entity_scores(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Returns how well the entities were found, all labels together.
 
     Args:
-        truth: the right tags of each sentence, in a scheme that `entities_of` reads.
+        truth: the right tags of each sentence, in a scheme that `find_entities` reads.
         predicted: as many tags for each sentence.
 
     Returns:
@@ -68,7 +68,7 @@ def _counts(truth, predicted) -> dict[str, tuple[int, int, int]]:
                 f"sentence {number} has {len(true_tags)} words and {len(predicted_tags)} predicted tags; expected a "
                 "tag for each word: a word that the model did not see gets O"
             )
-        true_entities, predicted_entities = set(entities_of(true_tags)), set(entities_of(predicted_tags))
+        true_entities, predicted_entities = set(find_entities(true_tags)), set(find_entities(predicted_tags))
         found = (true_entities & predicted_entities, predicted_entities, true_entities)
         for place, entities in enumerate(found):
             for entity in entities:

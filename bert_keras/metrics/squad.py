@@ -22,11 +22,11 @@ _ARTICLES = re.compile(r"\b(?:an?|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script
 
 
-def normalized_answer(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """Returns an answer as it is compared: in lower case, without ASCII punctuation, articles and extra space.
 
     Example:
-        >>> normalized_answer("The  U.S.A.")
+        >>> normalize_answer("The  U.S.A.")
         'usa'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
@@ -42,7 +42,7 @@ def exact_match(prediction: str, gold_texts: Sequence[str]) -> float:
     Raises:
         InputError: `gold_texts` is a single string.
     """
-    predicted = normalized_answer(prediction)
+    predicted = normalize_answer(prediction)
     return float(any(predicted == gold for gold in _normalized_golds(gold_texts)))
 
 
@@ -61,7 +61,7 @@ def f1(prediction: str, gold_texts: Sequence[str]) -> float:
         >>> f1("the tall tower", ["tower of Paris", "tower"])
         0.6666666666666666
     """
-    predicted = normalized_answer(prediction).split()
+    predicted = normalize_answer(prediction).split()
     return max(_word_f1(predicted, gold.split()) for gold in _normalized_golds(gold_texts))
 
 
@@ -96,7 +96,7 @@ def answer_scores(predictions: Mapping[str, str], gold: Mapping[str, Sequence[st
     return scores
 
 
-def best_null_threshold(
+def find_null_threshold(
     null_score_differences: Mapping[str, float], predictions: Mapping[str, str], gold: Mapping[str, Sequence[str]]
 ) -> tuple[float, float, float]:
     """Finds from which score on "there is no answer" is the better thing to say.
@@ -155,7 +155,7 @@ def _normalized_golds(gold_texts: Sequence[str]) -> list[str]:
             f"the gold texts are the string {gold_texts!r}; expected a list of accepted texts: write [{gold_texts!r}], "
             "or [] where there is no answer"
         )
-    return [gold for gold in map(normalized_answer, gold_texts) if gold] or [""]
+    return [gold for gold in map(normalize_answer, gold_texts) if gold] or [""]
 
 
 def _word_f1(predicted: list[str], gold: list[str]) -> float:

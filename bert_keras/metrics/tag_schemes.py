@@ -29,7 +29,7 @@ class Entity(NamedTuple):
     end: int
 
 
-def entities_of(tags: Sequence[str]) -> list[Entity]:
+def find_entities(tags: Sequence[str]) -> list[Entity]:
     """Reads the entities of one sentence, leniently as `conlleval` and seqeval do.
 
     A word goes on with the entity of the word before it if its letter is I or E, that word's is B or I, and
@@ -48,7 +48,7 @@ def entities_of(tags: Sequence[str]) -> list[Entity]:
         InputError: a tag is not of the form that this module tells.
 
     Example:
-        >>> entities_of(["B-PER", "I-PER", "O", "B-LOC"])
+        >>> find_entities(["B-PER", "I-PER", "O", "B-LOC"])
         [Entity(label='PER', start=0, end=2), Entity(label='LOC', start=3, end=4)]
     """
     entities: list[Entity] = []
@@ -63,7 +63,7 @@ def entities_of(tags: Sequence[str]) -> list[Entity]:
     return entities
 
 
-def tags_of(entities: Iterable[Entity], num_words: int) -> list[str]:
+def write_tags(entities: Iterable[Entity], num_words: int) -> list[str]:
     """Writes the entities of one sentence as IOB2 tags.
 
     Args:
@@ -77,7 +77,7 @@ def tags_of(entities: Iterable[Entity], num_words: int) -> list[str]:
         InputError: an entity is empty, lies outside of the sentence, or shares a word with another one.
 
     Example:
-        >>> tags_of([Entity("PER", 0, 2)], 3)
+        >>> write_tags([Entity("PER", 0, 2)], 3)
         ['B-PER', 'I-PER', 'O']
     """
     tags = ["O"] * num_words
@@ -97,7 +97,7 @@ def to_iob2(tags: Sequence[str], scheme: str) -> list[str]:
 
     Args:
         tags: a tag a word.
-        scheme: what `scheme_of` tells of the whole corpus; tags of "none" stay as they are.
+        scheme: what `detect_scheme` tells of the whole corpus; tags of "none" stay as they are.
 
     Raises:
         InputError: there is no such scheme, or a tag is none of it.
@@ -108,10 +108,10 @@ def to_iob2(tags: Sequence[str], scheme: str) -> list[str]:
     """
     if scheme not in SCHEMES:
         raise InputError(f"the scheme is {scheme!r}; expected one of {', '.join(SCHEMES)}")
-    return list(tags) if scheme == "none" else tags_of(entities_of(tags), len(tags))
+    return list(tags) if scheme == "none" else write_tags(find_entities(tags), len(tags))
 
 
-def scheme_of(tags_of_sentences: Iterable[Sequence[str]]) -> str:
+def detect_scheme(tags_of_sentences: Iterable[Sequence[str]]) -> str:
     """Tells the scheme of a corpus.
 
     Args:
@@ -125,14 +125,14 @@ def scheme_of(tags_of_sentences: Iterable[Sequence[str]]) -> str:
         "IOB2": otherwise.
 
     Example:
-        >>> scheme_of([["DET", "NOUN"]])
+        >>> detect_scheme([["DET", "NOUN"]])
         'none'
     """
     letters, num_i_starts, num_free_b_starts = set(), 0, 0
     for tags in tags_of_sentences:
         before = ("O", NO_LABEL)
         for tag in tags:
-            if not is_tag(tag):
+            if not is_entity_tag(tag):
                 return "none"
             now = letter, label = _split(tag, 0)
             follows_its_like = before[0] != "O" and before[1] == label
@@ -147,19 +147,19 @@ def scheme_of(tags_of_sentences: Iterable[Sequence[str]]) -> str:
     return "IOB1" if num_i_starts > num_free_b_starts else "IOB2"
 
 
-def is_tag(tag: str) -> bool:
+def is_entity_tag(tag: str) -> bool:
     """Returns whether a tag is of the form that this module tells."""
     return tag == "O" or (tag[:1] in _LETTERS and tag[1:2] in ("", "-"))
 
 
-def label_of(tag: str) -> str:
+def get_entity_label(tag: str) -> str:
     """Returns the label of a tag, whatever its letter; of "O" itself.
 
     Raises:
         InputError: the tag is not of the form that this module tells.
 
     Example:
-        >>> label_of("B-PER"), label_of("O")
+        >>> get_entity_label("B-PER"), get_entity_label("O")
         ('PER', 'O')
     """
     letter, label = _split(tag, 0)
@@ -170,7 +170,7 @@ def _split(tag: str, place: int) -> tuple[str, str]:
     """Returns the letter of a tag, one of O, B, I, E, S, and its label."""
     if tag == "O":
         return "O", NO_LABEL
-    if not is_tag(tag):
+    if not is_entity_tag(tag):
         raise InputError(
             f"the tag of word {place} is {tag!r}; expected O, or one of the letters {', '.join(_LETTERS)}, a hyphen "
             "and a label, such as B-PER: tags of another kind have no entities"

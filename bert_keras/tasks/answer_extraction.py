@@ -8,10 +8,10 @@ import numpy as np
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.metrics.squad import answer_scores, best_null_threshold
+from bert_keras.metrics.squad import answer_scores, find_null_threshold
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.questions import Question
-from bert_keras.tasks.base import LabelledRows, Task, softmax
+from bert_keras.tasks.base import LabelledSequences, Task, softmax
 
 NUM_LOGITS = 20  # of each window, how many of the best starts and ends are paired
 
@@ -49,7 +49,7 @@ class QuestionAnswering(Task):
     name: ClassVar[str] = "answer"
     model_class: ClassVar[str] = "BertQuestionAnswerer"
     example_class: ClassVar[type] = Question
-    of_tokens: ClassVar[bool] = True
+    is_token_level: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -70,7 +70,7 @@ class QuestionAnswering(Task):
     def input_names(self) -> tuple[str, ...]:
         return ("question", "context")
 
-    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> Question:
+    def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> Question:
         """Returns a question, the text, about a context, the second text."""
         if second_text is None:
             raise InputError("questions are asked about a context, and there is none; expected a pair: give both")
@@ -88,7 +88,7 @@ class QuestionAnswering(Task):
             with_places=True,
         )
 
-    def with_labels(self, rows: EncodedSequences, examples: Sequence[Question]) -> LabelledRows:
+    def add_labels(self, rows: EncodedSequences, examples: Sequence[Question]) -> LabelledSequences:
         """A window that does not hold the whole answer teaches that there is none."""
         positions = np.zeros((2, len(rows)), np.int32)  # 0 is [CLS]
         wanted = _token_ranges(rows, examples)
@@ -98,9 +98,9 @@ class QuestionAnswering(Task):
             numbers = rows.numbers[begin:end]
             if last >= first and len(numbers) and numbers[0] <= first and last <= numbers[-1]:
                 positions[:, row] = begin - rows.row_splits[row] + np.array([first, last]) - numbers[0]
-        return LabelledRows(rows, dict(zip(("start_positions", "end_positions"), positions, strict=True)))
+        return LabelledSequences(rows, dict(zip(("start_positions", "end_positions"), positions, strict=True)))
 
-    def answers(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, rows, outputs, examples) -> list[dict]:
         starts, ends = outputs["start_logits"].astype(np.float64), outputs["end_logits"].astype(np.float64)
         best_row = has_most_context(rows)
         firsts = np.searchsorted(rows.examples, np.arange(len(examples) + 1))  # the first row of each example
@@ -111,10 +111,10 @@ class QuestionAnswering(Task):
             answers.append(self._answer(example, spans, float((starts[cls] + ends[cls]).min())))
         return answers
 
-    def scores(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> dict[str, float]:
+    def score(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> dict[str, float]:
         return answer_scores(dict(enumerate(answer["answer"] for answer in answers)), _accepted(examples))
 
-    def fitted(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> "QuestionAnswering":
+    def calibrate(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> "QuestionAnswering":
         """Returns the task with the threshold that gives the best F1; as it is where all have an answer."""
         # where no span is possible, none is given whatever the threshold
         found = [(answer, example) for answer, example in zip(answers, examples, strict=True) if answer["best"]]
@@ -122,13 +122,13 @@ class QuestionAnswering(Task):
             return self
         differences = dict(enumerate(_difference(answer) for answer, _ in found))
         best = dict(enumerate(answer["best"][0]["answer"] for answer, _ in found))
-        threshold, *_ = best_null_threshold(differences, best, _accepted([example for _, example in found]))
+        threshold, *_ = find_null_threshold(differences, best, _accepted([example for _, example in found]))
         return dataclasses.replace(self, null_threshold=threshold)
 
-    def judged(self, answers: Sequence[Mapping]) -> list[dict]:
+    def apply_calibration(self, answers: Sequence[Mapping]) -> list[dict]:
         return [self._chosen(answer) for answer in answers]
 
-    def shown(self, answer: Mapping, num_best: int = 1) -> dict:
+    def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         given = {name: value for name, value in answer.items() if name != "best"}
         return given if num_best == 1 else {**given, "best": list(answer["best"][:num_best])}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LabelledRows:
+class LabelledSequences:
     """Rows with what `make_task_batches` needs to know of them beside.
 
     Attributes:
@@ -75,7 +75,7 @@ class Task(abc.ABC):
     name: ClassVar[str]
     model_class: ClassVar[str]  # its name in bert_keras.modeling
     example_class: ClassVar[type]
-    of_tokens: ClassVar[bool] = False  # whether the model gives something for each token, or for each row
+    is_token_level: ClassVar[bool] = False  # whether the model gives something for each token, or for each row
 
     def __post_init__(self):
         object.__setattr__(self, "max_sequence_length", check_integer("max_sequence_length", self.max_sequence_length))
@@ -108,14 +108,14 @@ class Task(abc.ABC):
         return True
 
     @abc.abstractmethod
-    def example(self, text: str, second_text: str | None = None, line: int | None = None):
+    def make_example(self, text: str, second_text: str | None = None, line: int | None = None):
         """Returns a text, or a pair of texts, as an example to be answered.
 
         Raises:
             InputError: the task reads single texts alone, or pairs alone, and this is the other.
         """
 
-    def example_of_words(self, words: Sequence[str]):
+    def make_example_from_words(self, words: Sequence[str]):
         """Return words, as they are to be tagged, as an example to be answered.
 
         Raises:
@@ -131,11 +131,11 @@ class Task(abc.ABC):
         """Returns the rows of examples."""
 
     @abc.abstractmethod
-    def with_labels(self, rows: EncodedSequences, examples: Sequence) -> LabelledRows:
+    def add_labels(self, rows: EncodedSequences, examples: Sequence) -> LabelledSequences:
         """Returns rows with what they are to teach."""
 
     @abc.abstractmethod
-    def answers(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence) -> list[dict]:
+    def decode(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence) -> list[dict]:
         """Returns the model's answer to each example, in the terms of the task.
 
         Args:
@@ -145,7 +145,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def scores(self, answers: Sequence[Mapping], examples: Sequence) -> dict[str, float]:
+    def score(self, answers: Sequence[Mapping], examples: Sequence) -> dict[str, float]:
         """Returns how good answers are, by name."""
 
     def check_top(self, top: int, name: str = "top") -> int:
@@ -164,12 +164,12 @@ class Task(abc.ABC):
             raise InputError(f"{name} lists classes or answers, and the task is {kind}: leave it out")
         return top
 
-    def shown(self, answer: Mapping, num_best: int = 1) -> dict:
+    def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         """Returns an answer as JSON can hold it, with so many alternatives where the task has them."""
         del num_best
         return dict(answer)
 
-    def head(self) -> dict:
+    def head_arguments(self) -> dict:
         """Returns the arguments of the model's class beside the encoder."""
         return {}
 
@@ -177,12 +177,12 @@ class Task(abc.ABC):
         """Returns the loss to train with; "auto": the model's own."""
         return "auto"
 
-    def fitted(self, answers: Sequence[Mapping], examples: Sequence) -> Task:
+    def calibrate(self, answers: Sequence[Mapping], examples: Sequence) -> Task:
         """Returns the task with what can be learned from the answers to held-out examples (a threshold)."""
         del answers, examples
         return self
 
-    def judged(self, answers: Sequence[Mapping]) -> list[dict]:
+    def apply_calibration(self, answers: Sequence[Mapping]) -> list[dict]:
         """Returns answers as this task, with what was fitted, gives them."""
         return list(answers)
 
@@ -204,7 +204,7 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise InputError(f"{name} is {quote(value)}; expected one of {', '.join(choices)}")
 
 
-def label_ids(given: Sequence[str], labels: Sequence[str]) -> np.ndarray:
+def encode_labels(given: Sequence[str], labels: Sequence[str]) -> np.ndarray:
     """Returns the number of each given label among all labels, `(N,)` int32.
 
     Raises:

@@ -15,17 +15,17 @@ from bert_keras.pipelines.text.autograph import without_autograph
 _TOKENS_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 tokens are a fair load too
 
 
-class RowRunner:
+class SequenceRunner:
     """Runs a model on rows of any number and length.
 
     Args:
         model: an encoder with a head.
-        of_tokens: whether its outputs are of tokens, `(B, S, ...)`, or of rows, `(B, ...)`.
+        is_token_level: whether its outputs are of tokens, `(B, S, ...)`, or of rows, `(B, ...)`.
     """
 
-    def __init__(self, model: keras.Model, *, of_tokens: bool):
+    def __init__(self, model: keras.Model, *, is_token_level: bool):
         self._model = model
-        self._of_tokens = of_tokens
+        self._is_token_level = is_token_level
         self._run_eagerly = without_autograph(lambda features: model(features, training=False))
         self._graphs: dict[tuple[str, ...], Callable] = {}  # by the names of the features
         if keras.backend.backend() != "tensorflow":
@@ -55,9 +55,9 @@ class RowRunner:
                 values = keras.ops.convert_to_numpy(values)
                 check_finite_outputs(self._model, values)
                 if name not in outputs:
-                    tail = values.shape[2 if self._of_tokens else 1 :]
-                    outputs[name] = np.empty((len(rows.token_ids if self._of_tokens else rows), *tail), values.dtype)
-                if self._of_tokens:
+                    tail = values.shape[2 if self._is_token_level else 1 :]
+                    outputs[name] = np.empty((len(rows.token_ids if self._is_token_level else rows), *tail), values.dtype)
+                if self._is_token_level:
                     self._put(outputs[name], values, rows, numbers)
                 else:
                     outputs[name][numbers] = values

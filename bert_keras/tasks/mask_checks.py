@@ -67,9 +67,11 @@ def check_have_masks(texts: Sequence[str]) -> None:
         raise InputError(f"there are no texts to fill; expected one or more with a {MASK}")
     for number, text in enumerate(texts, 1):
         if MASK not in text:
-            raise InputError(f"{place_of(number, text)} has no {MASK}; expected one or more: write it for the word")
+            raise InputError(
+                f"{describe_text(number, text)} has no {MASK}; expected one or more: write it for the word"
+            )
 
 
-def place_of(number: int, text: str) -> str:
+def describe_text(number: int, text: str) -> str:
     """Returns which text it is, for messages."""
     return f"text {number} ({(text if len(text) < 60 else text[:60] + '...')!r})"

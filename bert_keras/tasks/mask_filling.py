@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.packing import pack_tokens
 from bert_keras.pipelines.text.tokenizer import BertTokenizer, as_text_array
-from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, place_of
+from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, describe_text
 
 _BATCH_SIZE = 32  # texts; each mask takes a row of the vocabulary, 122 kB
 
@@ -57,9 +57,9 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
         >>> bk.fill_mask(model, tokenizer, ["Paris is the [MASK] of France."])[0][0][0].token
         'capital'
     """
-    masked_lm = masked_lm_of(model)
+    masked_lm = get_masked_lm(model)
     config = masked_lm.encoder.config
-    check_vocabulary_of(masked_lm, tokenizer)
+    check_tokenizer_size(masked_lm, tokenizer)
     check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in as_text_array(texts)]
     check_have_masks(texts)
@@ -81,7 +81,7 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
     return filled
 
 
-def check_vocabulary_of(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
+def check_tokenizer_size(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
     """Raise `InputError` if a tokenizer has more tokens than a model has rows; a padded model has more."""
     size = model.encoder.config.vocabulary_size
     if tokenizer.vocabulary_size > size:
@@ -91,7 +91,7 @@ def check_vocabulary_of(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
         )
 
 
-def masked_lm_of(model) -> MaskedLMModel:
+def get_masked_lm(model) -> MaskedLMModel:
     """Return the model that has the masked-LM head: this one, or its generator.
 
     Raises:
@@ -108,7 +108,7 @@ def _check_lengths(texts: list[str], lengths: np.ndarray, max_sequence_length: i
     for number, (text, length) in enumerate(zip(texts, lengths, strict=True), 1):
         if length > max_sequence_length:
             raise InputError(
-                f"{place_of(number, text)} has {length} tokens with [CLS] and [SEP]; the model reads "
+                f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model reads "
                 f"{max_sequence_length} at most: cut the text around its {MASK}"
             )
 

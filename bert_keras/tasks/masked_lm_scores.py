@@ -16,7 +16,7 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.pipelines.text.autograph import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer, as_text_array
 from bert_keras.tasks.mask_checks import check_records
-from bert_keras.tasks.mask_filling import check_vocabulary_of, masked_lm_of
+from bert_keras.tasks.mask_filling import check_tokenizer_size, get_masked_lm
 
 _TOKENS_A_BATCH = 4096  # as in `inference`; the logits of 409 masks and 30,522 tokens take 50 MB
 _OUTPUTS = ("mlm", "next_sentence")
@@ -72,8 +72,8 @@ def score_records(
         >>> score_records(model, tokenizer, "records")["perplexity"]
         38.1
     """
-    model = masked_lm_of(model)
-    check_vocabulary_of(model, tokenizer)
+    model = get_masked_lm(model)
+    check_tokenizer_size(model, tokenizer)
     num_sequences = check_records(folder, split, model.encoder.config.max_sequence_length)
     options = {"split": split, "batch_size": batch_size, "seed": seed, "drop_remainder": False}
     batches = make_pretraining_batches(folder, tokenizer, **options, **FIXED_MASKS)
@@ -91,7 +91,7 @@ def score_records(
     return _records_scores(sums, num_done)
 
 
-def without_sentences(features: dict, labels: dict) -> tuple[dict, dict]:
+def drop_sentence_objective(features: dict, labels: dict) -> tuple[dict, dict]:
     """Leave out what only a sentence objective reads."""
     features = {name: value for name, value in features.items() if name != "pack_starts"}
     return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
@@ -124,8 +124,8 @@ def score_texts(
         >>> score_texts(model, tokenizer, ["The cat sat on the mat."])["pseudo_perplexity"]
         9.7
     """
-    model = masked_lm_of(model)
-    check_vocabulary_of(model, tokenizer)
+    model = get_masked_lm(model)
+    check_tokenizer_size(model, tokenizer)
     token_ids = [ids for ids in tokenizer.tokenize(as_text_array(texts)).to_list() if ids]
     if not token_ids:
         raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: name other texts")
@@ -160,7 +160,7 @@ def _compiled(function: Callable, spec) -> Callable:
 def _sums(model, features: dict, labels: dict) -> dict:
     """Return the sums of losses, of right guesses and of weights over a batch."""
     if not hasattr(model, "next_sentence"):
-        features, labels = without_sentences(features, labels)
+        features, labels = drop_sentence_objective(features, labels)
     outputs = model(features, training=False)
     truth = {"mlm": (labels["mask_ids"], labels["mask_weights"])}
     if "next_sentence_labels" in labels:

@@ -16,11 +16,11 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.stored_task import task_of, task_of_model
+from bert_keras.tasks.task_loading import restore_task
 
-EXAMPLES_A_CHUNK = 1024  # answered at once, so that texts of like length meet
+EXAMPLES_PER_CHUNK = 1024  # answered at once, so that texts of like length meet
 
 
 class Predictor:
@@ -42,11 +42,11 @@ class Predictor:
     """
 
     def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None = None):
-        task = task_of_model(model, tokenizer) if task is None else task
+        task = restore_task(None, model, tokenizer) if task is None else task
         self.model = model
         self.tokenizer = tokenizer
         self.task = task
-        self._run = RowRunner(model, of_tokens=task.of_tokens)
+        self._run = SequenceRunner(model, is_token_level=task.is_token_level)
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes) -> "Predictor":
@@ -63,7 +63,7 @@ class Predictor:
         checkpoint = read_checkpoint(folder)
         check_has_vocabulary(checkpoint)
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
-        return cls(model, tokenizer, task_of(checkpoint, model, tokenizer, **changes))
+        return cls(model, tokenizer, restore_task(checkpoint, model, tokenizer, **changes))
 
     def __call__(
         self,
@@ -96,7 +96,7 @@ class Predictor:
         if prompt_name is not None or prompt is not None:
             return self.with_prompt(prompt_name, prompt)(examples, top)
         answers = (answer for chunk in self.stream(map(self._example, examples)) for answer in chunk)
-        return [_plain(answer if top is None else self.task.shown(answer, top)) for answer in answers]
+        return [_plain(answer if top is None else self.task.to_json(answer, top)) for answer in answers]
 
     def with_prompt(self, name: str | None = None, text: str | None = None) -> "Predictor":
         """Return a predictor of the same model with another prompt; see `__call__`.
@@ -120,15 +120,15 @@ class Predictor:
         `once`: nothing else will be asked. A few examples are then answered without tracing a graph, in half the time.
         """
         examples, is_first = iter(examples), True
-        while chunk := list(itertools.islice(examples, EXAMPLES_A_CHUNK)):
-            is_only = is_first and len(chunk) < EXAMPLES_A_CHUNK
-            yield self.answers(chunk, once=once and is_only)
+        while chunk := list(itertools.islice(examples, EXAMPLES_PER_CHUNK)):
+            is_only = is_first and len(chunk) < EXAMPLES_PER_CHUNK
+            yield self.answer(chunk, once=once and is_only)
             is_first = False
 
-    def answers(self, examples: Sequence, *, once: bool = False) -> list[dict]:
+    def answer(self, examples: Sequence, *, once: bool = False) -> list[dict]:
         """Returns the answers to examples of the task, all at once; `once` as in `stream`."""
         rows = self.task.encode(self.tokenizer, examples)
-        return self.task.answers(rows, self._run(rows, once=once), examples)
+        return self.task.decode(rows, self._run(rows, once=once), examples)
 
     def _example(self, given):
         if isinstance(given, self.task.example_class):
@@ -136,13 +136,13 @@ class Predictor:
         texts = (given,) if isinstance(given, str) else given
         is_of_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
         if is_of_texts and isinstance(texts, list):
-            return self.task.example_of_words(texts)
+            return self.task.make_example_from_words(texts)
         if not is_of_texts or len(texts) not in (1, 2):
             kind = self.task.example_class.__name__
             raise InputError(
                 f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
-        return self.task.example(*texts)
+        return self.task.make_example(*texts)
 
 
 def _check_listed(examples: object) -> None:

@@ -10,7 +10,7 @@ from bert_keras.embedding_settings import check_pooling, check_prompts, get_prom
 from bert_keras.errors import InputError
 from bert_keras.metrics.regression import regression_scores
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.tasks.base import LabelledRows, Task, check_choice
+from bert_keras.tasks.base import LabelledSequences, Task, check_choice
 from bert_keras.tasks.text_classification import TextExample
 
 OBJECTIVES = ("regression", "contrastive")
@@ -69,7 +69,7 @@ class SentenceEmbedding(Task):
         """
         return self.objective != "contrastive"
 
-    def head(self) -> dict:
+    def head_arguments(self) -> dict:
         names = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")
         return {name: getattr(self, name) for name in names}
 
@@ -92,10 +92,10 @@ class SentenceEmbedding(Task):
         from bert_keras.modeling.losses import StepMean
         from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
 
-        of_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
-        return {"embedding": StepMean(of_pairs, "embedding")}
+        has_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
+        return {"embedding": StepMean(has_pairs, "embedding")}
 
-    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
+    def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         return TextExample(text, second_text, None, line)
 
     def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
@@ -108,7 +108,7 @@ class SentenceEmbedding(Task):
         lengths = np.full(len(rows), num_prompt_tokens(tokenizer, prompt), np.int32)
         return dataclasses.replace(rows, prompt_lengths=lengths)
 
-    def with_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledRows:
+    def add_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
         if (num_single := sum(example.second_text is None for example in examples)) > 0:
             raise InputError(
                 f"{num_single} of {len(examples)} examples are single texts; expected pairs to learn from: give each a "
@@ -116,9 +116,9 @@ class SentenceEmbedding(Task):
             )
         is_scored = self.objective == "regression"  # others have no labels, and their loss looks at none
         scores = np.array([example.label if is_scored else 0.0 for example in examples], np.float32)
-        return LabelledRows(rows, np.repeat(scores / self.highest_score, 2), group_size=2)
+        return LabelledSequences(rows, np.repeat(scores / self.highest_score, 2), group_size=2)
 
-    def answers(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, rows, outputs, examples) -> list[dict]:
         vectors = outputs["embedding"]
         sizes = [1 if example.second_text is None else 2 for example in examples]
         answers = []
@@ -127,10 +127,10 @@ class SentenceEmbedding(Task):
             answers.append({"embedding": own[0]} if size == 1 else {"cosine": _cosine(*own.astype(np.float64))})
         return answers
 
-    def shown(self, answer: Mapping, num_best: int = 1) -> dict:
+    def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         return {name: np.asarray(value).tolist() if name == "embedding" else value for name, value in answer.items()}
 
-    def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
+    def score(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         truth = np.array([example.label for example in examples]) / self.highest_score
         return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
 

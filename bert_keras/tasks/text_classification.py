@@ -9,7 +9,7 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.metrics import classes, regression
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
+from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
 
 CLASS_WEIGHTS = ("equal", "balanced")
 _MAIN_SCORES = {"single_label": "accuracy", "multi_label": "micro_f1", "regression": "pearson"}
@@ -40,7 +40,7 @@ class TextClassification(Task):
     Args:
         problem: "single_label", "multi_label" or "regression".
         labels: names of the classes; none in "regression".
-        of_pairs: whether it was trained on pairs of texts. It answers both; an artifact takes what it was trained on.
+        has_pairs: whether it was trained on pairs of texts. It answers both; an artifact takes what it was trained on.
         class_weights: "equal", or "balanced": each class counts in training as if all had equally many texts
             (scikit-learn's rule).
 
@@ -50,7 +50,7 @@ class TextClassification(Task):
 
     problem: str = "single_label"
     labels: tuple[str, ...] = ()
-    of_pairs: bool = False
+    has_pairs: bool = False
     class_weights: str = "equal"
 
     name: ClassVar[str] = "classify"
@@ -75,13 +75,13 @@ class TextClassification(Task):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        return ("text", "second_text") if self.of_pairs else ("text",)
+        return ("text", "second_text") if self.has_pairs else ("text",)
 
-    def head(self) -> dict:
+    def head_arguments(self) -> dict:
         labels = None if self.problem == "regression" else list(self.labels)
         return {"num_classes": len(self.labels) or 1, "problem": self.problem, "labels": labels}
 
-    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
+    def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         return TextExample(text, second_text, None, line)
 
     def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
@@ -93,17 +93,17 @@ class TextClassification(Task):
             window_overlap=self.window_overlap,
         )
 
-    def with_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledRows:
+    def add_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
         targets = self._targets(examples)
         weights = 1.0 / np.bincount(rows.examples)[rows.examples]  # a text in three windows counts once
         if self.class_weights == "balanced":
             counts = np.bincount(targets, minlength=len(self.labels))
             weights = weights * (len(targets) / (len(self.labels) * np.maximum(counts, 1)))[targets][rows.examples]
         weights = None if (weights == 1).all() else weights.astype(np.float32)
-        return LabelledRows(rows, targets[rows.examples], weights=weights)
+        return LabelledSequences(rows, targets[rows.examples], weights=weights)
 
-    def answers(self, rows, outputs, examples) -> list[dict]:
-        logits = self.logits_of_texts(rows, outputs, len(examples))
+    def decode(self, rows, outputs, examples) -> list[dict]:
+        logits = self.average_logits(rows, outputs, len(examples))
         if self.problem == "regression":
             return [{"value": float(value)} for value in logits[:, 0]]
         if self.problem == "multi_label":
@@ -117,11 +117,11 @@ class TextClassification(Task):
             for row in softmax(logits)
         ]
 
-    def logits_of_texts(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
+    def average_logits(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
         """Returns the logits of each text `(N, C)`, float64: of one in windows their means."""
         return _means(outputs["logits"].astype(np.float64), rows.examples, num_texts)
 
-    def scores(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
+    def score(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
         targets = self._targets(examples)
         if self.problem == "regression":
             return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
@@ -133,7 +133,7 @@ class TextClassification(Task):
         scores = classes.class_scores(targets, probabilities.argmax(axis=1), num_classes=len(self.labels))
         return scores | loss
 
-    def shown(self, answer: Mapping, num_best: int = 1) -> dict:
+    def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
         if self.problem == "regression":
             return dict(answer)
         probabilities = np.asarray(answer["probabilities"]).tolist()
@@ -155,10 +155,10 @@ class TextClassification(Task):
         if self.problem == "regression":
             return np.array([example.label for example in examples], np.float32)
         if self.problem == "single_label":
-            return label_ids([example.label for example in examples], self.labels)
+            return encode_labels([example.label for example in examples], self.labels)
         targets = np.zeros((len(examples), len(self.labels)), np.float32)
         for row, example in zip(targets, examples, strict=True):
-            row[label_ids(example.label, self.labels)] = 1
+            row[encode_labels(example.label, self.labels)] = 1
         return targets
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
-from bert_keras.metrics.tag_schemes import entities_of, to_iob2
+from bert_keras.metrics.tag_schemes import find_entities, to_iob2
 from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
-from bert_keras.tasks.base import LabelledRows, Task, check_choice, label_ids, softmax
+from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
 
 SCHEMES = ("IOB2", "none")
 TOKENS = ("first", "all")
@@ -43,7 +43,7 @@ class TokenClassification(Task):
     name: ClassVar[str] = "tag"
     model_class: ClassVar[str] = "BertTokenClassifier"
     example_class: ClassVar[type] = TaggedSentence
-    of_tokens: ClassVar[bool] = True
+    is_token_level: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -55,10 +55,10 @@ class TokenClassification(Task):
     def main_score(self) -> str:
         return "accuracy" if self.scheme == "none" else "f1"
 
-    def head(self) -> dict:
+    def head_arguments(self) -> dict:
         return {"num_classes": len(self.labels), "labels": list(self.labels)}
 
-    def example(self, text: str, second_text: str | None = None, line: int | None = None) -> TaggedSentence:
+    def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TaggedSentence:
         """Returns a text as words, which end at white space and at punctuation, as in training from marked texts."""
         if second_text is not None:
             raise InputError("words of single texts are tagged, and a second text was given: leave it out")
@@ -72,14 +72,14 @@ class TokenClassification(Task):
             line=line,
         )
 
-    def example_of_words(self, words: Sequence[str]) -> TaggedSentence:
+    def make_example_from_words(self, words: Sequence[str]) -> TaggedSentence:
         """Return words, as they are to be tagged, with a space between."""
         for number, word in enumerate(words, 1):
             if not word.strip():
                 raise InputError(
                     f"the word {number} is {word!r}; expected a character that is no white space: leave it out"
                 )
-        return TaggedSentence.of_words(words, None, line=None) if words else self.example("")
+        return TaggedSentence.from_words(words, None, line=None) if words else self.make_example("")
 
     def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedSequences:
         return encode(
@@ -90,23 +90,23 @@ class TokenClassification(Task):
             with_places=True,
         )
 
-    def with_labels(self, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledRows:
-        tags = label_ids([tag for sentence in examples for tag in sentence.tags], self.labels)
+    def add_labels(self, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledSequences:
+        tags = encode_labels([tag for sentence in examples for tag in sentence.tags], self.labels)
         words = _Words.of(rows, examples)
         labels = np.full(len(rows.token_ids), IGNORED_LABEL, np.int32)
         if self.labelled_tokens == "all":
             labels[words.places] = self._within()[tags[words.words]]
         labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
-        return LabelledRows(rows, token_labels=labels)
+        return LabelledSequences(rows, token_labels=labels)
 
-    def answers(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, rows, outputs, examples) -> list[dict]:
         answers = []
-        for sentence, of_words in zip(examples, self.word_probabilities(rows, outputs, examples), strict=True):
+        for sentence, of_words in zip(examples, self.compute_word_probabilities(rows, outputs, examples), strict=True):
             tags = [self.labels[tag] for tag in self._best(of_words)]
             answers.append(self._answer(sentence, tags, of_words.max(axis=1)))
         return answers
 
-    def word_probabilities(self, rows, outputs, examples) -> list[np.ndarray]:
+    def compute_word_probabilities(self, rows, outputs, examples) -> list[np.ndarray]:
         """Returns the probabilities of the tags of each word `(W, C)`, for each example.
 
         A word without tokens (control characters alone) is answered by none: its probabilities are 0.
@@ -118,10 +118,10 @@ class TokenClassification(Task):
         ends = np.cumsum([len(sentence.words) for sentence in examples])
         return np.split(probabilities, ends[:-1])
 
-    def scores(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
+    def score(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
         truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
         if self.scheme == "none":
-            flat = [label_ids(list(itertools.chain(*tags)), self.labels) for tags in (truth, predicted)]
+            flat = [encode_labels(list(itertools.chain(*tags)), self.labels) for tags in (truth, predicted)]
             return classes.class_scores(*flat, num_classes=len(self.labels))
         scores = entity_scores(truth, predicted)
         if not self._writes_iob2():
@@ -144,13 +144,13 @@ class TokenClassification(Task):
         later = [f"I{tag[1:]}" if self.scheme == "IOB2" and tag[0] == "B" else tag for tag in self.labels]
         # a label whose entities are all of one word has no I
         known = [tag if tag in self.labels else own for tag, own in zip(later, self.labels, strict=True)]
-        return label_ids(known, self.labels)
+        return encode_labels(known, self.labels)
 
     def _answer(self, sentence: TaggedSentence, tags: list[str], probabilities: np.ndarray) -> dict:
         if self.scheme == "none":
             spans = [(tag, place, place + 1) for place, tag in enumerate(tags)]
         else:
-            spans = entities_of(tags)
+            spans = find_entities(tags)
         found = []
         for label, first, end in spans:
             begin, stop = sentence.starts[first], sentence.ends[end - 1]

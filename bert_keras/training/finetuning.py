@@ -15,8 +15,8 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.examples.files_to_learn import LearningData
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.examples.training_data import TrainingData
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.dtype_policy import dtype_policy_scope
 from bert_keras.training.epoch_scores import EpochScores
@@ -56,7 +56,7 @@ class FineTuned:
     epochs: Sequence[Mapping[str, float]]
     best: int
     log: str
-    data: LearningData | None = None
+    data: TrainingData | None = None
 
 
 def finetune(
@@ -106,7 +106,7 @@ def finetune(
     with strategy.scope(), dtype_policy_scope(settings.dtype_policy):
         model = _model_of(task, checkpoint, settings)
     task = task.with_length(min(task.max_sequence_length, model.encoder.config.max_sequence_length))
-    train_rows = task.with_labels(task.encode(tokenizer, train), train)
+    train_rows = task.add_labels(task.encode(tokenizer, train), train)
     steps_per_epoch = train_rows.num_batches(settings.batch_size)
     num_steps = steps_per_epoch * settings.num_epochs
     skips_padding = not isinstance(strategy, tf.distribute.TPUStrategy)  # whose shapes must be known before
@@ -144,11 +144,11 @@ def finetune(
     if settings.keep_best:
         epochs.restore_best(model)
     answers = scorer.answers()
-    task = task.fitted(answers, dev)
-    answers = task.judged(answers)
+    task = task.calibrate(answers, dev)
+    answers = task.apply_calibration(answers)
     best = epochs.best if settings.keep_best else len(epochs.epochs) - 1
     return FineTuned(
-        model, tokenizer, task, task.scores(answers, dev), answers, epochs.epochs, best, log.to_json_lines()
+        model, tokenizer, task, task.score(answers, dev), answers, epochs.epochs, best, log.to_json_lines()
     )
 
 
@@ -159,20 +159,20 @@ class _Scorer:
         self._task = task
         self._rows = rows
         self._examples = examples
-        self._run = RowRunner(model, of_tokens=task.of_tokens)
+        self._run = SequenceRunner(model, is_token_level=task.is_token_level)
 
     def answers(self) -> list[dict]:
-        return self._task.answers(self._rows, self._run(self._rows), self._examples)
+        return self._task.decode(self._rows, self._run(self._rows), self._examples)
 
     def scores(self) -> dict[str, float]:
         answers = self.answers()
-        task = self._task.fitted(answers, self._examples)
-        return task.scores(task.judged(answers), self._examples)
+        task = self._task.calibrate(answers, self._examples)
+        return task.score(task.apply_calibration(answers), self._examples)
 
 
 def _model_of(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras.Model:
     """Returns a checkpoint's encoder with the task's head, frozen as far as was asked."""
-    model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head())
+    model = getattr(modeling, task.model_class).from_checkpoint(checkpoint, **task.head_arguments())
     if settings.frozen_blocks is not None:
         freeze(model, settings.frozen_blocks)
     return model

@@ -17,10 +17,15 @@ from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion_report import confusion_picture, has_confusion
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_learn import TASK_SETTINGS, LearningData, check_task_name, read_for_checkpoint
-from bert_keras.tasks.examples.held_out import check_share
-from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_known, check_options_of_task
+from bert_keras.tasks.examples.held_out import check_dev_share
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
 from bert_keras.tasks.examples.python_messages import arguments_in_messages
+from bert_keras.tasks.examples.training_data import (
+    TASK_SETTINGS,
+    TrainingData,
+    check_task_name,
+    read_training_data_for_checkpoint,
+)
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.finetuning import finetune as finetune_task
@@ -73,12 +78,12 @@ def finetune(
     """
     check_tensorflow_backend("bk.finetune")
     how, options, given = _divided(settings, task)
-    check_share(dev_share)
+    check_dev_share(dev_share)
     paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
     if out is not None:
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
     checkpoint = read_checkpoint(checkpoint)
-    data = read_for_checkpoint(
+    data = read_training_data_for_checkpoint(
         checkpoint, task, train, dev, options, dev_share=dev_share, seed=how.seed, on_error=on_error, **given
     )
     tuned = finetune_task(data.task, checkpoint, data.train, data.dev, how, callbacks=callbacks, strategy=strategy)
@@ -145,7 +150,7 @@ def _divided(settings: Mapping[str, object], task: str) -> tuple[FineTuning, Fil
         InputError: a setting is unknown, is for another task, or out of range.
     """
     names = {kind: [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)}
-    check_known(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
+    check_keyword_arguments(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
     check_task_name(task)
     check_options_of_task(settings, task, problem=settings.get("problem") or "single_label")
     how, options = (
@@ -155,8 +160,8 @@ def _divided(settings: Mapping[str, object], task: str) -> tuple[FineTuning, Fil
     return how, options, {name: value for name, value in settings.items() if name in (*TASK_SETTINGS, "prompt")}
 
 
-def _shown(how: FineTuning, data: LearningData) -> dict[str, object]:
-    held_out = "" if data.held_out is None else f", {data.held_out.shown()}"
+def _shown(how: FineTuning, data: TrainingData) -> dict[str, object]:
+    held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
     return {
         "task": data.task.name,
         "train": f"{len(data.train):,} examples",

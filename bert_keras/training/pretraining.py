@@ -16,7 +16,7 @@ from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, without_sentences
+from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.config.phases import PhasePlan
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
@@ -215,7 +215,7 @@ class _Batches:
                 check_shards=False,  # `pretrain` has done so
                 **arguments,
             )
-            return batches if self.run.model.objective == "bert" else batches.map(without_sentences)
+            return batches if self.run.model.objective == "bert" else batches.map(drop_sentence_objective)
 
         return distribute_batches(self.strategy, of_share)
 

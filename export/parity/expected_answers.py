@@ -27,7 +27,7 @@ def expect_texts(reference: Reference, texts: Sequence[tuple[str, ...]]) -> Comp
         return _expect_fillings(reference, [text for (text,) in texts])
     if task is None:
         return functools.partial(_compare_vectors, reference, [text for (text,) in texts])
-    examples = [task.example(*of_text) for of_text in texts]
+    examples = [task.make_example(*of_text) for of_text in texts]
     rows = task.encode(tokenizer, examples)
     outputs = reference.outputs_of_rows(rows)
     if isinstance(model, BertEmbedder):
@@ -46,10 +46,8 @@ def _compare_embeddings(vectors, comparison, answers) -> None:
 
 
 def _compare_classes(comparison, task, _, rows, outputs, examples, answers) -> None:
-    expected = task.answers(rows, outputs, examples)
-    for logits, right, answer in zip(
-        task.logits_of_texts(rows, outputs, len(examples)), expected, answers, strict=True
-    ):
+    expected = task.decode(rows, outputs, examples)
+    for logits, right, answer in zip(task.average_logits(rows, outputs, len(examples)), expected, answers, strict=True):
         comparison.floats("scores", logits, answer.get("scores"))
         if task.problem == "regression":
             comparison.floats("value", right["value"], answer.get("value"))
@@ -69,7 +67,7 @@ def _compare_classes(comparison, task, _, rows, outputs, examples, answers) -> N
 
 
 def _compare_tags(comparison, task, tokenizer, rows, outputs, examples, answers) -> None:
-    probabilities = task.word_probabilities(rows, outputs, examples)
+    probabilities = task.compute_word_probabilities(rows, outputs, examples)
     for example, of_words, answer in zip(examples, probabilities, answers, strict=True):
         has_tokens = of_words.any(axis=1)
         of_words = of_words[has_tokens]
@@ -105,7 +103,7 @@ def _same_words(tokenizer, example, places, served) -> list[bool]:
 
 
 def _compare_spans(comparison, task, _, rows, outputs, examples, answers) -> None:
-    for right, answer in zip(task.answers(rows, outputs, examples), answers, strict=True):
+    for right, answer in zip(task.decode(rows, outputs, examples), answers, strict=True):
         number = int(answer.get("num_best", -1))
         comparison.floats("score", right["score"], answer.get("score"))
         comparison.floats("null_score", right["null_score"], answer.get("null_score"))

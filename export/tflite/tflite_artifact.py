@@ -176,7 +176,7 @@ def _write(
 def for_mediapipe(reference: Reference) -> bool:
     """Whether MediaPipe runs such a model: classes of single texts, or vectors, with [PAD] in the first place."""
     model, task = reference.model, reference.task
-    is_classifier = isinstance(model, BertClassifier) and model.problem != "regression" and not task.of_pairs
+    is_classifier = isinstance(model, BertClassifier) and model.problem != "regression" and not task.has_pairs
     return (is_classifier or isinstance(model, BertEmbedder)) and reference.tokenizer.pad_id == 0
 
 

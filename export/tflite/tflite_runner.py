@@ -1,4 +1,4 @@
-"""`TfliteRows`: rows through a TFLite file, one by one, as `RowRunner` runs them through the model."""
+"""`TfliteRows`: rows through a TFLite file, one by one, as `SequenceRunner` runs them through the model."""
 
 import dataclasses
 import functools

@@ -34,7 +34,7 @@ class BadExamples:
         self.num_bad = 0
         self.first: list[InputError] = []
 
-    def good(self, found: Iterable[FoundT]) -> Iterator[FoundT]:
+    def keep_good(self, found: Iterable[FoundT]) -> Iterator[FoundT]:
         """Yield what was read without an error; count the rest."""
         for one in found:
             self.num_read += 1
@@ -54,7 +54,7 @@ class BadExamples:
         if self.num_bad == 1 and not self.skip:
             raise self.first[0]
         if self.num_bad and not self.skip:
-            raise InputError(f"{self.shown()}: correct them, or leave them out with --on-error skip")
+            raise InputError(f"{self.describe()}: correct them, or leave them out with --on-error skip")
 
     def check_any_left(self, num_good: int, name: object, kind: str = "rows") -> None:
         """Raise `InputError` if a file has no good example."""
@@ -62,10 +62,10 @@ class BadExamples:
             return
         self.check()
         if self.num_bad:
-            raise InputError(f"{name} has no good example, {self.shown()}: correct them, or name another file")
+            raise InputError(f"{name} has no good example, {self.describe()}: correct them, or name another file")
         raise InputError(f"{name} holds no {kind}; expected one or more: name another file")
 
-    def shown(self) -> str:
+    def describe(self) -> str:
         """Return how many are bad, and what is wrong with the first ones."""
         more = f"; and {self.num_bad - len(self.first):,} more" if self.num_bad > len(self.first) else ""
         are = "is" if self.num_bad == 1 else "are"
@@ -73,7 +73,7 @@ class BadExamples:
 
 
 @contextlib.contextmanager
-def collected(bad: BadExamples | None) -> Iterator[BadExamples]:
+def collect_bad(bad: BadExamples | None) -> Iterator[BadExamples]:
     """Yield `bad`, which the caller checks; or where it is None a new one, which is checked at the end."""
     if bad is not None:
         yield bad

@@ -9,7 +9,7 @@ from bert_keras.pipelines.corpus.json_lines import check_characters
 from bert_keras.pipelines.corpus.text_lines import read_document
 
 
-def json_document(path: str | os.PathLike, **parsing) -> object:
+def read_json_document(path: str | os.PathLike, **parsing) -> object:
     """Returns the value of a file that is one JSON document; `parsing` are arguments of `json.loads`.
 
     Raises:

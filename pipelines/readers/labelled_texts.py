@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
+from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
 from bert_keras.pipelines.readers.tables.table_rows import Row
@@ -82,13 +82,13 @@ def read_labelled_texts(
         raise InputError(f"problem is {problem!r}; expected {', '.join(PROBLEMS)}")
     if not separator:
         raise InputError("the separator of labels is empty; expected a mark such as '|'")
-    with collected(bad) as bad, open_table(path, columns=columns, format=format, delimiter=delimiter) as table:
+    with collect_bad(bad) as bad, open_table(path, columns=columns, format=format, delimiter=delimiter) as table:
         chosen = guess_columns(
             table.columns, text=text_column, second_text=second_text_column, label=label_column, place=table.place
         )
         chosen = dataclasses.replace(chosen, delimiter=unusual_delimiter(table))
-        found = (_with_label(row, table, chosen.label, problem, separator) for row in text_rows(table, chosen))
-        rows = list(bad.good(found))
+        found = (_with_label(row, table, chosen.label, problem, separator) for row in read_text_examples(table, chosen))
+        rows = list(bad.keep_good(found))
     bad.check_any_left(len(rows), table.name)
     return LabelledTexts(
         path=path if isinstance(path, ListedExamples) else pathlib.Path(path),
@@ -106,7 +106,7 @@ def unusual_delimiter(table: TableReader) -> str | None:
     return None if mark == "," or (mark == "\t" and table.format == "tsv") else mark
 
 
-def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
+def read_text_examples(table: TableReader, columns: Columns) -> Iterator[Row]:
     """Yields the rows of a table with the fields text, second text and label, as far as `columns` has them.
 
     A row with an empty text, or a list for one, has its `error` set, like any other bad row: see `open_table`.
@@ -116,7 +116,7 @@ def text_rows(table: TableReader, columns: Columns) -> Iterator[Row]:
         for name, text in zip(text_columns, row.fields, strict=False):  # a label may follow; a bad row has none
             fault = "holds a list" if isinstance(text, list) else "" if text.strip() else "is empty"
             if fault:
-                place = table.place_of(row.line)
+                place = table.describe_place(row.line)
                 error = f"{place}: the column {quote(name)} {fault}; expected a text: mend the row"
                 row = Row(row.line, [], InputError(error))
                 break
@@ -150,7 +150,7 @@ def _with_label(row: Row, table: TableReader, column: str, problem: str, separat
         return row
     try:
         label = _read_label(
-            row.fields[-1], problem, separator, f"{table.place_of(row.line)}: the column {quote(column)}"
+            row.fields[-1], problem, separator, f"{table.describe_place(row.line)}: the column {quote(column)}"
         )
     except InputError as error:
         return Row(row.line, [], error)

@@ -11,7 +11,7 @@ from bert_keras.pipelines.corpus.text_lines import Line, name_source
 from bert_keras.pipelines.readers.tables.table_rows import alternatives
 
 
-def bounded(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
+def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
     """Yield the lines of one example, which is held whole in memory.
 
     Args:
@@ -33,7 +33,7 @@ def bounded(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
         yield line
 
 
-def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, str]) -> str:
+def detect_format(source: str | os.PathLike, form: str | None, endings: Mapping[str, str]) -> str:
     """Returns the form of a file: what was said, or else what its name's ending tells.
 
     Args:
@@ -53,7 +53,7 @@ def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, s
     if path is None:
         by_lines = [form for form in forms if form != "json"]  # which is read whole
         raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(by_lines)}")
-    ending = ending_of(path)
+    ending = get_file_ending(path)
     if ending not in endings:
         has = f"ends in {quote(ending)}" if ending else "has no ending"
         raise InputError(
@@ -63,6 +63,6 @@ def form_of(source: str | os.PathLike, form: str | None, endings: Mapping[str, s
     return endings[ending]
 
 
-def ending_of(path: pathlib.Path) -> str:
+def get_file_ending(path: pathlib.Path) -> str:
     """Returns the ending of a file's name in lower case, with its dot; `.gz` is none."""
     return pathlib.Path(path.name.lower().removesuffix(".gz")).suffix

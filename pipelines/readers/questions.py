@@ -9,10 +9,10 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.json_lines import parse_json_object
 from bert_keras.pipelines.corpus.text_lines import open_lines
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
-from bert_keras.pipelines.readers.json_values import check_text, json_document
-from bert_keras.pipelines.readers.lines import form_of
-from bert_keras.pipelines.readers.tables.json_rows import object_of
+from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
+from bert_keras.pipelines.readers.json_values import check_text, read_json_document
+from bert_keras.pipelines.readers.lines import detect_format
+from bert_keras.pipelines.readers.tables.json_rows import check_is_object
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
 from bert_keras.pipelines.readers.tables.table_rows import quote_names
 
@@ -85,9 +85,9 @@ def read_questions(
         InputError: the file cannot be read or is not of its format, an id repeats, or an answer is not what the
             context has at its place; the file and the place in it are named.
     """
-    with collected(bad) as bad:
+    with collect_bad(bad) as bad:
         found = stream_questions(path, format=format, needs_answers=needs_answers)
-        questions = [one.question for one in bad.good(found)]
+        questions = [one.question for one in bad.keep_good(found)]
     bad.check_any_left(len(questions), path, "question")
     return questions
 
@@ -119,9 +119,9 @@ def stream_questions(
 def _found(path: pathlib.Path | ListedExamples, format: str | None, needs_answers: bool) -> Iterator[ReadQuestion]:
     if isinstance(path, ListedExamples):
         return _listed_questions(path, path.objects, needs_answers)
-    if form_of(path, format, {".json": "json", ".jsonl": "jsonl"}) == "jsonl":
+    if detect_format(path, format, {".json": "json", ".jsonl": "jsonl"}) == "jsonl":
         return _flat_questions(path, needs_answers)
-    value = json_document(path)
+    value = read_json_document(path)
     if isinstance(value, list):
         return _listed_questions(path, value, needs_answers)
     return _squad_questions(path, value, needs_answers)
@@ -174,7 +174,7 @@ def _listed_questions(
     for index, value in enumerate(objects):
         place = _Place(path, f"[{index}]")
         try:
-            yield _flat_question(object_of(value, str(place)), index, place, contexts, needs_answers)
+            yield _flat_question(check_is_object(value, str(place)), index, place, contexts, needs_answers)
         except InputError as error:
             yield ReadQuestion(None, error)
 

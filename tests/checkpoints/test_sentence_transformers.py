@@ -65,7 +65,7 @@ def test_vectors_of_a_recorded_folder_are_sentence_transformers(predictor):
 def test_training_sees_the_prompt_and_pools_as_answers_do(predictor):
     task = predictor.task.with_prompt("passage")
     examples = [TextExample(first, second, 1.0) for first, second in zip(TEXTS[::2], TEXTS[1::2], strict=False)]
-    [(features, _)] = task.with_labels(task.encode(predictor.tokenizer, examples), examples).batches(len(examples))
+    [(features, _)] = task.add_labels(task.encode(predictor.tokenizer, examples), examples).batches(len(examples))
     trained = np.asarray(predictor.model(features, training=False)["embedding"])
     answered = our_vectors(predictor, [text for pair in examples for text in pair[:2]], prompt_name="passage")
     np.testing.assert_allclose(trained, answered, rtol=0, atol=1e-6)  # measured: 2.4e-7

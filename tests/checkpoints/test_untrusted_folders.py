@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import bert_keras as bk
 from bert_keras.checkpoints.reading import read_without_tensorflow
-from bert_keras.tasks.stored_task import task_of_checkpoint
+from bert_keras.tasks.task_loading import read_checkpoint_task
 from tests.checkpoints.tiny_folders import (
     LABELS,
     edit_json,
@@ -49,7 +49,7 @@ def read_all(folder):
     """Read what a command reads of a folder before it loads TensorFlow."""
     checkpoint = read_without_tensorflow(folder)
     assert checkpoint.tokenizer_settings is not None
-    return checkpoint, task_of_checkpoint(checkpoint)
+    return checkpoint, read_checkpoint_task(checkpoint)
 
 
 def test_the_folders_are_whole(folder, tmp_path):
@@ -122,11 +122,11 @@ def test_a_wrong_value_in_config_json_is_named(folder, refused, changes, pattern
         ({"max_sequence_length": float("inf")}, "sets max_sequence_length to inf"),
         ({"window_overlap": [4]}, r"sets window_overlap to \[4\]"),
         ({"window_overlap": -1}, "sets window_overlap to -1; expected an integer >= 0"),
-        ({"of_pairs": "no"}, "sets of_pairs to 'no'; expected true or false"),
+        ({"has_pairs": "no"}, "sets has_pairs to 'no'; expected true or false"),
         ({"class_weights": {}}, "sets class_weights to"),
         ({"problem": None}, "sets problem to None"),
         ({"labels": "red"}, "sets labels to 'red'; expected a list of strings"),
-        ({"y" * 70_000: 1}, "has yyy.* in its task"),
+        ({"y" * 70_000: 1}, "has the task setting yyy"),
     ],
     ids=lambda value: json.dumps(value)[:60],
 )

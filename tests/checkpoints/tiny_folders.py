@@ -18,7 +18,7 @@ OURS = BertConfig(
 LABELS = ["red", "green", "blue"]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##a"]
 TASK = {"name": "classify", "max_sequence_length": 16, "window_overlap": None, "problem": "single_label"}
-TASK |= {"labels": LABELS, "of_pairs": False, "class_weights": "equal"}
+TASK |= {"labels": LABELS, "has_pairs": False, "class_weights": "equal"}
 CONFIG = {
     "architectures": ["BertForSequenceClassification"],
     "model_type": "bert",

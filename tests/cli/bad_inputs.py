@@ -71,11 +71,11 @@ CASES = {
     "another vocabulary": ("predict long_vocab", r"vocab\.txt has 17 tokens, the model's token table 16 rows"),
     "a vocabulary that was changed": ("predict changed_vocab", r"vocab\.txt does not match the SHA-256"),
     "a tokenizer of other rules": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
-    "a task of tomorrow": ("predict other_task", r"has new_setting in its task, which this version does not know"),
+    "a task of tomorrow": ("predict other_task", r"has the task setting new_setting, which this version does not know"),
     "a setting of tomorrow": ("predict other_setting", r"has new_setting under 'bert_keras'"),
     # heads
-    "predict: an encoder": ("predict encoder", r"encoder holds a BertEncoder, which answers nothing"),
-    "evaluate: an encoder": ("evaluate encoder dev.csv", r"encoder holds a BertEncoder, which answers nothing"),
+    "predict: an encoder": ("predict encoder", r"encoder holds a BertEncoder, which has no task head"),
+    "evaluate: an encoder": ("evaluate encoder dev.csv", r"encoder holds a BertEncoder, which has no task head"),
     "fill-mask: a classifier": (
         "fill-mask good [MASK]",
         r"a BertClassifier has a classification head; expected a mask",

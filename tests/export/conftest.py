@@ -16,7 +16,7 @@ from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_
 from bert_keras.export.runtimes.fresh_process import Answers
 from bert_keras.export.saved_model.text_model import write_saved_model
 from bert_keras.export.tflite.to_tflite import write_tflite
-from bert_keras.tasks.stored_task import task_of, tasks_of_models
+from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from tests.made_once import made_once
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##un".split()
@@ -26,7 +26,7 @@ KINDS += ("token_classifier", "question_answerer", "null_answerer", "masked_lm",
 
 # what is stored of a task beside the model: so short that every task reads in windows
 TASKS = {
-    "pair_classifier": {"of_pairs": True},
+    "pair_classifier": {"has_pairs": True},
     "windowed_classifier": {"max_sequence_length": 11, "window_overlap": 3},
     "token_classifier": {"max_sequence_length": 13, "window_overlap": 4},
     "question_answerer": {"max_question_length": 4, "window_overlap": 3},
@@ -89,9 +89,9 @@ def _new(kind: str, config):
 
 def stored(kind: str, model, tokenizer, folder):
     """Returns the task of a model, with what this file stores of it; None where it has none."""
-    if type(model).__name__ not in tasks_of_models():
+    if type(model).__name__ not in TASK_CLASSES:
         return None
-    return dataclasses.replace(task_of(folder, model, tokenizer), **TASKS.get(kind, {}))
+    return dataclasses.replace(restore_task(folder, model, tokenizer), **TASKS.get(kind, {}))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.squad import answer_scores, best_null_threshold, exact_match, f1, normalized_answer
+from bert_keras.metrics.squad import answer_scores, exact_match, f1, find_null_threshold, normalize_answer
 
 OFFICIAL = json.loads(pathlib.Path(__file__).with_name("squad_cases.json").read_text(encoding="utf-8"))
 CLOSE = {"rel": 0, "abs": 1e-13}  # percents; measured: 1.4e-14
@@ -38,7 +38,7 @@ CLOSE = {"rel": 0, "abs": 1e-13}  # percents; measured: 1.4e-14
     ],
 )
 def test_normalization_worked_by_hand(text, normalized):
-    assert normalized_answer(text) == normalized
+    assert normalize_answer(text) == normalized
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_set_scores_as_in_the_official_script(case):
 
 @pytest.mark.parametrize("case", OFFICIAL["sets"])
 def test_the_best_threshold_is_that_of_the_official_script(case):
-    threshold, _, best = best_null_threshold(case["null_chances"], case["predictions"], case["gold"])
+    threshold, _, best = find_null_threshold(case["null_chances"], case["predictions"], case["gold"])
     official = case["official"]["best_f1_thresh"]
     assert best == pytest.approx(case["official"]["best_f1"], **CLOSE)
     assert threshold == (official or min(case["null_chances"].values()) - 1)  # theirs is 0.0 where none is answered
@@ -117,7 +117,7 @@ def test_no_threshold_is_better_and_the_scores_are_those_under_it(seed):
             {identity: "" if differences[identity] > threshold else guess for identity, guess in guesses.items()}, gold
         )
 
-    threshold, exact, best = best_null_threshold(differences, guesses, gold)
+    threshold, exact, best = find_null_threshold(differences, guesses, gold)
     assert {"exact_match": exact, "f1": best} == pytest.approx(
         {name: under(threshold)[name] for name in ("exact_match", "f1")}, **CLOSE
     )
@@ -131,9 +131,9 @@ def test_thresholds_worked_by_hand():
     gold = {"sure": ["Paris"], "unsure": ["1889"], "none": []}
     guesses = {"sure": "Paris", "unsure": "in 1889", "none": "London"}
     differences = {"none": 3.5, "sure": -7.25, "unsure": -1.5}
-    assert best_null_threshold(differences, guesses, gold) == (-1.5, pytest.approx(200 / 3), pytest.approx(800 / 9))
-    assert best_null_threshold({**differences, "none": -1.5}, guesses, gold)[0] == -7.25  # 2 / 3 is won, 1 is lost
-    assert best_null_threshold({"none": -2.0}, guesses, {"none": []}) == (-3.0, 100.0, 100.0)
+    assert find_null_threshold(differences, guesses, gold) == (-1.5, pytest.approx(200 / 3), pytest.approx(800 / 9))
+    assert find_null_threshold({**differences, "none": -1.5}, guesses, gold)[0] == -7.25  # 2 / 3 is won, 1 is lost
+    assert find_null_threshold({"none": -2.0}, guesses, {"none": []}) == (-3.0, 100.0, 100.0)
 
 
 def test_questions_without_answers_have_scores_of_their_own():
@@ -160,10 +160,10 @@ def test_questions_without_answers_have_scores_of_their_own():
         (lambda: answer_scores({}, {}), r"there are no questions to score"),
         (lambda: exact_match("x", "Paris"), r"the gold texts are the string 'Paris'; .* write \['Paris'\]"),
         (lambda: answer_scores({"a": ""}, {"a": "Paris"}), r"the gold texts are the string 'Paris'"),
-        (lambda: best_null_threshold({}, {"a": ""}, {"a": []}), r"1 of 1 questions have no null score difference"),
-        (lambda: best_null_threshold({"a": 1.0}, {}, {"a": []}), r"1 of 1 questions have no prediction"),
+        (lambda: find_null_threshold({}, {"a": ""}, {"a": []}), r"1 of 1 questions have no null score difference"),
+        (lambda: find_null_threshold({"a": 1.0}, {}, {"a": []}), r"1 of 1 questions have no prediction"),
         (
-            lambda: best_null_threshold({"a": float("nan")}, {"a": ""}, {"a": []}),
+            lambda: find_null_threshold({"a": float("nan")}, {"a": ""}, {"a": []}),
             r"the null score difference of 'a' is nan; expected a finite number",
         ),
     ],

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.tag_schemes import Entity, entities_of, scheme_of, tags_of, to_iob2
+from bert_keras.metrics.tag_schemes import Entity, detect_scheme, find_entities, to_iob2, write_tags
 
 LABELS = ("PER", "LOC", "PER-LOC", "B", "O", "")
 ANY_TAGS = st.lists(
@@ -54,7 +54,7 @@ def as_seqeval(entities) -> list[tuple[str, int, int]]:
 @settings(max_examples=300, deadline=None)
 @given(ANY_TAGS)
 def test_any_tags_are_read_as_seqeval_reads_them(tags):
-    assert as_seqeval(entities_of(tags)) == get_entities(tags)
+    assert as_seqeval(find_entities(tags)) == get_entities(tags)
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES", "BILOU"])
@@ -62,14 +62,14 @@ def test_any_tags_are_read_as_seqeval_reads_them(tags):
 @given(drawn_entities())
 def test_right_tags_of_every_scheme_give_their_entities(scheme, drawn):
     entities, num_words = drawn
-    assert entities_of(written(entities, num_words, scheme)) == entities
+    assert find_entities(written(entities, num_words, scheme)) == entities
 
 
 @settings(max_examples=100, deadline=None)
 @given(ANY_TAGS, st.randoms(use_true_random=False))
 def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
     spelled = [{"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:] if random.random() < 0.5 else tag for tag in tags]
-    assert entities_of(spelled) == entities_of(tags)
+    assert find_entities(spelled) == find_entities(tags)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
     ],
 )
 def test_entities_worked_by_hand(tags, entities):
-    assert entities_of(tags) == entities
+    assert find_entities(tags) == entities
 
 
 @pytest.mark.parametrize("tag", ["NOUN", "X", "BPER", "b-PER", "O-PER", "O-", "", "M-PER", "B_PER", "INTJ"])
 def test_a_tag_of_another_kind_is_told(tag):
     with pytest.raises(InputError, match=rf"^the tag of word 1 is {tag!r}; expected O, or .* such as B-PER"):
-        entities_of(["O", tag])
+        find_entities(["O", tag])
 
 
 @settings(max_examples=100, deadline=None)
 @given(drawn_entities(), st.randoms(use_true_random=False))
 def test_written_entities_are_read_again_whatever_their_order(drawn, random):
     entities, num_words = drawn
-    tags = tags_of(random.sample(entities, len(entities)), num_words)
+    tags = write_tags(random.sample(entities, len(entities)), num_words)
     assert tags == written(entities, num_words, "IOB2")
-    assert entities_of(tags) == entities
+    assert find_entities(tags) == entities
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_written_entities_are_read_again_whatever_their_order(drawn, random):
 )
 def test_entities_that_cannot_be_written_are_told(entities, message):
     with pytest.raises(InputError, match=message):
-        tags_of(entities, 3)
+        write_tags(entities, 3)
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES"])
@@ -140,14 +140,14 @@ def test_the_scheme_of_a_corpus_is_found(sentences):
     }
     tags = {tag for sentence in corpora["IOB2"] for tag in sentence}
     if not tags:
-        assert scheme_of(corpora["IOB2"]) == "none"
+        assert detect_scheme(corpora["IOB2"]) == "none"
     elif tags == {"O"}:
-        assert scheme_of(corpora["IOB2"]) == "IOB2"
+        assert detect_scheme(corpora["IOB2"]) == "IOB2"
     else:
-        assert scheme_of(corpora["IOB1"]) == "IOB1"
-        assert scheme_of(corpora["IOB2"]) == "IOB2"
+        assert detect_scheme(corpora["IOB1"]) == "IOB1"
+        assert detect_scheme(corpora["IOB2"]) == "IOB2"
         assert {"E", "S"} & {tag[0] for sentence in corpora["IOBES"] for tag in sentence}
-        assert scheme_of(corpora["IOBES"]) == scheme_of(iter(corpora["BILOU"])) == "IOBES"
+        assert detect_scheme(corpora["IOBES"]) == detect_scheme(iter(corpora["BILOU"])) == "IOBES"
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_the_scheme_of_a_corpus_is_found(sentences):
     ],
 )
 def test_schemes_worked_by_hand(sentences, scheme):
-    assert scheme_of(sentences) == scheme
+    assert detect_scheme(sentences) == scheme

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import modeling
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.stored_task import task_of
+from bert_keras.tasks.task_loading import restore_task
 
 SIZES = {
     "vocabulary_size": 30522,
@@ -52,7 +52,7 @@ def build(perturb):
 
     def build_model(task):
         encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.model_class not in POOLERLESS)
-        model = getattr(modeling, task.model_class)(encoder, **task.head())
+        model = getattr(modeling, task.model_class)(encoder, **task.head_arguments())
         perturb(model, seed=2)
         table = next(weight for weight in model.weights if "/token/" in weight.path)
         table.assign(4 * table)  # words count more than their places
@@ -67,7 +67,7 @@ def predict_from(tokenizer):
 
     def opened(folder, **changes):
         model = bk.load(folder)
-        return Predictor(model, tokenizer, task_of(folder, model, **changes))
+        return Predictor(model, tokenizer, restore_task(folder, model, **changes))
 
     return opened
 

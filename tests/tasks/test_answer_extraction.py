@@ -64,7 +64,7 @@ def test_training_positions_are_those_of_transformers_recipe(length, overlap, to
     examples = random_questions(their_tokenizer, 110, 40, seed=length)
     task = QuestionAnswering(max_sequence_length=length, window_overlap=overlap, allows_null=True)
     rows = task.encode(tokenizer, examples)
-    labels = task.with_labels(rows, examples).labels
+    labels = task.add_labels(rows, examples).labels
     ids = np.split(rows.token_ids, rows.row_splits[1:-1])
     ours = [
         (one.tolist(), int(start), int(end))
@@ -83,7 +83,7 @@ def test_an_answer_with_space_around_is_of_the_tokens_that_it_holds(tokenizer):
     context = "in  Berlin \t now"
     examples = [question(context, (2, 12)), question(context, (10, 13)), question(context, (3, 5))]
     task = QuestionAnswering()
-    labels = task.with_labels(task.encode(tokenizer, examples), examples).labels
+    labels = task.add_labels(task.encode(tokenizer, examples), examples).labels
     begin = 1 + tokenizer.tokenize([QUESTION]).row_lengths().numpy()[0] + 1
     assert labels["start_positions"].tolist() == [begin + 1, 0, begin + 1]  # the second holds no token at all
     assert labels["end_positions"].tolist() == [begin + 1, 0, begin + 1]
@@ -105,7 +105,7 @@ def test_answers_are_those_of_a_search_of_all_spans(length, overlap, num_best, l
     )
     rows = task.encode(tokenizer, examples)
     outputs = random_outputs(rows, seed=1)
-    answers = task.answers(rows, outputs, examples)
+    answers = task.decode(rows, outputs, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         logits = outputs["start_logits"], outputs["end_logits"]
         limits = {"num_best": num_best, "max_answer_length": longest}
@@ -137,7 +137,7 @@ def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, t
         outputs = {name: np.zeros(len(rows.token_ids), "float32") for name in ("start_logits", "end_logits")}
         for values in outputs.values():
             values[(rows.numbers == number) & rows.is_second] = 9
-        [answer] = task.answers(rows, outputs, [question(context)])
+        [answer] = task.decode(rows, outputs, [question(context)])
         word = tokens.word_to_chars(tokens.token_to_word(int(number)))
         assert (answer["start"], answer["end"]) == (word.start, word.end)
         assert answer["answer"] == context[word.start : word.end]
@@ -148,7 +148,7 @@ def test_a_text_that_stands_at_many_places_counts_once(tokenizer, their_tokenize
     task = QuestionAnswering(max_sequence_length=60, window_overlap=9, num_best=3, max_answer_length=3)
     rows = task.encode(tokenizer, examples)
     outputs = random_outputs(rows, seed=5)
-    for number, answer in enumerate(task.answers(rows, outputs, examples)):
+    for number, answer in enumerate(task.decode(rows, outputs, examples)):
         assert {one["answer"] for one in answer["best"]} == {"so", "so so", "so so so"}
         logits = outputs["start_logits"], outputs["end_logits"]
         limits = {"num_best": 3, "max_answer_length": 3}
@@ -184,11 +184,11 @@ def test_answers_do_not_hang_on_the_windows_of_other_questions(tokenizer, their_
     examples = random_questions(their_tokenizer, 7, 60, seed=3)
     task = QuestionAnswering(max_sequence_length=30, window_overlap=10)
     rows = task.encode(tokenizer, examples)
-    together = task.answers(rows, random_outputs(rows, seed=4), examples)
+    together = task.decode(rows, random_outputs(rows, seed=4), examples)
     of_tokens = rows.examples[rows.sequence_indices]
     for number, example in enumerate(examples):
         outputs = {name: values[of_tokens == number] for name, values in random_outputs(rows, seed=4).items()}
-        [alone] = task.answers(task.encode(tokenizer, [example]), outputs, [example])
+        [alone] = task.decode(task.encode(tokenizer, [example]), outputs, [example])
         assert alone == together[number]
 
 
@@ -197,7 +197,7 @@ def without_span(tokenizer, task, context: str):
     examples = [question(context, name="none")]
     rows = task.encode(tokenizer, examples)
     rising = np.arange(len(rows.token_ids), dtype="float32")
-    return task.answers(rows, {"start_logits": rising, "end_logits": -rising}, examples)[0]
+    return task.decode(rows, {"start_logits": rising, "end_logits": -rising}, examples)[0]
 
 
 @pytest.mark.parametrize("context", ["a word " * 30, "\x07 \u200b"], ids=["no span fits", "no tokens"])
@@ -208,9 +208,9 @@ def test_where_no_span_is_possible_no_answer_is_given(context, allows_null, toke
     assert answer["best"] == []
     assert (answer["answer"], answer["start"], answer["end"], answer["probability"]) == ("", None, None, None)
     assert answer["score"] == answer["null_score"]
-    assert task.judged([answer]) == [answer]
-    assert task.fitted([answer], [question(context)]) == task
-    json.dumps(task.shown(answer, 3))
+    assert task.apply_calibration([answer]) == [answer]
+    assert task.calibrate([answer], [question(context)]) == task
+    json.dumps(task.to_json(answer, 3))
 
 
 @pytest.fixture(scope="module")
@@ -220,24 +220,24 @@ def judged_cases(tokenizer, their_tokenizer):
     examples = random_questions(their_tokenizer, 60, 40, seed=8)
     rows = task.encode(tokenizer, examples)
     outputs = random_outputs(rows, seed=2)
-    labels = task.with_labels(rows, examples).labels
+    labels = task.add_labels(rows, examples).labels
     begins = rows.row_splits[:-1]
     for name in ("start", "end"):
         outputs[f"{name}_logits"][begins + labels[f"{name}_positions"]] += 5
-    answers = task.answers(rows, outputs, examples)
+    answers = task.decode(rows, outputs, examples)
     without = without_span(tokenizer, task, "a word " * 30)
     return task, [*answers, without], [*examples, question("a word " * 30, name="none")]
 
 
 def f1_at(task, answers, examples, threshold: float) -> float:
     task = dataclasses.replace(task, null_threshold=threshold)
-    return task.scores(task.judged(answers), examples)["f1"]
+    return task.score(task.apply_calibration(answers), examples)["f1"]
 
 
 def test_the_threshold_that_is_fitted_is_the_best_of_all(judged_cases):
     task, answers, examples = judged_cases
-    fitted = task.fitted(answers, examples)
-    best = task.scores(fitted.judged(answers), examples)["f1"]
+    fitted = task.calibrate(answers, examples)
+    best = task.score(fitted.apply_calibration(answers), examples)["f1"]
     differences = [answer["null_score"] - answer["best"][0]["score"] for answer in answers if answer["best"]]
     assert best == max(f1_at(task, answers, examples, value) for value in [*differences, min(differences) - 1])
     assert best > f1_at(task, answers, examples, 0.0) > f1_at(task, answers, examples, 100.0)
@@ -247,37 +247,37 @@ def test_the_threshold_that_is_fitted_is_the_best_of_all(judged_cases):
 
 def test_judging_takes_answers_back_and_gives_them_again(judged_cases):
     task, answers, _ = judged_cases
-    silent = dataclasses.replace(task, null_threshold=-1000.0).judged(answers)
+    silent = dataclasses.replace(task, null_threshold=-1000.0).apply_calibration(answers)
     assert {answer["answer"] for answer in silent} == {""}
     assert all(answer["score"] == answer["null_score"] for answer in silent)
-    talking = dataclasses.replace(task, null_threshold=1000.0).judged(silent)
+    talking = dataclasses.replace(task, null_threshold=1000.0).apply_calibration(silent)
     assert [answer["answer"] for answer in talking] == [
         answer["best"][0]["answer"] if answer["best"] else "" for answer in answers
     ]
-    assert task.judged(talking) == answers
-    answered = dataclasses.replace(task, allows_null=False, null_threshold=-1000.0).judged(answers)
+    assert task.apply_calibration(talking) == answers
+    answered = dataclasses.replace(task, allows_null=False, null_threshold=-1000.0).apply_calibration(answers)
     assert answered == talking  # where all questions have answers, the threshold is not looked at
 
 
 def test_where_all_have_answers_no_threshold_is_fitted(judged_cases):
     task, answers, examples = judged_cases
     task = dataclasses.replace(task, allows_null=False)
-    assert task.fitted(answers, examples) is task
+    assert task.calibrate(answers, examples) is task
 
 
 def test_scores_count_each_question_also_under_one_id():
     task = QuestionAnswering()
     examples = [question("Berlin", (0, 6)), question("Paris", (0, 5)), question("Rome", (0, 4))]
-    scores = task.scores([{"answer": "Berlin"}, {"answer": "Lyon"}, {"answer": "rome!"}], examples)
+    scores = task.score([{"answer": "Berlin"}, {"answer": "Lyon"}, {"answer": "rome!"}], examples)
     assert scores == {"exact_match": pytest.approx(200 / 3), "f1": pytest.approx(200 / 3)}
     assert scores[task.main_score] == scores["f1"]
 
 
 def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(judged_cases):
     task, answers, _ = judged_cases
-    shown = json.loads(json.dumps(task.shown(answers[0])))
+    shown = json.loads(json.dumps(task.to_json(answers[0])))
     assert set(shown) == {"id", "answer", "score", "start", "end", "probability", "null_score"}
-    assert json.loads(json.dumps(task.shown(answers[0], 3)))["best"] == answers[0]["best"][:3]
+    assert json.loads(json.dumps(task.to_json(answers[0], 3)))["best"] == answers[0]["best"][:3]
 
 
 def test_a_question_without_a_context_is_refused(save_task):

@@ -7,7 +7,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks import inference
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.text_classification import TextClassification
 
 TOLERANCE = 1e-5  # of logits up to 10; measured: 1.4e-6
@@ -23,7 +23,7 @@ def of_tokens(request):
 def runner(of_tokens, build):
     """A runner of a tiny model."""
     task = QuestionAnswering() if of_tokens else TextClassification(labels=("a", "b", "c"))
-    return RowRunner(build(task), of_tokens=of_tokens)
+    return SequenceRunner(build(task), is_token_level=of_tokens)
 
 
 def outputs_of(rows, outputs, of_tokens: bool) -> list[dict]:
@@ -90,8 +90,8 @@ def test_a_model_that_computes_no_number_is_refused_and_its_weights_are_named(bu
     bias.assign(np.array([0, value, 0], "float32"))
     named = r"the model computes NaN or infinity, as its weights do \(.*classifier/bias\); expected finite numbers"
     with pytest.raises(InputError, match=named):
-        RowRunner(model, of_tokens=False)(rows, once=True)
+        SequenceRunner(model, is_token_level=False)(rows, once=True)
     bias.assign(np.array([0, 3e38, 0], "float32"))
     model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38, "float32"))
     with pytest.raises(InputError, match="the model computes NaN or infinity on this text; expected finite numbers"):
-        RowRunner(model, of_tokens=False)(rows, once=True)
+        SequenceRunner(model, is_token_level=False)(rows, once=True)

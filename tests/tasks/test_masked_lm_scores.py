@@ -12,7 +12,7 @@ import bert_keras as bk
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import write_records
 from bert_keras.tasks import masked_lm_scores
-from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, score_records, score_texts, without_sentences
+from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective, score_records, score_texts
 from tests.marks import slow_except
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##ed".split()
@@ -123,9 +123,9 @@ def records_by_transformers(kind, folder, batch) -> dict:
     is_right = (logits.argmax(-1) == targets)[targets != -100]
     scores = {"mlm_loss": loss.item(), "mlm_accuracy": is_right.float().mean().item()}
     if kind == "BertForPreTraining":
-        of_pairs = output.seq_relationship_logits
-        scores["next_sentence_loss"] = torch.nn.functional.cross_entropy(of_pairs, sentences.long()).item()
-        scores["next_sentence_accuracy"] = (of_pairs.argmax(-1) == sentences).float().mean().item()
+        has_pairs = output.seq_relationship_logits
+        scores["next_sentence_loss"] = torch.nn.functional.cross_entropy(has_pairs, sentences.long()).item()
+        scores["next_sentence_accuracy"] = (has_pairs.argmax(-1) == sentences).float().mean().item()
     elif kind == "BertForMaskedLM":
         with torch.no_grad():
             assert model(**inputs, labels=targets).loss.item() == pytest.approx(loss.item(), rel=1e-6)
@@ -180,7 +180,7 @@ def test_packed_records_without_sentences_are_scored_by_a_model_with_a_sentence_
     model = make("BertForPreTraining")
     scores = score_records(model, words, folder)
     assert "next_sentence_accuracy" not in scores
-    features, labels = without_sentences(*batch_of(folder, words))
+    features, labels = drop_sentence_objective(*batch_of(folder, words))
     alone = bk.BertMaskedLM(model.encoder)
     alone.mlm_head.set_weights(model.mlm_head.get_weights())
     alone.compile("sgd", run_eagerly=True, jit_compile=False)

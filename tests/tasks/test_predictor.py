@@ -17,7 +17,7 @@ from bert_keras.tasks import predictor as predictor_module
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.stored_task import task_of
+from bert_keras.tasks.task_loading import restore_task
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.conftest import SIZES
@@ -25,7 +25,11 @@ from tests.tasks.conftest import SIZES
 PROMPTS = {"include_prompt": False, "prompts": {"query": "Where? "}, "default_prompt_name": "query"}
 TASKS = {  # every setting is another one than the default
     "classify": TextClassification(
-        max_sequence_length=31, window_overlap=3, labels=("bad", "good", "odd"), class_weights="balanced", of_pairs=True
+        max_sequence_length=31,
+        window_overlap=3,
+        labels=("bad", "good", "odd"),
+        class_weights="balanced",
+        has_pairs=True,
     ),
     "several": TextClassification(max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")),
     "number": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),
@@ -131,17 +135,17 @@ def test_a_task_comes_back_from_a_converted_folder(saved, tmp_path):
 @pytest.mark.parametrize("name", TASKS)
 def test_settings_can_be_changed_but_for_the_model_s_own(name, saved):
     predictor, folder = saved(name)
-    task = task_of(folder, predictor.model, max_sequence_length=25, window_overlap=None)
+    task = restore_task(folder, predictor.model, max_sequence_length=25, window_overlap=None)
     shared = None if name == "embed" else 2  # 3 of 31
     assert task == dataclasses.replace(TASKS[name], max_sequence_length=25, window_overlap=shared)
     if name != "embed":
-        task = task_of(folder, predictor.model, max_sequence_length=25, window_overlap=3)
+        task = restore_task(folder, predictor.model, max_sequence_length=25, window_overlap=3)
         assert task == dataclasses.replace(TASKS[name], max_sequence_length=25)
     with pytest.raises(InputError, match="max_length cannot be changed here; expected settings among max_seq"):
-        task_of(folder, predictor.model, max_length=25)
+        restore_task(folder, predictor.model, max_length=25)
     for own in {"labels", "problem", "pooling", "normalize", *PROMPTS} & set(TASKS[name].settings()):
         with pytest.raises(InputError, match=f"{own} cannot be changed here"):
-            task_of(folder, predictor.model, **{own: getattr(TASKS[name], own)})
+            restore_task(folder, predictor.model, **{own: getattr(TASKS[name], own)})
 
 
 def test_changes_reach_the_task_and_rows_are_no_longer_than_the_model_reads(saved):
@@ -162,7 +166,7 @@ def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
     }
     for name, task in wanted.items():
         bk.save(model := build(TASKS[name]), None, tmp_path / name)
-        assert task_of(tmp_path / name, model) == task, name
+        assert restore_task(tmp_path / name, model) == task, name
 
 
 def test_a_classifier_of_transformers_answers_with_its_defaults(foreign, predict_from, their_pipeline):
@@ -187,7 +191,7 @@ def test_rows_are_as_long_as_the_tokenizer_of_another_tool_says(foreign, tmp_pat
 
 def test_several_numbers_for_a_text_are_refused(foreign, predict_from):
     folder = foreign("BertForSequenceClassification", num_labels=2, problem_type="regression")
-    with pytest.raises(InputError, match="gives 2 numbers for a text; expected one"):
+    with pytest.raises(InputError, match="predicts 2 numbers per text; expected one"):
         predict_from(folder)
 
 
@@ -215,7 +219,7 @@ def test_a_question_answerer_of_transformers_answers_with_its_defaults(foreign, 
 @pytest.mark.parametrize("class_name", ["BertModel", "BertForMaskedLM", "BertForPreTraining"])
 def test_a_model_without_a_task_is_refused(class_name, foreign, predict_from):
     with pytest.raises(
-        InputError, match=r"holds a Bert\w+, which answers nothing; expected one of BertClassifier, .*: fine"
+        InputError, match=r"holds a Bert\w+, which has no task head; expected one of BertClassifier, .*: fine"
     ):
         predict_from(foreign(class_name))
 
@@ -231,8 +235,10 @@ def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
 def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(colour="red"))
-    with pytest.raises(InputError, match=r"out/config\.json has colour in its task, which this version does not know"):
-        task_of(out, predictor.model)
+    with pytest.raises(
+        InputError, match=r"out/config\.json has the task setting colour, which this version does not know"
+    ):
+        restore_task(out, predictor.model)
 
 
 @pytest.mark.parametrize(
@@ -248,20 +254,20 @@ def test_a_stored_setting_of_another_type_is_refused(setting, message, saved, tm
     predictor, folder = saved("embed")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(setting))
     with pytest.raises(InputError, match=message):
-        task_of(out, predictor.model)
+        restore_task(out, predictor.model)
 
 
 @pytest.mark.parametrize("name", ["tag", None])
 def test_the_task_of_another_kind_of_model_is_not_looked_at(name, saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours.update(task={"name": name, "colour": "red"}))
-    assert task_of(out, predictor.model) == TextClassification(256, labels=("bad", "good", "odd"))
+    assert restore_task(out, predictor.model) == TextClassification(256, labels=("bad", "good", "odd"))
 
 
 def test_labels_are_those_of_the_model(saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(labels=["x", "y", "z"]))
-    assert task_of(out, predictor.model).labels == ("bad", "good", "odd")
+    assert restore_task(out, predictor.model).labels == ("bad", "good", "odd")
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -269,16 +275,16 @@ def test_texts_and_examples_of_the_task_get_the_same_answers(name, saved):
     predictor, _ = saved(name)
     given = GIVEN.get(name, ["a fine film in Berlin"])
     texts = given[0] if isinstance(given[0], tuple) else (given[0],)
-    [answer], [again] = predictor(given), predictor([predictor.task.example(*texts)])
+    [answer], [again] = predictor(given), predictor([predictor.task.make_example(*texts)])
     np.testing.assert_equal(again, answer)
-    json.dumps(predictor.task.shown(answer, 2))
+    json.dumps(predictor.task.to_json(answer, 2))
 
 
 def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypatch):
     predictor, _ = saved("classify")
     texts = [f"{'so ' * (number % 7)}number {number}" for number in range(23)]
     wanted = predictor(texts)
-    monkeypatch.setattr(predictor_module, "EXAMPLES_A_CHUNK", 5)
+    monkeypatch.setattr(predictor_module, "EXAMPLES_PER_CHUNK", 5)
     chunks = list(predictor.stream(map(TextExample, texts)))
     assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 3]
     answers = [answer for chunk in chunks for answer in chunk]
@@ -330,7 +336,7 @@ def test_every_task_has_a_model_that_is_there():
 def test_answers_are_plain_values_that_json_holds(name, saved):
     predictor, _ = saved(name)
     given = GIVEN.get(
-        name, [("a fine film", "not so fine")] if TASKS[name].settings().get("of_pairs") else ["a fine film"]
+        name, [("a fine film", "not so fine")] if TASKS[name].settings().get("has_pairs") else ["a fine film"]
     )
     answers = predictor(given)
     assert json.loads(json.dumps(answers)) == answers
@@ -393,5 +399,5 @@ def test_a_model_says_its_task_itself(name, saved):
 
 def test_a_model_without_a_head_has_no_task(sizes, saved):
     predictor, _ = saved("tag")
-    with pytest.raises(InputError, match="the model holds a BertEncoder, which answers nothing"):
+    with pytest.raises(InputError, match="the model holds a BertEncoder, which has no task head"):
         Predictor(predictor.model.encoder, predictor.tokenizer)

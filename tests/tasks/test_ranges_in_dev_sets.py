@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import FileOptions, read_to_answer
+from bert_keras.tasks.examples.files import FileOptions, read_prediction_data
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.marks import slow
 from tests.shared_data import shared
@@ -22,7 +22,7 @@ def text_of(name: str) -> tuple[pathlib.Path, str]:
 
 def answered(predictor, path: pathlib.Path) -> list[dict]:
     """Returns the answers to a file, and sees that none of its examples is left out."""
-    read = list(read_to_answer(predictor.task, path, FileOptions()))
+    read = list(read_prediction_data(predictor.task, path, FileOptions()))
     assert not any(error for _, _, error in read)
     return [answer for answers in predictor.stream(example for _, example, _ in read) for answer in answers]
 

@@ -82,7 +82,7 @@ def test_scores_are_the_correlations_with_the_truth(predictor):
     examples = [TextExample(TEXTS[place], TEXTS[-1 - place], place * 1.1) for place in (0, 1, 2, 4, 5)]
     answers = predictor(examples)
     task = SentenceEmbedding(highest_score=5.0)
-    scores = task.scores(answers, examples)
+    scores = task.score(answers, examples)
     cosines, truth = [answer["cosine"] for answer in answers], [example.label / 5 for example in examples]
     np.testing.assert_allclose(scores["pearson"], stats.pearsonr(truth, cosines).statistic, rtol=ULPS)
     np.testing.assert_allclose(scores["spearman"], stats.spearmanr(truth, cosines).statistic, rtol=ULPS)
@@ -94,7 +94,7 @@ def test_the_two_texts_of_a_pair_stay_neighbours_with_their_score(tokenizer):
     words = [f"word {'very ' * number}one" for number in range(23)]
     examples = [TextExample(word, f"{word} two", number / 2) for number, word in enumerate(words)]
     task = SentenceEmbedding(highest_score=2.0)
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert labelled.num_batches(4) == 6
     seen = []
     for features, scores in labelled.batches(4, shuffle=True, seed=3):
@@ -154,7 +154,7 @@ def test_a_task_trains_with_the_loss_of_its_objective(objective, build, tokenize
     task = SentenceEmbedding(objective=objective, highest_score=5.0)
     model = build(task)
     model.compile("sgd", task.loss())
-    labelled = task.with_labels(task.encode(tokenizer, PAIRS), PAIRS)
+    labelled = task.add_labels(task.encode(tokenizer, PAIRS), PAIRS)
     [[*batch]] = labelled.batches(len(PAIRS))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
     import torch
@@ -168,7 +168,7 @@ def test_a_task_trains_with_the_loss_of_its_objective(objective, build, tokenize
 def test_pairs_that_are_contrasted_need_no_scores(tokenizer):
     examples = [TextExample("a", "b"), TextExample("c", "d")]
     task = SentenceEmbedding(objective="contrastive")
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert (labelled.group_size, labelled.labels.shape) == (2, (4,))
 
 
@@ -188,7 +188,7 @@ def test_batches_are_filled_but_where_pairs_are_contrasted():
 def test_single_texts_are_refused_in_training(tokenizer):
     task, examples = SentenceEmbedding(), [PAIRS[0], TextExample("alone", None, 1.0)]
     with pytest.raises(InputError, match="1 of 2 examples are single texts; expected pairs to learn from: give each"):
-        task.with_labels(task.encode(tokenizer, examples), examples)
+        task.add_labels(task.encode(tokenizer, examples), examples)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +205,6 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 def test_what_is_shown_is_json(predictor):
     text, pair = predictor([TEXTS[0], (TEXTS[0], TEXTS[5])])
-    shown = json.loads(json.dumps(predictor.task.shown(text)))
+    shown = json.loads(json.dumps(predictor.task.to_json(text)))
     assert shown == {"embedding": text["embedding"]}
-    assert json.loads(json.dumps(predictor.task.shown(pair))) == pair
+    assert json.loads(json.dumps(predictor.task.to_json(pair))) == pair

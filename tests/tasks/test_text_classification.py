@@ -9,7 +9,7 @@ from sklearn import metrics
 from sklearn.utils import class_weight
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 
@@ -69,7 +69,7 @@ def test_classes_are_those_of_transformers(pairs, single, their_pipeline):
             answer["probabilities"], [probabilities[name] for name in LABELS], rtol=0, atol=TOLERANCE
         )
         assert answer["probability"] == max(answer["probabilities"])
-        best = predictor.task.shown(answer, 3)["best"]
+        best = predictor.task.to_json(answer, 3)["best"]
         assert [one["label"] for one in best] == [one["label"] for one in ranked[:3]]
 
 
@@ -126,7 +126,7 @@ def examples_of_lengths():
 def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
     task = TextClassification(labels=LABELS, max_sequence_length=24, window_overlap=5)
     examples = examples_of_lengths()
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert np.bincount(labelled.rows.examples).tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
     np.testing.assert_allclose(np.bincount(labelled.rows.examples, labelled.weights), 1, rtol=4e-7)  # measured: 4.5e-8
     assert [LABELS[label] for label in labelled.labels] == [examples[place].label for place in labelled.rows.examples]
@@ -135,13 +135,13 @@ def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
 def test_texts_of_one_row_have_no_weights(tokenizer):
     task = TextClassification(labels=LABELS)
     examples = examples_of_lengths()
-    assert task.with_labels(task.encode(tokenizer, examples), examples).weights is None
+    assert task.add_labels(task.encode(tokenizer, examples), examples).weights is None
 
 
 def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(build, tokenizer):
     task = TextClassification(labels=LABELS, class_weights="balanced")
     examples = examples_of_lengths()
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     names = [example.label for example in examples]
     weights = class_weight.compute_class_weight("balanced", classes=np.array(LABELS), y=names)
     assert len(set(weights)) > 2
@@ -151,7 +151,7 @@ def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(b
     model.compile("sgd", task.loss())
     [[*batch]] = labelled.batches(len(examples))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
-    logits = RowRunner(model, of_tokens=False)(labelled.rows)["logits"]
+    logits = SequenceRunner(model, is_token_level=False)(labelled.rows)["logits"]
     import torch
 
     of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
@@ -162,7 +162,7 @@ def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(b
 def test_balanced_texts_in_windows_weigh_their_class_s_share(tokenizer):
     task = TextClassification(labels=LABELS, class_weights="balanced", max_sequence_length=24, window_overlap=5)
     examples = examples_of_lengths()
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     names = [example.label for example in examples]
     wanted = class_weight.compute_sample_weight("balanced", names)
     given = np.bincount(labelled.rows.examples, labelled.weights)
@@ -172,10 +172,10 @@ def test_balanced_texts_in_windows_weigh_their_class_s_share(tokenizer):
 def test_labels_of_several_and_numbers_are_as_the_losses_want_them(tokenizer):
     examples = [TextExample("a", None, ["sad", "calm"]), TextExample("b", None, [])]
     task = TextClassification(problem="multi_label", labels=LABELS)
-    assert task.with_labels(task.encode(tokenizer, examples), examples).labels.tolist() == [[0, 1, 0, 1], [0] * 4]
+    assert task.add_labels(task.encode(tokenizer, examples), examples).labels.tolist() == [[0, 1, 0, 1], [0] * 4]
     numbers = [TextExample("a", None, 2.5), TextExample("b", None, -1.0)]
     task = TextClassification(problem="regression")
-    assert task.with_labels(task.encode(tokenizer, numbers), numbers).labels.tolist() == [2.5, -1.0]
+    assert task.add_labels(task.encode(tokenizer, numbers), numbers).labels.tolist() == [2.5, -1.0]
 
 
 def test_scores_are_scikit_learn_s(single, several, number):
@@ -184,7 +184,7 @@ def test_scores_are_scikit_learn_s(single, several, number):
     predictor, _ = single
     answers = predictor(TEXTS)
     examples = [TextExample(text, None, LABELS[label]) for text, label in zip(TEXTS, truth, strict=True)]
-    scores = predictor.task.scores(answers, examples)
+    scores = predictor.task.score(answers, examples)
     given = [answer["label"] for answer in answers]
     wanted = [example.label for example in examples]
     assert scores["accuracy"] == metrics.accuracy_score(wanted, given)
@@ -202,33 +202,33 @@ def test_scores_are_scikit_learn_s(single, several, number):
     ]
     answers = predictor(TEXTS)
     given = [[name in answer["labels"] for name in LABELS] for answer in answers]
-    assert predictor.task.scores(answers, examples)["micro_f1"] == metrics.f1_score(sets, given, average="micro")
+    assert predictor.task.score(answers, examples)["micro_f1"] == metrics.f1_score(sets, given, average="micro")
 
     predictor, _ = number
     values = rng.normal(size=len(TEXTS)).astype("float32")
     answers = predictor(TEXTS)
     examples = [TextExample(text, None, value) for text, value in zip(TEXTS, values, strict=True)]
     wanted = np.corrcoef(values, [answer["value"] for answer in answers])[0, 1]
-    pearson = predictor.task.scores(answers, examples)["pearson"]
+    pearson = predictor.task.score(answers, examples)["pearson"]
     np.testing.assert_allclose(pearson, wanted, rtol=7e-15)  # measured: 7.4e-16
 
 
 def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(single, several, number):
     predictor, _ = single
     answer = predictor(TEXTS)[0]
-    assert json.loads(json.dumps(predictor.task.shown(answer))) == {
+    assert json.loads(json.dumps(predictor.task.to_json(answer))) == {
         "label": answer["label"],
         "probability": answer["probability"],
     }
-    best = json.loads(json.dumps(predictor.task.shown(answer, 9)))["best"]
+    best = json.loads(json.dumps(predictor.task.to_json(answer, 9)))["best"]
     assert [one["probability"] for one in best] == sorted(answer["probabilities"], reverse=True)
     predictor, _ = several
     for answer in predictor(TEXTS):
-        shown = json.loads(json.dumps(predictor.task.shown(answer)))
+        shown = json.loads(json.dumps(predictor.task.to_json(answer)))
         assert {one["label"] for one in shown["best"]} >= set(answer["labels"])
         assert len(shown["best"]) == max(1, len(answer["labels"]))
     predictor, _ = number
-    assert list(json.loads(json.dumps(predictor.task.shown(predictor(TEXTS)[0])))) == ["value"]
+    assert list(json.loads(json.dumps(predictor.task.to_json(predictor(TEXTS)[0])))) == ["value"]
 
 
 def test_single_texts_among_pairs_are_refused(single):
@@ -256,10 +256,10 @@ def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenize
     with pytest.raises(
         InputError, match="the label 'mad' is none of the task's, which are angry, calm, glad, sad: correct one"
     ):
-        task.with_labels(task.encode(tokenizer, examples), examples)
+        task.add_labels(task.encode(tokenizer, examples), examples)
 
 
 def test_of_equal_classes_the_first_is_the_best():
     task = TextClassification(labels=("a", "b", "c"))
     answer = {"label": "a", "probability": 0.4, "probabilities": np.array([0.4, 0.4, 0.2])}
-    assert [one["label"] for one in task.shown(answer, 3)["best"]] == ["a", "b", "c"]
+    assert [one["label"] for one in task.to_json(answer, 3)["best"]] == ["a", "b", "c"]

@@ -9,7 +9,7 @@ from seqeval import metrics as seqeval
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.google_windows import window_of_most_context, windows_of
@@ -34,7 +34,7 @@ RAW = {
 
 def sentence(words, tags=None):
     """Returns words with a space between."""
-    return TaggedSentence.of_words([str(word) for word in words], tags, 1)
+    return TaggedSentence.from_words([str(word) for word in words], tags, 1)
 
 
 def random_sentences(num_sentences: int, max_words: int, seed: int) -> list[TaggedSentence]:
@@ -91,7 +91,7 @@ def test_labels_of_tokens_are_those_of_transformers_recipe(length, overlap, toke
     examples = random_sentences(40, 30, seed=1)
     lengths = {"max_sequence_length": length, "window_overlap": overlap}
     task = TokenClassification(labels=TAGS, scheme="IOB2", labelled_tokens=tokens, **lengths)
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     theirs = [windows_of_recipe(their_tokenizer, example, tokens, length, overlap) for example in examples]
     wanted = [window for windows in theirs for window in windows]
     splits = labelled.rows.row_splits[1:-1]
@@ -103,14 +103,14 @@ def test_labels_of_tokens_are_those_of_transformers_recipe(length, overlap, toke
 def test_tags_of_no_scheme_stay_as_they_are_on_later_tokens(tokenizer):
     task = TokenClassification(labels=("A-B-x", "B-x", "I-x"), labelled_tokens="all")
     examples = [sentence(["unaffable", "unaffable"], ("B-x", "A-B-x"))]
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert labelled.token_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
 
 
 def test_bare_letters_of_iob2_go_on_too(tokenizer):
     task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_tokens="all")
     examples = [sentence(["unaffable"], ("B",))]
-    labelled = task.with_labels(task.encode(tokenizer, examples), examples)
+    labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert labelled.token_labels.tolist() == [-100, 1, 2, 2, -100]
 
 
@@ -158,7 +158,7 @@ def test_every_entity_is_what_stands_at_its_place_in_a_raw_text(case, entities, 
         assert answer[kind]
         for one in answer[kind]:
             assert RAW[case][one["start"] : one["end"]] == one["text"]
-        json.dumps(predictor.task.shown(answer))
+        json.dumps(predictor.task.to_json(answer))
     words = "".join(one["text"] for one in answer["words"])
     # nothing is left out but white space, and a zero-width space that stands alone
     assert "".join(words.split()) == "".join(RAW[case].replace(" \u200b ", "").split())
@@ -171,7 +171,7 @@ def test_marks_belong_to_the_words_that_they_stand_on(parts):
 
 def conllu(text: str, *ranges: tuple[int, int]) -> TaggedSentence:
     """Returns words at places of a text, which may touch, leave gaps, or be the same."""
-    return TaggedSentence.of_ranges(text, ranges, None, 3)
+    return TaggedSentence.from_ranges(text, ranges, None, 3)
 
 
 CONLLU = {
@@ -221,8 +221,8 @@ def by_itself(save_task):
 @pytest.mark.parametrize(("length", "overlap"), [(5, 1), (13, 4), (13, 10), (29, 0)])
 def test_windows_give_the_tags_of_one_long_row_where_the_model_sees_single_tokens(length, overlap, by_itself):
     examples = random_sentences(20, 60, seed=4)
-    wanted = by_itself(max_sequence_length=256).answers(examples)
-    answers = by_itself(max_sequence_length=length, window_overlap=overlap).answers(examples)
+    wanted = by_itself(max_sequence_length=256).answer(examples)
+    answers = by_itself(max_sequence_length=length, window_overlap=overlap).answer(examples)
     for answer, expected, example in zip(answers, wanted, examples, strict=True):
         assert answer["tags"] == expected["tags"]
         assert len(answer["tags"]) == len(example.words)
@@ -237,9 +237,9 @@ def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(en
     examples = random_sentences(6, 60, seed=5)
     task = dataclasses.replace(predictor.task, max_sequence_length=17, window_overlap=9)
     rows = task.encode(predictor.tokenizer, examples)
-    logits = RowRunner(predictor.model, of_tokens=True)(rows)["logits"]
+    logits = SequenceRunner(predictor.model, is_token_level=True)(rows)["logits"]
     num_windows = 0
-    answers = task.answers(rows, {"logits": logits}, examples)
+    answers = task.decode(rows, {"logits": logits}, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         windows = windows_of(rows, number)
         num_windows += len(windows)
@@ -257,7 +257,7 @@ def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(en
 
 
 def test_a_word_without_tokens_has_the_first_tag_where_there_is_no_o_and_no_probability(parts):
-    [answer] = parts[0].answers([sentence(["a", "\x07", "b"])])
+    [answer] = parts[0].answer([sentence(["a", "\x07", "b"])])
     assert answer["tags"][1] == "ADJ"
     assert [one["probability"] > 0 for one in answer["words"]] == [True, False, True]
 
@@ -276,20 +276,20 @@ def test_scores_are_seqeval_s():
     predicted = [
         [tag if rng.random() < 0.7 else str(rng.choice(TAGS)) for tag in example.tags] for example in predicted
     ]
-    scores = task.scores([{"tags": tags} for tags in predicted], truth)
+    scores = task.score([{"tags": tags} for tags in predicted], truth)
     wanted = [list(example.tags) for example in truth]
     assert scores["f1"] == pytest.approx(seqeval.f1_score(wanted, predicted), rel=1e-15)
     assert scores["accuracy"] == seqeval.accuracy_score(wanted, predicted)
     assert set(scores) == {"precision", "recall", "f1", "accuracy"}
     task = TokenClassification(labels=TAGS)
-    assert task.scores([{"tags": tags} for tags in predicted], truth)["accuracy"] == scores["accuracy"]
+    assert task.score([{"tags": tags} for tags in predicted], truth)["accuracy"] == scores["accuracy"]
     assert (task.main_score, TokenClassification(labels=TAGS, scheme="IOB2").main_score) == ("accuracy", "f1")
 
 
 def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
     task, examples = TokenClassification(labels=("O", "B-LOC")), [sentence(["a", "b"], ("O", "I-LOC"))]
     with pytest.raises(InputError, match="the label 'I-LOC' is none of the task's, which are O, B-LOC: correct one"):
-        task.with_labels(task.encode(tokenizer, examples), examples)
+        task.add_labels(task.encode(tokenizer, examples), examples)
 
 
 @pytest.mark.parametrize(

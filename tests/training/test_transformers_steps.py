@@ -43,7 +43,7 @@ def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer,
     task, examples = TASKS[name]()
     ours = Course(story_tokenizer, tmp_path / "begun")
     finetune(task, calm_encoder, examples, examples[::5], SETTINGS, callbacks=[ours])
-    rows = task.with_labels(task.encode(story_tokenizer, examples), examples)
+    rows = task.add_labels(task.encode(story_tokenizer, examples), examples)
     order = {"shuffle": True, "sort_by_length": False, "seed": SETTINGS.seed, "epochs": SETTINGS.num_epochs}
     batches = list(rows.batches(SETTINGS.batch_size, **order).as_numpy_iterator())
     losses = steps_of_transformers(HEADS[name], tmp_path / "begun", batches)

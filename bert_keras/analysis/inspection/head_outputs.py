@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Mapping
 
 import keras
@@ -14,9 +13,7 @@ from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import softmax
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.stored_task import task_of, tasks_of_models
-
-_NOWHERE = pathlib.Path(os.devnull) / "no checkpoint"  # nothing can be stored there
+from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,14 +59,13 @@ def predictor_of(folder: str | os.PathLike | None, model: keras.Model, tokenizer
         model: the model.
         tokenizer: its tokenizer.
     """
-    kind = tasks_of_models().get(type(model).__name__)
+    kind = TASK_CLASSES.get(type(model).__name__)
     if kind is None:
         return None
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
-    if kind.of_tokens:
+    if kind.is_token_level:
         changes["window_overlap"] = 0  # there is one row, and no window to share tokens with
-    stored = _NOWHERE if folder is None else folder
-    return Predictor(model, tokenizer, task_of(stored, model, tokenizer, **changes))
+    return Predictor(model, tokenizer, restore_task(folder, model, tokenizer, **changes))
 
 
 def answer_of(model: keras.Model, predictor: Predictor | None, look: Look) -> Answer | None:

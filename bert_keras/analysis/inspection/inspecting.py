@@ -13,7 +13,7 @@ from bert_keras.analysis.inspection.forward_pass import Look, look
 from bert_keras.analysis.inspection.head_outputs import Answer, answer_of, predictor_of
 from bert_keras.analysis.inspection.head_summaries import HeadSummary, head_summaries
 from bert_keras.analysis.inspection.input_sequence import row_of
-from bert_keras.analysis.inspection.masked_predictions import Guess, masked_guesses, masked_lm_of
+from bert_keras.analysis.inspection.masked_predictions import Guess, get_masked_lm, masked_guesses
 from bert_keras.analysis.inspection.page.html_page import PAGE
 from bert_keras.analysis.inspection.token_vectors import Similarity, similarity
 from bert_keras.checkpoints import load, load_tokenizer
@@ -172,7 +172,7 @@ def inspect(
     encoder = getattr(model, "encoder", model)
     check_choice("layer", layer, encoder.config.num_layers)
     check_choice("head", head, encoder.config.num_heads)
-    masked_lm = masked_lm_of(model)
+    masked_lm = get_masked_lm(model)
     texts = (text,) if second is None else (text, second)
     row = row_of(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
     predictor = predictor_of(None if subject is model else name, model, tokenizer)

@@ -34,7 +34,7 @@ class Guess:
     proposals: tuple[tuple[str, float], ...]
 
 
-def masked_lm_of(model: keras.Model) -> MaskedLMModel | None:
+def get_masked_lm(model: keras.Model) -> MaskedLMModel | None:
     """Returns the part of a model that has a masked-LM head; None: there is none."""
     if isinstance(model, ElectraPretrainer):
         return model.generator
@@ -47,7 +47,7 @@ def masked_guesses(model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, *, 
     The first 64 words are masked so. The others stay readable, as in Salazar et al. (2020), 2.
 
     Args:
-        model: what `masked_lm_of` gives.
+        model: what `get_masked_lm` gives.
         tokenizer: its tokenizer.
         row: the row.
         top_k: proposals for each token.

@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.confusion_report import confusion_picture
-    from bert_keras.tasks.examples.files import columns_to_learn, read_to_score
-    from bert_keras.tasks.stored_task import task_of_checkpoint
+    from bert_keras.tasks.examples.files import find_labelled_columns, read_scoring_data
+    from bert_keras.tasks.task_loading import read_checkpoint_task
 
     inputs = [arguments.checkpoint, arguments.file]
     checkpoint, *_ = check_all(
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     if is_masked_lm(checkpoint):
         return evaluate_masked_lm(arguments, checkpoint)
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
+    task = task_options.with_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None)),
         lambda: check_no_masked_lm_options(arguments),
@@ -63,17 +63,17 @@ def run(arguments: argparse.Namespace) -> None:
     )
     files = task_options.file_options(arguments)
     bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_to_score(task, arguments.file, files, bad)
-    columns = task_options.columns_shown(columns_to_learn(task, arguments.file, files))
+    examples = read_scoring_data(task, arguments.file, files, bad)
+    columns = task_options.columns_shown(find_labelled_columns(task, arguments.file, files))
     print_settings("evaluate", _shown(arguments, task, len(examples), columns | task_options.skipped_shown(bad)))
     load_tensorflow()
-    from bert_keras.tasks.evaluating import answer_all
+    from bert_keras.tasks.evaluation import answer_all
     from bert_keras.tasks.predictor import Predictor
 
     predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
     with ProgressBar("scoring", "rows") as bar:
         answers = answer_all(predictor, examples, bar.update)
-    scores = task.scores(answers, examples)
+    scores = task.score(answers, examples)
     if arguments.out:
         _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
     if arguments.plot:

@@ -105,9 +105,9 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
 def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its lines that are not blank, or the column of texts of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
-    from bert_keras.pipelines.readers.lines import ending_of
+    from bert_keras.pipelines.readers.lines import get_file_ending
 
-    form, ending = arguments.format, ending_of(arguments.file)
+    form, ending = arguments.format, get_file_ending(arguments.file)
     if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):
         raise InputError(
             f"{arguments.file} holds words and no texts; expected .txt, .csv, .tsv, .jsonl or .json: see --format"
@@ -115,13 +115,13 @@ def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     if form == "txt" or (form is None and ending in _TEXT_ENDINGS):
         with open_lines(arguments.file) as (_, lines):
             found = (line for line in lines if line.error is not None or line.text.strip())
-            yield from (line.text.strip() for line in bad.good(found))
+            yield from (line.text.strip() for line in bad.keep_good(found))
     else:
         yield from _texts_of_table(arguments, bad)
 
 
 def _texts_of_table(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
-    from bert_keras.pipelines.readers.labelled_texts import text_rows
+    from bert_keras.pipelines.readers.labelled_texts import read_text_examples
     from bert_keras.pipelines.readers.tables.column_names import guess_columns
     from bert_keras.pipelines.readers.tables.tables import open_table
 
@@ -129,7 +129,7 @@ def _texts_of_table(arguments: argparse.Namespace, bad: BadExamples) -> Iterator
     with open_table(arguments.file, **options) as table:
         guessed = guess_columns(table.columns, text=arguments.text_column, needs_label=False, place=table.place)
         columns = guess_columns(table.columns, text=guessed.text, needs_label=False, place=table.place)  # no pairs
-        yield from (row.fields[0] for row in bad.good(text_rows(table, columns)))
+        yield from (row.fields[0] for row in bad.keep_good(read_text_examples(table, columns)))
 
 
 def _loaded(checkpoint: Checkpoint) -> tuple:

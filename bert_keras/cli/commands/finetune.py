@@ -38,7 +38,7 @@ from bert_keras.training.config.tables import DTYPE_POLICIES
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.files_to_learn import LearningData
+    from bert_keras.tasks.examples.training_data import TrainingData
 
 # flag, field of FineTuning, type or choices, help
 _FLAGS = (
@@ -182,16 +182,16 @@ def _check_dev_share(arguments: argparse.Namespace) -> None:
             f"--dev {arguments.dev} and --dev-share {arguments.dev_share:g} both say which examples are held out; "
             "expected one of them: leave the other out"
         )
-    from bert_keras.tasks.examples.held_out import check_share
+    from bert_keras.tasks.examples.held_out import check_dev_share
 
-    check_share(arguments.dev_share)
+    check_dev_share(arguments.dev_share)
 
 
-def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> LearningData:
+def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData:
     """Returns the examples to learn from and to score on, and the task, with rows that the checkpoint can read."""
-    from bert_keras.tasks.examples.files_to_learn import TASK_SETTINGS, read_for_checkpoint
+    from bert_keras.tasks.examples.training_data import TASK_SETTINGS, read_training_data_for_checkpoint
 
-    return read_for_checkpoint(
+    return read_training_data_for_checkpoint(
         checkpoint,
         arguments.task,
         arguments.train,
@@ -217,7 +217,7 @@ def settings_of(arguments: argparse.Namespace) -> FineTuning:
 
 
 def _files_shown(
-    arguments: argparse.Namespace, data: LearningData, spell: Callable[[pathlib.Path], object]
+    arguments: argparse.Namespace, data: TrainingData, spell: Callable[[pathlib.Path], object]
 ) -> dict[str, object]:
     """Returns what it is learned from; `spell` says how paths are written."""
     shown = {
@@ -225,14 +225,14 @@ def _files_shown(
         "train": f"{spell(arguments.train)} ({len(data.train):,} examples)",
     }
     if data.held_out is not None:
-        return {**shown, "dev": f"{len(data.dev):,} examples of {spell(arguments.train)}: {data.held_out.shown()}"}
+        return {**shown, "dev": f"{len(data.dev):,} examples of {spell(arguments.train)}: {data.held_out.describe()}"}
     shown["dev"] = f"{spell(arguments.dev)} ({len(data.dev):,} examples)"
     if arguments.dev.resolve() == arguments.train.resolve():
         shown["dev"] += ", which are learned too: their scores flatter"
     return shown
 
 
-def _task_shown(data: LearningData) -> dict[str, object]:
+def _task_shown(data: TrainingData) -> dict[str, object]:
     """Returns what is learned, in words."""
     from bert_keras.tasks.confusion_report import has_confusion
 

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bert_keras.tasks.stored_task import task_of_checkpoint
+    from bert_keras.tasks.task_loading import read_checkpoint_task
 
     arguments.texts = texts_of(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.with_prompt(arguments, task_of_checkpoint(checkpoint, **lengths))
+    task = task_options.with_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _opened(arguments, task)
     print_settings("predict", _shown(arguments, task, columns))
@@ -143,13 +143,13 @@ def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Ite
     Raises:
         InputError: the file cannot be read, or its first example is bad and not to be skipped.
     """
-    from bert_keras.tasks.examples.files import Example, columns_to_answer, read_to_answer
+    from bert_keras.tasks.examples.files import Example, find_prediction_columns, read_prediction_data
 
     if arguments.texts:
-        return {}, iter([Example(None, task.example(*arguments.texts), None)])
+        return {}, iter([Example(None, task.make_example(*arguments.texts), None)])
     files = task_options.file_options(arguments)
-    columns = task_options.columns_shown(columns_to_answer(task, arguments.file, files))
-    read = read_to_answer(task, arguments.file, files)
+    columns = task_options.columns_shown(find_prediction_columns(task, arguments.file, files))
+    read = read_prediction_data(task, arguments.file, files)
     if arguments.file == "-":
         return columns, read
     first = list(itertools.islice(read, 1))
@@ -182,7 +182,7 @@ def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Nam
     num_answers, place = 0, _kind_of_place(arguments)
     for answers in predictor.stream(source, once=True):
         for line, answer in zip(source.taken(len(answers)), answers, strict=True):
-            out.write(_json_line(place, line, predictor.task.shown(answer, arguments.top)))
+            out.write(_json_line(place, line, predictor.task.to_json(answer, arguments.top)))
         out.flush()
         num_answers += len(answers)
         bar.update(num_answers)
@@ -193,9 +193,9 @@ def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Nam
 
 def _kind_of_place(arguments: argparse.Namespace) -> str:
     """Returns what tells an example of the file: its line, or its index in a JSON array, which has no lines."""
-    from bert_keras.tasks.examples.file_options import ending_of
+    from bert_keras.tasks.examples.file_options import guess_format
 
-    is_array = arguments.file is not None and (arguments.format or ending_of(arguments.file)) == "json"
+    is_array = arguments.file is not None and (arguments.format or guess_format(arguments.file)) == "json"
     return "index" if is_array else "line"
 
 

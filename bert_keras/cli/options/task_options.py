@@ -170,7 +170,7 @@ def columns_shown(columns: Columns | None) -> dict[str, object]:
 
 def skipped_shown(bad: BadExamples) -> dict[str, object]:
     """Returns how many examples were skipped in words, and what is wrong with the first, if there are any."""
-    return {"skipped": bad.shown()} if bad.num_bad else {}
+    return {"skipped": bad.describe()} if bad.num_bad else {}
 
 
 def rows_shown(task: Task) -> str:

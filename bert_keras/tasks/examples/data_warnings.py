@@ -4,12 +4,12 @@ import collections
 from collections.abc import Hashable, Mapping, Sequence
 
 from bert_keras.checks import quote
-from bert_keras.metrics.tag_schemes import label_of
+from bert_keras.metrics.tag_schemes import get_entity_label
 from bert_keras.pipelines.readers.tables.column_names import is_usual_label, is_usual_text
-from bert_keras.pipelines.readers.tables.listed_examples import place_of
+from bert_keras.pipelines.readers.tables.listed_examples import describe_place
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.held_out import HeldOut
-from bert_keras.tasks.examples.labelled_files import labels_of_text
+from bert_keras.tasks.examples.labelled_files import get_labels
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 
@@ -52,12 +52,12 @@ def data_warnings(
 
 def _header_warnings(first: TextExample, source: object, named_columns: bool) -> list[str]:
     """Return a warning if the first example is rather the line that names the columns."""
-    labels = [] if isinstance(first.label, float | None) else labels_of_text(first)
+    labels = [] if isinstance(first.label, float | None) else get_labels(first)
     looks_so = [is_usual_text(first.text), any(map(is_usual_label, labels))]
     if not (any(looks_so) if named_columns else all(looks_so)):
         return []
     return [
-        f"{place_of(source, first.line)}: the first example is {quote(first.text)} with the label "
+        f"{describe_place(source, first.line)}: the first example is {quote(first.text)} with the label "
         f"{_listed(labels) or first.label}, which are usual names of columns: if it is the header, leave --columns "
         "out, or take the line out"
     ]
@@ -66,10 +66,12 @@ def _header_warnings(first: TextExample, source: object, named_columns: bool) ->
 def _labels_of_examples(task: Task, examples: Sequence) -> list[Sequence[str]]:
     """Return the labels of each example; none where they are numbers or answers."""
     if isinstance(task, TextClassification) and task.problem != "regression":
-        return [labels_of_text(example) for example in examples]
+        return [get_labels(example) for example in examples]
     if isinstance(task, TokenClassification):
         is_plain = task.scheme == "none"
-        return [[tag if is_plain else label_of(tag) for tag in example.tags if tag != "O"] for example in examples]
+        return [
+            [tag if is_plain else get_entity_label(tag) for tag in example.tags if tag != "O"] for example in examples
+        ]
     return []
 
 
@@ -155,7 +157,7 @@ def _content(example) -> Hashable:
 
 
 def _at(source: object, example: TextExample) -> str:
-    return place_of(source, example.line).removeprefix(f"{source}").removeprefix(", ")
+    return describe_place(source, example.line).removeprefix(f"{source}").removeprefix(", ")
 
 
 def _without_case(label: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bert_keras.pipelines.corpus.text_lines import name_source
 from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, unusual_delimiter
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
-from bert_keras.pipelines.readers.tables.json_rows import listed_in_file
+from bert_keras.pipelines.readers.tables.json_rows import read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, as_source
 from bert_keras.pipelines.readers.tables.tables import TableReader, open_table
 
@@ -49,7 +49,7 @@ class FileOptions:
             self, text_column=columns.text, second_text_column=columns.second_text, label_column=columns.label
         )
 
-    def columns_of(self, table: TableReader, *, needs_label: bool) -> Columns:
+    def choose_columns(self, table: TableReader, *, needs_label: bool) -> Columns:
         """Return the columns of a table that are read of labelled examples."""
         columns = guess_columns(
             table.columns,
@@ -62,7 +62,7 @@ class FileOptions:
         return dataclasses.replace(columns, delimiter=unusual_delimiter(table))
 
 
-def source_of(
+def resolve_data(
     given: object, name: str, task: str, options: FileOptions, *, pair: Sequence[str] = ("text", "label")
 ) -> Source:
     """Return labelled examples as the readers take them; the array of a `.json` file is read.
@@ -78,9 +78,9 @@ def source_of(
         InputError: it is nothing of that, or the file holds no array.
     """
     source = as_source(given, name, pair=pair)
-    if isinstance(source, ListedExamples) or task == "answer" or (options.format or ending_of(source)) != "json":
+    if isinstance(source, ListedExamples) or task == "answer" or (options.format or guess_format(source)) != "json":
         return source
-    return listed_in_file(source, spelled=task != "tag")
+    return read_json_array(source, spelled=task != "tag")
 
 
 def open_options_table(source: Source, options: FileOptions):
@@ -88,7 +88,7 @@ def open_options_table(source: Source, options: FileOptions):
     return open_table(source, **options.table())
 
 
-def ending_of(source: Source) -> str | None:
+def guess_format(source: Source) -> str | None:
     """Return the form that the name of a file tells; None: it is a table, or in memory."""
     if isinstance(source, ListedExamples):
         return None

@@ -30,7 +30,7 @@ class HeldOut:
     unit: str
     of_classes: bool
 
-    def shown(self) -> str:
+    def describe(self) -> str:
         """Return it in words."""
         each = ", each class in proportion" if self.of_classes else ""
         return f"{self.share:.3g} of the {self.unit} held out with seed {self.seed}{each}"
@@ -40,7 +40,7 @@ class HeldOut:
         return dataclasses.asdict(self)
 
 
-def check_share(share: float) -> float:
+def check_dev_share(share: float) -> float:
     """Return the share of the examples that is held out.
 
     Raises:
@@ -77,7 +77,7 @@ def hold_out(
     Raises:
         InputError: there are too few.
     """
-    check_share(share)
+    check_dev_share(share)
     labels = [_labels(example) for example in examples]
     for choice in _keys(examples, share):
         unit, keys = choice

@@ -1,4 +1,4 @@
-"""Labelled examples of each task, from files and from memory; bad ones are collected."""
+"""Labelled examples of each task, from files and from memory; bad ones are collect_bad."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import to_iob2
 from bert_keras.pipelines.readers.bad_examples import BadExamples
-from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts, text_rows
+from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts, read_text_examples
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source, place_of
+from bert_keras.pipelines.readers.tables.listed_examples import Source, describe_place
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.tasks.examples.file_options import FileOptions, open_options_table
@@ -47,8 +47,8 @@ def read_pairs(
     """
     if objective == "contrastive":
         with open_options_table(source, options) as table:
-            columns = options.columns_of(table, needs_label=False)
-            rows = list(bad.good(text_rows(table, columns)))
+            columns = options.choose_columns(table, needs_label=False)
+            rows = list(bad.keep_good(read_text_examples(table, columns)))
         bad.check_any_left(len(rows), source)
         examples = [TextExample(*row.fields, line=row.line) for row in rows]
     else:
@@ -69,14 +69,16 @@ def read_sentences(source: Source, options: FileOptions, bad: BadExamples) -> li
     return read_tagged_words(source, **options.words(), bad=bad)
 
 
-def in_iob2(sentences: Iterable[TaggedSentence], scheme: str, source: Source, bad: BadExamples) -> list[TaggedSentence]:
+def convert_to_iob2(
+    sentences: Iterable[TaggedSentence], scheme: str, source: Source, bad: BadExamples
+) -> list[TaggedSentence]:
     """Return sentences with the tags that a model learns; those of no scheme stay as they are."""
     converted = []
     for sentence in sentences:
         try:
             converted.append(dataclasses.replace(sentence, tags=tuple(to_iob2(sentence.tags, scheme))))
         except InputError as error:
-            bad.add(InputError(f"{place_of(source, sentence.line)}: {error}"))
+            bad.add(InputError(f"{describe_place(source, sentence.line)}: {error}"))
     return converted
 
 
@@ -104,10 +106,10 @@ def keep_known(
         if unknown is None:
             kept.append(example)
         else:
-            bad.add(InputError(f"{place_of(source, example.line)}: {message(unknown, example)}"))
+            bad.add(InputError(f"{describe_place(source, example.line)}: {message(unknown, example)}"))
     return kept
 
 
-def labels_of_text(example: TextExample) -> Sequence[str]:
+def get_labels(example: TextExample) -> Sequence[str]:
     """Return the classes of a text."""
     return [example.label] if isinstance(example.label, str) else example.label

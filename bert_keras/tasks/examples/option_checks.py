@@ -48,7 +48,7 @@ def check_options_of_task(
         raise InputError("; ".join(alien))
 
 
-def check_known(given: Mapping[str, object], known: tuple[str, ...], function: str) -> None:
+def check_keyword_arguments(given: Mapping[str, object], known: tuple[str, ...], function: str) -> None:
     """Raise `InputError` that names every keyword argument that a function does not have.
 
     Args:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from bert_keras.checks import format_count
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line
-from bert_keras.pipelines.readers.lines import bounded
-from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, delimiter_of, recognized
-from bert_keras.pipelines.readers.tables.listed_examples import place_of
+from bert_keras.pipelines.readers.lines import limit_characters
+from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, parse_delimiter, recognized
+from bert_keras.pipelines.readers.tables.listed_examples import describe_place
 from bert_keras.pipelines.readers.tables.table_rows import Row, check_column
 
 MAX_CSV_FIELD = 1 << 24  # characters; Python's own limit, 131,072, is less than a long court opinion has
@@ -51,7 +51,7 @@ class DelimitedReader:
             if delimiter is None:
                 self.delimiter, lines = recognized(lines, None if columns is None else len(columns))
             else:
-                self.delimiter = delimiter_of(delimiter)
+                self.delimiter = parse_delimiter(delimiter)
             self._rows = _quoted_rows(lines, name, self.delimiter)
         else:
             self.delimiter = "\t"
@@ -81,9 +81,9 @@ class DelimitedReader:
         indexes = range(len(self.columns)) if columns is None else [self.columns.index(column) for column in columns]
         return (self._chosen(row, indexes) for row in self._rows)
 
-    def place_of(self, line: int) -> str:
+    def describe_place(self, line: int) -> str:
         """Return where a row is, for messages."""
-        return place_of(self.name, line)
+        return describe_place(self.name, line)
 
     def _chosen(self, row: Row, indexes: Sequence[int]) -> Row:
         if row.error is not None:
@@ -116,7 +116,7 @@ def _quoted_rows(lines: Iterator[Line], name: str, delimiter: str) -> Iterator[R
     reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
         number, fields = reader.line_num + 1, []
-        of_row = bounded(lines, name, "row")
+        of_row = limit_characters(lines, name, "row")
         errors.clear()
         try:
             with _long_fields():

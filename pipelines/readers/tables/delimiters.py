@@ -18,7 +18,7 @@ _MAX_CHARACTERS = (
 _SPELLED = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # as a command line has them
 
 
-def delimiter_of(given: str) -> str:
+def parse_delimiter(given: str) -> str:
     r"""Return the delimiter that a user named: the mark itself, `\t` or its name.
 
     Raises:
@@ -48,10 +48,10 @@ def recognized(lines: Iterator[Line], num_columns: int | None = None) -> tuple[s
             num_characters += len(line.text)
             if num_characters > _MAX_CHARACTERS:
                 break
-    return recognize_delimiter([line.text for line in begin], num_columns), itertools.chain(begin, lines)
+    return choose_delimiter([line.text for line in begin], num_columns), itertools.chain(begin, lines)
 
 
-def recognize_delimiter(lines: Sequence[str], num_columns: int | None = None) -> str:
+def choose_delimiter(lines: Sequence[str], num_columns: int | None = None) -> str:
     """Return the mark between the fields of a file that begins with these lines.
 
     A comma is taken for granted: another mark is recognized only where the first row has no comma outside quotes, or

@@ -8,8 +8,8 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.json_lines import check_characters, parse_json
 from bert_keras.pipelines.corpus.text_lines import Line
-from bert_keras.pipelines.readers.json_values import json_document
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, place_of
+from bert_keras.pipelines.readers.json_values import read_json_document
+from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, describe_place
 from bert_keras.pipelines.readers.tables.table_rows import Row, check_column, quote_names
 
 _MAX_BAD_LINES = 1000  # at the beginning of a file, kept in memory until one names the columns
@@ -55,9 +55,9 @@ class JsonLinesReader:
         exactly = columns is None and self._first is not None
         return (self._row(line, self.columns if columns is None else columns, exactly) for line in self._lines)
 
-    def place_of(self, line: int) -> str:
+    def describe_place(self, line: int) -> str:
         """Return where a row is, for messages."""
-        return place_of(self.name, line)
+        return describe_place(self.name, line)
 
     def _read_columns(self) -> Iterable[str]:
         """Returns the fields of the first good line; it and the bad ones before it are still to be read as rows."""
@@ -118,7 +118,7 @@ class ListedReader:
                     f"{self.name} holds no objects; expected a list of one or more such as {{'text': ...}}: name "
                     "another file"
                 )
-            columns, self.place = examples.objects[first], place_of(examples, first)
+            columns, self.place = examples.objects[first], describe_place(examples, first)
         self.columns = list(columns)
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -135,23 +135,23 @@ class ListedReader:
         chosen = self.columns if columns is None else columns
         return (self._row(index, values, chosen) for index, values in enumerate(self._examples.objects))
 
-    def place_of(self, index: int) -> str:
+    def describe_place(self, index: int) -> str:
         """Return where an example is, for messages."""
-        return place_of(self._examples, index)
+        return describe_place(self._examples, index)
 
     def _row(self, index: int, values: object, columns: Sequence[str]) -> Row:
-        place = place_of(self._examples, index)
+        place = describe_place(self._examples, index)
         try:
             values = {
                 name: _spelled(value, as_json=self._examples.is_of_file)
-                for name, value in object_of(values, place).items()
+                for name, value in check_is_object(values, place).items()
             }
             return Row(index, [_json_field(values, column, place) for column in columns])
         except InputError as error:
             return Row(index, [], error)
 
 
-def listed_in_file(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
+def read_json_array(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
     """Read a file that holds an array of JSON objects, whole.
 
     Args:
@@ -162,7 +162,7 @@ def listed_in_file(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
         InputError: the file cannot be read, or holds no array.
     """
     hooks = dict.fromkeys(("parse_int", "parse_float"), _Number) if spelled else {}
-    value = json_document(path, parse_constant=_refuse_constant, **hooks)
+    value = read_json_document(path, parse_constant=_refuse_constant, **hooks)
     if not isinstance(value, list):
         squad = " (questions in the form of SQuAD are for --task answer)" if isinstance(value, dict) else ""
         raise InputError(
@@ -172,7 +172,7 @@ def listed_in_file(path: str | os.PathLike, *, spelled: bool) -> ListedExamples:
     return ListedExamples(str(path), value, is_of_file=True)
 
 
-def object_of(value: object, place: str) -> dict:
+def check_is_object(value: object, place: str) -> dict:
     """Return an example that must be an object.
 
     Raises:

@@ -36,7 +36,7 @@ class ListedExamples:
 Source = str | os.PathLike | ListedExamples
 
 
-def place_of(source: object, number: int) -> str:
+def describe_place(source: object, number: int) -> str:
     """Return where an example is, for messages: the line of a file from 1, or the index of a list from 0."""
     return f"{source}[{number}]" if isinstance(source, ListedExamples) else f"{source}, line {number}"
 

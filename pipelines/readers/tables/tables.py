@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
-from bert_keras.pipelines.readers.bad_examples import collected
-from bert_keras.pipelines.readers.lines import form_of
+from bert_keras.pipelines.readers.bad_examples import collect_bad
+from bert_keras.pipelines.readers.lines import detect_format
 from bert_keras.pipelines.readers.tables.delimited_rows import DelimitedReader
-from bert_keras.pipelines.readers.tables.json_rows import JsonLinesReader, ListedReader, listed_in_file
+from bert_keras.pipelines.readers.tables.json_rows import JsonLinesReader, ListedReader, read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
 
 FORMATS = ("csv", "tsv", "jsonl", "json")  # each is also the ending of its files
@@ -48,8 +48,8 @@ def read_table(path: str | os.PathLike, *, columns: Sequence[str] | None = None,
         InputError: the file cannot be read, has a bad row or none; file and line are named.
     """
     with open_table(path, columns=columns, format=format) as table:
-        with collected(None) as bad:
-            rows = list(bad.good(table.rows()))
+        with collect_bad(None) as bad:
+            rows = list(bad.keep_good(table.rows()))
         bad.check_any_left(len(rows), table.name)
         return Table(pathlib.Path(path), table.columns, [row.fields for row in rows], [row.line for row in rows])
 
@@ -91,13 +91,13 @@ def open_table(
     if isinstance(source, ListedExamples):
         yield ListedReader(source, columns=columns)
         return
-    form = form_of(source, format, {f".{name}": name for name in FORMATS})
+    form = detect_format(source, format, {f".{name}": name for name in FORMATS})
     if delimiter is not None and form != "csv":
         raise InputError(f"{source} is read as {form}, and a delimiter is for csv: leave it out, or say --format csv")
     if form == "json":
         if os.fspath(source) == STANDARD_INPUT:
             raise InputError("standard input is read line by line; expected csv, tsv or jsonl: write it to a file")
-        yield ListedReader(listed_in_file(source, spelled=True), columns=columns)
+        yield ListedReader(read_json_array(source, spelled=True), columns=columns)
         return
     with open_lines(source) as (name, lines):
         if form == "jsonl":

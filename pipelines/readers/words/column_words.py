@@ -5,10 +5,10 @@ from collections.abc import Callable
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, first_missing
+from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, find_first_missing
 
 
-def column_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
+def make_column_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     """Returns what reads a sentence of a file with a word a line, see `read_tagged_words`."""
     word_column = _number(file.word_column, 0, "--word-column")
     tag_column = _number(file.tag_column, -1, "--tag-column")
@@ -21,14 +21,14 @@ def column_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
         words = [fields[word_column] for _, fields in rows]
         has_tags = -width <= tag_column < width and (tag_column - word_column) % width
         tags = [fields[tag_column] if has_tags else "" for _, fields in rows]
-        if (place := first_missing(tags, file.needs_tags)) is not None:
+        if (place := find_first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
                 f"{file.name}, line {rows[place][0]}: the word {quote(words[place])} has no tag in column "
                 f"{tag_column}, "
                 f"where the line's columns are {width} and column {word_column} is the word's own; expected a tag: "
                 "correct the line, or name the column (from 0, or from the end: -1) with --tag-column"
             )
-        return TaggedSentence.of_words(words, tags if any(tags) else None, rows[0][0])
+        return TaggedSentence.from_words(words, tags if any(tags) else None, rows[0][0])
 
     return read
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bert_keras.checks import format_count, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, first_missing
+from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, find_first_missing
 
 _COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _WIDTH = 10
@@ -27,7 +27,7 @@ class _Surface(NamedTuple):
     words: list[tuple[int, str, str]]  # (line, form, tag)
 
 
-def conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | None]:
+def make_conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | None]:
     """Returns what reads a sentence of a CoNLL-U file, see `read_tagged_words`; None: it has no words."""
     column = _column(file)
 
@@ -41,12 +41,12 @@ def conllu_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence | 
         ranges = [pair for one, start in zip(surfaces, starts, strict=True) for pair in _word_ranges(one, start)]
         words = [word for one in surfaces for word in one.words]
         tags = [tag for _, _, tag in words]
-        if (place := first_missing(tags, file.needs_tags)) is not None:
+        if (place := find_first_missing(tags, file.needs_tags)) is not None:
             raise InputError(
                 f"{file.name}, line {words[place][0]}: the word {quote(words[place][1])} has no tag: its column "
                 f"{file.tag_column or 'upos'} holds '_'; expected a tag: fill it in, or name another --tag-column"
             )
-        return TaggedSentence.of_ranges(text, ranges, tags if any(tags) else None, words[0][0])
+        return TaggedSentence.from_ranges(text, ranges, tags if any(tags) else None, words[0][0])
 
     return read
 

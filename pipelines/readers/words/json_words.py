@@ -18,7 +18,7 @@ _TAG_FIELDS = ("tags", "labels", "ner_tags")
 _SPAN_FIELDS = ("entities", "spans", "labels", "label")  # the last is doccano's
 
 
-def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
+def make_json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     """Returns what reads a sentence of a file with a JSON record a line, see `read_tagged_words`."""
     for option, column in (("--word-column", file.word_column), ("--tag-column", file.tag_column)):
         if not isinstance(column, str | None):
@@ -27,12 +27,12 @@ def json_reader(file: WordFile) -> Callable[[NumberedLines], TaggedSentence]:
     def read(lines: NumberedLines) -> TaggedSentence:
         [(number, line)] = lines
         place = f"{file.name}, line {number}"
-        return sentence_of(parse_json_object(line, place), file, place, number)
+        return parse_sentence(parse_json_object(line, place), file, place, number)
 
     return read
 
 
-def sentence_of(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
+def parse_sentence(record: dict, file: WordFile, place: str, number: int) -> TaggedSentence:
     """Return the sentence of a JSON record, see `read_tagged_words`; `number` becomes its line.
 
     Raises:
@@ -43,9 +43,9 @@ def sentence_of(record: dict, file: WordFile, place: str, number: int) -> Tagged
         expected = [file.word_column] if file.word_column else ["text", *_WORD_FIELDS]
         raise _no_field("there are no words", expected, record, "--word-column", place)
     if word_field is not None:
-        sentence = TaggedSentence.of_words(*_listed_words(record, word_field, file.tag_column, place), number)
+        sentence = TaggedSentence.from_words(*_listed_words(record, word_field, file.tag_column, place), number)
     else:
-        sentence = TaggedSentence.of_ranges(*_marked_text(record, span_field, place), number)
+        sentence = TaggedSentence.from_ranges(*_marked_text(record, span_field, place), number)
     if sentence.tags is None and file.needs_tags:
         expected = _TAG_FIELDS if word_field else _SPAN_FIELDS
         expected = [file.tag_column] if file.tag_column else expected

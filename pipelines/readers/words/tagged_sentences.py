@@ -37,7 +37,7 @@ class TaggedSentence:
     line: int
 
     @classmethod
-    def of_ranges(
+    def from_ranges(
         cls, text: str, ranges: Sequence[tuple[int, int]], tags: Sequence[str] | None, line: int
     ) -> "TaggedSentence":
         """Returns the sentence of a text whose words stand at these ranges, one or more."""
@@ -46,11 +46,11 @@ class TaggedSentence:
         return cls(text, words, starts, ends, None if tags is None else tuple(tags), line)
 
     @classmethod
-    def of_words(cls, words: Sequence[str], tags: Sequence[str] | None, line: int) -> "TaggedSentence":
+    def from_words(cls, words: Sequence[str], tags: Sequence[str] | None, line: int) -> "TaggedSentence":
         """Returns the sentence of words, one or more, with a space between."""
         ends = list(itertools.accumulate(words, lambda end, word: end + 1 + len(word), initial=-1))[1:]
         ranges = [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
-        return cls.of_ranges(" ".join(words), ranges, tags, line)
+        return cls.from_ranges(" ".join(words), ranges, tags, line)
 
 
 def split_words(text: str, borders: Iterable[int] = ()) -> list[tuple[int, int]]:

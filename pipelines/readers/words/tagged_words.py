@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
-from bert_keras.pipelines.readers.lines import form_of
-from bert_keras.pipelines.readers.tables.json_rows import listed_in_file, object_of
-from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, place_of
-from bert_keras.pipelines.readers.words.column_words import column_reader
-from bert_keras.pipelines.readers.words.conllu_words import conllu_reader
-from bert_keras.pipelines.readers.words.json_words import json_reader, sentence_of
+from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
+from bert_keras.pipelines.readers.lines import detect_format
+from bert_keras.pipelines.readers.tables.json_rows import check_is_object, read_json_array
+from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, describe_place
+from bert_keras.pipelines.readers.words.column_words import make_column_reader
+from bert_keras.pipelines.readers.words.conllu_words import make_conllu_reader
+from bert_keras.pipelines.readers.words.json_words import make_json_reader, parse_sentence
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence, split_words
 from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, paragraphs, single_lines
 
@@ -23,9 +23,9 @@ __all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_
 
 # by format: how lines are divided, and what reads a part
 _READERS = {
-    "conll": (paragraphs, column_reader),
-    "conllu": (paragraphs, conllu_reader),
-    "jsonl": (single_lines, json_reader),
+    "conll": (paragraphs, make_column_reader),
+    "conllu": (paragraphs, make_conllu_reader),
+    "jsonl": (single_lines, make_json_reader),
 }
 _ENDINGS = {
     **dict.fromkeys((".conll", ".txt", ".tsv", ".iob", ".bio"), "conll"),
@@ -86,16 +86,16 @@ def read_tagged_words(
         InputError: the file cannot be read or is not of its format; file and line are named.
     """
     columns = {"word_column": word_column, "tag_column": tag_column}
-    with collected(bad) as bad:
+    with collect_bad(bad) as bad:
         found = stream_tagged_words(path, **columns, format=format, needs_tags=needs_tags)
-        sentences = [one.sentence for one in bad.good(found)]
+        sentences = [one.sentence for one in bad.keep_good(found)]
     bad.check_any_left(len(sentences), path, "sentence")
     for sentence in sentences:
         if (sentence.tags is None) != (sentences[0].tags is None):
             with_tags, without = sorted((sentences[0], sentence), key=lambda one: one.tags is None)
             raise InputError(
-                f"{place_of(path, without.line)}: the words have no tags, and those of line {with_tags.line} have; "
-                "expected tags everywhere or nowhere: tag them, or take the others' tags out"
+                f"{describe_place(path, without.line)}: the words have no tags, but those of line {with_tags.line} do; "
+                "expected tags everywhere or nowhere: tag them, or remove the others' tags"
             )
     return sentences
 
@@ -118,9 +118,9 @@ def stream_tagged_words(
     if isinstance(source, ListedExamples):
         yield from _listed_sentences(source, WordFile(source.name, word_column, tag_column, needs_tags))
         return
-    form = form_of(source, format, _ENDINGS)
+    form = detect_format(source, format, _ENDINGS)
     if form == "json":
-        listed = listed_in_file(source, spelled=False)
+        listed = read_json_array(source, spelled=False)
         yield from stream_tagged_words(listed, word_column=word_column, tag_column=tag_column, needs_tags=needs_tags)
         return
     divided, reader = _READERS[form]
@@ -138,9 +138,9 @@ def stream_tagged_words(
 
 def _listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
     for index, record in enumerate(examples.objects):
-        place = place_of(examples, index)
+        place = describe_place(examples, index)
         try:
-            yield ReadSentence(index, sentence_of(object_of(record, place), file, place, index), None)
+            yield ReadSentence(index, parse_sentence(check_is_object(record, place), file, place, index), None)
         except InputError as error:
             yield ReadSentence(index, None, error)
 

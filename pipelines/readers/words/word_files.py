@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.pipelines.corpus.text_lines import Line
-from bert_keras.pipelines.readers.lines import bounded
+from bert_keras.pipelines.readers.lines import limit_characters
 
 NumberedLines = Sequence[tuple[int, str]]
 
@@ -27,7 +27,7 @@ def paragraphs(lines: Iterable[Line], name: str) -> Iterator[list[Line]]:
 
     for has_text, run in itertools.groupby(lines, key=is_text):
         if has_text:
-            yield list(bounded(run, name, "sentence"))
+            yield list(limit_characters(run, name, "sentence"))
 
 
 def single_lines(lines: Iterable[Line], name: str) -> Iterator[list[Line]]:
@@ -35,6 +35,6 @@ def single_lines(lines: Iterable[Line], name: str) -> Iterator[list[Line]]:
     return ([line] for line in lines if line.text.strip() or line.error)
 
 
-def first_missing(tags: Sequence[str], needs_tags: bool) -> int | None:
+def find_first_missing(tags: Sequence[str], needs_tags: bool) -> int | None:
     """Returns the place of the first empty tag; None if there is none, or all are empty and need not be there."""
     return tags.index("") if "" in tags and (needs_tags or any(tags)) else None

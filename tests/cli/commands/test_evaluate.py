@@ -19,7 +19,7 @@ NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
 
 @pytest.mark.parametrize("task", NUM_HELD_OUT)
 def test_the_held_out_file_scores_as_in_training_to_the_last_digit(task, tuned, monkeypatch, capsys):
-    monkeypatch.setattr(predictor, "EXAMPLES_A_CHUNK", 2)  # other batches would give other last digits
+    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # other batches would give other last digits
     done = tuned(task)
     assert main(["evaluate", str(done.out), str(done.dev), "--json"]) == 0
     printed = capsys.readouterr()
@@ -85,7 +85,7 @@ FAULTS = {
     ),
     "a checkpoint without a head": (
         "encoder dev.csv",
-        r"encoder holds a BertEncoder, which answers nothing; expected one of BertClassifier, .*: fine-tune it first",
+        r"encoder holds a BertEncoder, which has no task head; expected one of BertClassifier, .*: fine-tune it first",
     ),
     "a masked LM and a file of words": (
         "masked_lm odd.conll",

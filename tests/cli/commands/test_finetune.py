@@ -126,7 +126,7 @@ def test_the_prompt_of_a_training_is_the_default_of_its_model(tuned, tmp_path, m
         pass
 
     def plan(task, *_, **__):
-        raise PlannedError(task.prompt_text, task.default_prompt_name, task.head()["prompts"])
+        raise PlannedError(task.prompt_text, task.default_prompt_name, task.head_arguments()["prompts"])
 
     done = tuned("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")

@@ -52,7 +52,7 @@ def give(monkeypatch):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Lets the answers come two at a time."""
-    monkeypatch.setattr(predictor, "EXAMPLES_A_CHUNK", 2)
+    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ FAULTS = {
         "nothing no.csv --out full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder",
     ),
-    "a checkpoint without a head": ("encoder good.txt", r"encoder holds a BertEncoder, which answers nothing"),
+    "a checkpoint without a head": ("encoder good.txt", r"encoder holds a BertEncoder, which has no task head"),
     "a checkpoint without a vocabulary": (
         "bare good.txt",
         r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",

@@ -220,7 +220,9 @@ def test_a_cased_vocabulary_read_uncased_is_told(run):
     learn(run, sentences, "--cased", size=4000)
     shutil.copy("vocab.txt", "bare.txt")
     result, _ = run("make-records", "bare.txt", "wrong", "--objective", "none", sentences=sentences)
-    assert any("capital letters or accents, which lowercased text never produces" in warning for warning in result["warnings"])
+    assert any(
+        "capital letters or accents, which lowercased text never produces" in warning for warning in result["warnings"]
+    )
     result, _ = run("make-records", "bare.txt", "right", "--cased", "--objective", "none", sentences=sentences)
     assert result["warnings"] == []
 

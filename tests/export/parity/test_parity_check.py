@@ -341,14 +341,14 @@ def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch,
 
 def test_verify_reads_from_the_artifact_whether_it_takes_pairs(references, saved, tmp_path, in_this_process):
     reference = references("pair_classifier")
-    settings = {**reference.task.settings(), "of_pairs": False}
+    settings = {**reference.task.settings(), "has_pairs": False}
     bk.save(reference.model, reference.tokenizer, tmp_path / "singles", task=settings)
     [seen] = verify(saved("pair_classifier"), tmp_path / "singles").values()
     assert seen["passed"]
 
 
 def test_a_checkpoint_is_exported_for_pairs_or_single_texts_as_asked(checkpoint):
-    stored, single = (artifacts.read_reference(checkpoint, pairs=pairs).task.of_pairs for pairs in (None, False))
+    stored, single = (artifacts.read_reference(checkpoint, pairs=pairs).task.has_pairs for pairs in (None, False))
     assert (stored, single) == (True, False)
 
 

@@ -175,13 +175,13 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
 def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
     reference = references(kind)
-    rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_tokens=reference.task.of_tokens)
+    rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_tokens=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
     given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
-    examples = [reference.task.example(*([one] if isinstance(one, str) else one)) for one in given]
+    examples = [reference.task.make_example(*([one] if isinstance(one, str) else one)) for one in given]
     encoded = reference.task.encode(reference.tokenizer, examples)
-    got, expected = reference.task.answers(encoded, rows(encoded), examples), predictor.answers(examples)
+    got, expected = reference.task.decode(encoded, rows(encoded), examples), predictor.answer(examples)
     for one, other in zip(got, expected, strict=True):
         _assert_alike(one, other)
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, delimiter_of, recognize_delimiter
+from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, choose_delimiter, parse_delimiter
 from bert_keras.pipelines.readers.tables.tables import open_table, read_table
 from tests.shared_data import shared
 
@@ -49,7 +49,7 @@ def test_a_comma_csv_stays_one_whatever_its_texts_hold():
         ]
         text = written([header, *rows], ",")
         if len(header) > 1:
-            assert recognize_delimiter(text.splitlines(True)) == ",", (case, text)
+            assert choose_delimiter(text.splitlines(True)) == ",", (case, text)
 
 
 CASES = {
@@ -70,7 +70,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_mark_is_that_which_divides_the_rows_alike(case, write):
     text, num_columns, mark = CASES[case]
-    assert recognize_delimiter(text.splitlines(True), num_columns) == mark
+    assert choose_delimiter(text.splitlines(True), num_columns) == mark
     if text:
         columns = None if num_columns is None else list("ab")
         with open_table(write("t.csv", text.encode()), columns=columns) as table:
@@ -82,9 +82,9 @@ def test_a_mark_that_is_named_is_not_guessed(write):
     assert read_table(path).columns == ["a;b", "c"]
     with open_table(path, delimiter=";") as table:
         assert table.columns == ["a", "b,c"]
-    assert [delimiter_of(name) for name in ("tab", "\\t", "\t", ";")] == ["\t", "\t", "\t", ";"]
+    assert [parse_delimiter(name) for name in ("tab", "\\t", "\t", ";")] == ["\t", "\t", "\t", ";"]
     with pytest.raises(InputError, match=r"the delimiter is '#'; expected ,, ;, \| or tab"):
-        delimiter_of("#")
+        parse_delimiter("#")
     with pytest.raises(InputError, match=r"t\.tsv is read as tsv, and a delimiter is for csv"):
         open_table(write("t.tsv", b"a\tb\n"), delimiter=",").__enter__()
 

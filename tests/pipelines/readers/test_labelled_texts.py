@@ -9,7 +9,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.labelled_texts import (
     read_labelled_texts,
-    text_rows,
+    read_text_examples,
     write_labelled_csv,
 )
 from bert_keras.pipelines.readers.tables.column_names import Columns
@@ -180,7 +180,7 @@ def test_a_faulty_file_is_named_by_line(write, kind):
 def test_an_empty_text_of_a_stream_is_reported_and_the_rest_is_read(write):
     columns = Columns("text", None, None)
     with open_table(write("t.csv", b"id,text\n1,a\n2,\n3,c\n4\n5,e\n")) as table:
-        rows = list(text_rows(table, columns))
+        rows = list(read_text_examples(table, columns))
     assert [row.fields for row in rows] == [["a"], [], ["c"], [], ["e"]]
     assert [row.line for row in rows if row.error] == [3, 5]
     assert "line 3: the column 'text' is empty" in str(rows[1].error)

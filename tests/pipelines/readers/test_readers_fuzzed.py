@@ -17,7 +17,7 @@ from bert_keras.pipelines.readers.tables.tables import open_table, read_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
-from bert_keras.tasks.examples.files import FileOptions, read_learning_data
+from bert_keras.tasks.examples.files import FileOptions, read_training_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
 
 QUICK, LONG, SEED = 200, 10_000, 20
@@ -136,7 +136,7 @@ def learned(task, path):
     for dev in (path, None):
         for on_error in ("stop", "skip"):
             yield lambda dev=dev, on_error=on_error: texts_of(
-                read_learning_data(task, path, dev, FileOptions(), on_error=on_error)
+                read_training_data(task, path, dev, FileOptions(), on_error=on_error)
             )
 
 

@@ -391,7 +391,7 @@ def test_a_field_named_that_is_not_there_is_refused(read):
 
 def test_tags_stand_in_all_of_a_file_or_nowhere(read):
     content = jsonl({"words": ["a"], "tags": ["O"]}, {"words": ["b"]})
-    with pytest.raises(InputError, match=r"f\.jsonl, line 2: the words have no tags, and those of line 1 have"):
+    with pytest.raises(InputError, match=r"f\.jsonl, line 2: the words have no tags, but those of line 1 do"):
         read("f.jsonl", content, needs_tags=False)
 
 

@@ -8,8 +8,8 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_learn import read_learning_data
-from bert_keras.tasks.examples.files_to_score import read_to_score
+from bert_keras.tasks.examples.scoring_data import read_scoring_data
+from bert_keras.tasks.examples.training_data import read_training_data
 from bert_keras.tasks.text_classification import TextClassification
 
 NO_OPTIONS = FileOptions()
@@ -19,7 +19,7 @@ BAD_CSV = "text,label\na,x\nb\n,x\nc,y\nd,y,z\ne,\n" + "f,g,h\n" * 3  # lines 3,
 def test_all_are_counted_and_the_first_five_are_shown_by_line(write):
     train, dev = write("train.csv", BAD_CSV), write("dev.csv", "text,label\nq,x\nr,odd\n")
     with pytest.raises(InputError) as raised:
-        read_learning_data("classify", train, dev, NO_OPTIONS)
+        read_training_data("classify", train, dev, NO_OPTIONS)
     message = str(raised.value)
     assert message.startswith(f"7 of 11 examples are bad: {train}, line 3: the row has 1 field where there are 2")
     assert re.findall(r"train\.csv, line (\d+)", message) == ["3", "4", "6", "7", "8"]
@@ -30,7 +30,7 @@ def test_all_are_counted_and_the_first_five_are_shown_by_line(write):
 def test_one_alone_is_told_as_it_is(write):
     path = write("train.csv", "text,label\na,x\n,y\nb,y\n")
     with pytest.raises(InputError, match=r"^\S+train\.csv, line 3: the column 'text' is empty; expected a text"):
-        read_learning_data("classify", path, [("q", "x")], NO_OPTIONS)
+        read_training_data("classify", path, [("q", "x")], NO_OPTIONS)
 
 
 SQUAD = {
@@ -99,43 +99,43 @@ FORMS = {
 def test_bad_ones_are_skipped_and_counted(form, write):
     task, name, train, dev, num_bad, num_read, num_train, num_dev = FORMS[form]
     paths = write(name, train), write(f"dev_{name}", dev)
-    data = read_learning_data(task, *paths, NO_OPTIONS, on_error="skip")
+    data = read_training_data(task, *paths, NO_OPTIONS, on_error="skip")
     assert (data.bad.num_bad, data.bad.num_read) == (num_bad, num_read)
     assert (len(data.train), len(data.dev)) == (num_train, num_dev)
     with pytest.raises(InputError, match=r"examples are bad: .*t\.\w+, |t\.json\[1\] is a number"):
-        read_learning_data(task, *paths, NO_OPTIONS)
+        read_training_data(task, *paths, NO_OPTIONS)
 
 
 def test_data_in_memory_are_counted_too():
     records = [("a", "x"), ("b", "y"), ("", "x"), ("c", None)]
     with pytest.raises(InputError, match=r"^2 of 5 examples are bad: train\[2\]: .*; train\[3\]: .*--on-error skip$"):
-        read_learning_data("classify", records, records[:1], NO_OPTIONS)
-    data = read_learning_data("classify", records, records[:1], NO_OPTIONS, on_error="skip")
+        read_training_data("classify", records, records[:1], NO_OPTIONS)
+    data = read_training_data("classify", records, records[:1], NO_OPTIONS, on_error="skip")
     assert (len(data.train), data.bad.num_bad) == (2, 2)
 
 
 def test_if_none_is_good_nothing_is_learned(write):
     path = write("t.csv", "text,label\na\nb\n")
     with pytest.raises(InputError, match=r"t\.csv has no good example, 2 of 2 examples are bad: .*line 2: .*line 3: "):
-        read_learning_data("classify", path, path, NO_OPTIONS, on_error="skip")
+        read_training_data("classify", path, path, NO_OPTIONS, on_error="skip")
     dev = write("dev.csv", "text,label\na,odd\n")
     with pytest.raises(InputError, match=r"dev\.csv has no good example, 1 of 3 examples is bad: .*'odd'"):
-        read_learning_data("classify", [("a", "x"), ("b", "y")], dev, NO_OPTIONS, on_error="skip")
+        read_training_data("classify", [("a", "x"), ("b", "y")], dev, NO_OPTIONS, on_error="skip")
 
 
 def test_unknown_labels_are_counted_in_scoring(write):
     task = TextClassification(labels=("x", "y"))
     path = write("t.csv", 'text,label\na,x\nb,odd\nc,y\n"",x\nd,ods\n')
     with pytest.raises(InputError, match=r"^3 of 5 examples are bad: .*line 5: .* is empty.*line 3: .*'odd'.*line 6"):
-        read_to_score(task, path, NO_OPTIONS)
+        read_scoring_data(task, path, NO_OPTIONS)
     bad = BadExamples(skip=True)
-    assert [one.text for one in read_to_score(task, path, NO_OPTIONS, bad)] == ["a", "c"]
+    assert [one.text for one in read_scoring_data(task, path, NO_OPTIONS, bad)] == ["a", "c"]
     assert (bad.num_bad, len(bad.first)) == (3, 3)
 
 
 def test_what_cannot_be_skipped_is_an_error(write):
     path = write("t.csv", 'text,label\na,x\n"never closed,y\n')
     with pytest.raises(InputError, match="a quote mark that is never closed"):
-        read_learning_data("classify", path, path, NO_OPTIONS, on_error="skip")
+        read_training_data("classify", path, path, NO_OPTIONS, on_error="skip")
     with pytest.raises(InputError, match="on_error is 'ignore'; expected one of stop, skip"):
-        read_learning_data("classify", path, path, NO_OPTIONS, on_error="ignore")
+        read_training_data("classify", path, path, NO_OPTIONS, on_error="ignore")

@@ -10,9 +10,9 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.tables.listed_examples import as_source
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_answer import read_to_answer
-from bert_keras.tasks.examples.files_to_learn import read_to_learn
-from bert_keras.tasks.examples.files_to_score import read_to_score
+from bert_keras.tasks.examples.prediction_data import read_prediction_data
+from bert_keras.tasks.examples.scoring_data import read_scoring_data
+from bert_keras.tasks.examples.training_data import read_to_learn
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
@@ -46,7 +46,9 @@ def test_an_array_in_a_file_is_one_of_them(write):
     _, learnt, held_out = read_to_learn("classify", path, path, NO_OPTIONS)
     assert learnt == held_out == EXAMPLES
     unusual = write("train.data", json.dumps(RECORDS))
-    assert read_to_score(TextClassification(labels=("bad", "good")), unusual, FileOptions(format="json")) == EXAMPLES
+    assert (
+        read_scoring_data(TextClassification(labels=("bad", "good")), unusual, FileOptions(format="json")) == EXAMPLES
+    )
 
 
 def test_labels_of_every_kind_become_what_a_file_would_spell(write):
@@ -134,12 +136,12 @@ def test_pairs_that_belong_together_need_no_scores():
 
 def test_an_array_is_answered_by_index(write):
     path = write("texts.json", '[{"text": "a"}, {"text": ""}, {"text": "b"}]')
-    found = list(read_to_answer(TextClassification(labels=("x", "y")), path, NO_OPTIONS))
+    found = list(read_prediction_data(TextClassification(labels=("x", "y")), path, NO_OPTIONS))
     assert [one.line for one in found] == [0, 1, 2]
     assert [one.example and one.example.text for one in found] == ["a", None, "b"]
     assert "texts.json[1]: the column 'text' is empty" in str(found[1].error)
     words = write("words.json", '[{"words": ["a", "b"]}]')
-    [one] = read_to_answer(TokenClassification(labels=("O", "X")), words, NO_OPTIONS)
+    [one] = read_prediction_data(TokenClassification(labels=("O", "X")), words, NO_OPTIONS)
     assert one.example.words == ("a", "b")
 
 

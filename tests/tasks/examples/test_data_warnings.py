@@ -3,7 +3,7 @@
 import pytest
 
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_learn import read_learning_data
+from bert_keras.tasks.examples.training_data import read_training_data
 from tests.shared_data import shared
 
 GOOD = "text,label\na,good\nb,bad\nc,good\nd,bad\n"
@@ -11,7 +11,7 @@ GOOD = "text,label\na,good\nb,bad\nc,good\nd,bad\n"
 
 def warnings_of(write, task, train, dev, *, ending=".csv", options=None, **settings):
     paths = [write(f"train{ending}", train), None if dev is None else write(f"dev{ending}", dev)]
-    return read_learning_data(task, *paths, options or FileOptions(), **settings).warnings
+    return read_training_data(task, *paths, options or FileOptions(), **settings).warnings
 
 
 DEV = "text,label\nx,good\ny,bad\n"
@@ -108,6 +108,6 @@ SETS = {
 @pytest.mark.parametrize("name", SETS)
 def test_published_data_get_warnings_that_are_true(name):
     task, train, dev, expected = SETS[name]
-    data = read_learning_data(task, shared(train), dev and shared(dev), FileOptions())
+    data = read_training_data(task, shared(train), dev and shared(dev), FileOptions())
     assert [warning for warning in data.warnings if expected not in warning] == []
     assert len(data.warnings) == bool(expected)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks import predictor
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 
@@ -31,7 +31,7 @@ def model():
 
 def test_one_batch_runs_op_by_op_where_no_more_will_follow(model, tokenizer):
     rows = encode(tokenizer, TEXTS, max_sequence_length=64)
-    run = RowRunner(model, of_tokens=False)
+    run = SequenceRunner(model, is_token_level=False)
     alone = run(rows, once=True)
     assert model.calls == [True]
     np.testing.assert_array_equal(run(rows)["logits"], alone["logits"])
@@ -40,13 +40,13 @@ def test_one_batch_runs_op_by_op_where_no_more_will_follow(model, tokenizer):
 
 def test_several_batches_are_traced(model, tokenizer):
     rows = encode(tokenizer, ["so very " * 30] * 200, max_sequence_length=64)
-    RowRunner(model, of_tokens=False)(rows, once=True)
+    SequenceRunner(model, is_token_level=False)(rows, once=True)
     assert model.calls == [False]
 
 
 @pytest.mark.parametrize(("once", "size", "expected"), [(True, 9, [True]), (True, 2, [False]), (False, 9, [False])])
 def test_a_stream_is_traced_if_it_is_longer_than_a_chunk(once, size, expected, model, tokenizer, monkeypatch):
-    monkeypatch.setattr(predictor, "EXAMPLES_A_CHUNK", size)
+    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", size)
     ask = Predictor(model, tokenizer, TextClassification(labels=("a", "b", "c")))
     answers = [len(chunk) for chunk in ask.stream(map(TextExample, TEXTS), once=once)]
     assert answers == ([3] if size == 9 else [2, 1])

@@ -10,8 +10,8 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Question, read_questions
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_learn import read_learning_data
 from bert_keras.tasks.examples.held_out import hold_out
+from bert_keras.tasks.examples.training_data import read_training_data
 from bert_keras.tasks.text_classification import TextExample
 from tests.shared_data import shared
 
@@ -23,7 +23,7 @@ def texts(*labels):
 
 
 def test_each_class_of_banking77_is_held_out_in_proportion_as_scikit_learn_does():
-    data = read_learning_data("classify", shared("banking77/train.csv"), None, NO_OPTIONS)
+    data = read_training_data("classify", shared("banking77/train.csv"), None, NO_OPTIONS)
     assert (len(data.train), len(data.dev)) == (9003, 1000)
     labels = [example.label for example in (*data.train, *data.dev)]
     _, theirs = train_test_split(labels, test_size=1000, stratify=labels, random_state=0)
@@ -65,7 +65,7 @@ def test_rare_labels_of_several_and_rare_tags_are_on_both_sides():
     assert sum("rare" in example.label for example in dev) == 2
     assert {label for example in train for label in example.label} == set("abc") | {"rare"}
     tags = [("O", "B-PER" if number % 10 == 0 else "O") for number in range(100)]
-    sentences = [TaggedSentence.of_words(("w", f"w{number}"), pair, number) for number, pair in enumerate(tags)]
+    sentences = [TaggedSentence.from_words(("w", f"w{number}"), pair, number) for number, pair in enumerate(tags)]
     _, dev, how = hold_out(sentences, "t", share=0.2)
     assert sum("B-PER" in sentence.tags for sentence in dev) == 2
     assert how.unit == "sentences"
@@ -107,7 +107,7 @@ def test_where_each_example_has_a_class_of_its_own_the_column_is_doubted(write):
         r"regression, or name held-out examples with --dev"
     )
     with pytest.raises(InputError, match=wanted):
-        read_learning_data("classify", path, None, NO_OPTIONS)
+        read_training_data("classify", path, None, NO_OPTIONS)
 
 
 def pairs_of(firsts, per_first):
@@ -139,7 +139,7 @@ def test_premises_of_conjnli_and_first_texts_of_stsb_are_on_one_side():
         ("classify", "conjnli/adversarial_train_15k.tsv.gz", NO_OPTIONS),
         ("embed", "stsb/stsb-en-train.csv", scored),
     ):
-        data = read_learning_data(task, shared(name), None, options)
+        data = read_training_data(task, shared(name), None, options)
         assert data.held_out.unit == "first texts"
         assert len(data.dev) / (len(data.train) + len(data.dev)) == pytest.approx(0.1, abs=0.005)
         assert not {example.text for example in data.train} & {example.text for example in data.dev}
@@ -154,7 +154,7 @@ def test_a_share_is_between_none_and_all(share):
 def test_pairs_without_scores_cannot_be_scored_on(write):
     path = write("pairs.csv", "text1,text2\na,b\nc,d\n")
     with pytest.raises(InputError, match=r"a contrastive training is scored on pairs with scores, .* with --dev"):
-        read_learning_data("embed", path, None, NO_OPTIONS, objective="contrastive")
+        read_training_data("embed", path, None, NO_OPTIONS, objective="contrastive")
 
 
 def test_a_label_is_never_held_out_whole_even_where_rarer_ones_decide():

@@ -12,7 +12,12 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import FileOptions, columns_to_answer, columns_to_learn, read_to_answer
+from bert_keras.tasks.examples.files import (
+    FileOptions,
+    find_labelled_columns,
+    find_prediction_columns,
+    read_prediction_data,
+)
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
@@ -27,7 +32,7 @@ EMBED = SentenceEmbedding()
 
 def answering(task, source, options=NO_OPTIONS) -> tuple[list, dict]:
     """Returns [(line, example)] of the good examples, and the messages of the bad ones by line."""
-    read = list(read_to_answer(task, source, options))
+    read = list(read_prediction_data(task, source, options))
     assert all((example is None) == (error is not None) for _, example, error in read)
     return [(line, one) for line, one, error in read if not error], {
         line: str(error) for line, _, error in read if error
@@ -114,17 +119,17 @@ def test_bad_lines_before_the_first_good_one_are_told(write):
 
 def test_the_columns_that_are_read_are_known_before(write, tmp_path):
     table = write("pairs.csv", "n,premise,hypothesis,label\n1,a,b,x\n")
-    assert columns_to_answer(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", None)
-    assert columns_to_learn(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", "label")
+    assert find_prediction_columns(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", None)
+    assert find_labelled_columns(CLASSIFY, table, NO_OPTIONS) == Columns("premise", "hypothesis", "label")
     named = FileOptions(text_column="n", label_column="premise")
-    assert columns_to_learn(CLASSIFY, table, named) == Columns("n", None, "premise")
+    assert find_labelled_columns(CLASSIFY, table, named) == Columns("n", None, "premise")
     words = write("words.jsonl", b'{"tokens": ["a"], "text": "b"}\n')
-    assert columns_to_answer(TAG, words, NO_OPTIONS) == Columns("tokens", None, None)
+    assert find_prediction_columns(TAG, words, NO_OPTIONS) == Columns("tokens", None, None)
     os.mkfifo(tmp_path / "pipe.csv")  # to open it would wait for a writer, and take from it
     for path in (write("a.txt", b"a\n"), write("a.conll", b"a O\n"), "-", tmp_path / "pipe.csv"):
-        assert columns_to_answer(TAG, path, NO_OPTIONS) is None
-    assert columns_to_learn(TAG, table, NO_OPTIONS) is None
-    assert columns_to_learn(CLASSIFY, tmp_path / "pipe.csv", NO_OPTIONS) is None
+        assert find_prediction_columns(TAG, path, NO_OPTIONS) is None
+    assert find_labelled_columns(TAG, table, NO_OPTIONS) is None
+    assert find_labelled_columns(CLASSIFY, tmp_path / "pipe.csv", NO_OPTIONS) is None
 
 
 def test_columns_without_a_header_can_be_named(write):
@@ -244,6 +249,6 @@ def test_a_file_that_is_missing_is_told(tmp_path):
 
 def test_a_bad_question_of_squad_does_not_keep_the_others_from_being_answered(write):
     path = write("q.json", squad(("a", "Berlin", 3), ("b", "Berlin", 4), ("c", "in", 0)))
-    read = list(read_to_answer(ANSWER, path, NO_OPTIONS))
+    read = list(read_prediction_data(ANSWER, path, NO_OPTIONS))
     assert [one.example and one.example.id for one in read] == ["a", None, "c"]
     assert "question 'b': answers[0] is 'Berlin' at character 4" in str(read[1].error)

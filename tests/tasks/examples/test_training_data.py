@@ -5,7 +5,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Answer
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import FileOptions, read_to_learn, read_to_score
+from bert_keras.tasks.examples.files import FileOptions, read_scoring_data, read_to_learn
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
@@ -54,7 +54,7 @@ def test_options_say_how_files_are_read(write):
     pairs = FileOptions(second_text_column="b", text_column="a", label_column="c")
     path = write("pairs.csv", "a,b,c\none,two,3.5\n")
     task, learnt, _ = read_to_learn("classify", path, path, pairs, problem="regression")
-    assert (task.labels, task.of_pairs, learnt) == ((), True, [TextExample("one", "two", 3.5, 2)])
+    assert (task.labels, task.has_pairs, learnt) == ((), True, [TextExample("one", "two", 3.5, 2)])
 
 
 def test_settings_and_labels_of_a_classifier_come_together(write):
@@ -200,26 +200,26 @@ def test_files_that_cannot_be_learnt_from_are_refused(case, write):
 
 def test_labelled_examples_of_a_known_task_are_read(write):
     texts = write("texts.csv", "text,label\na,good\nb,bad\n")
-    assert read_to_score(CLASSIFY, texts, NO_OPTIONS)[1] == TextExample("b", None, "bad", 3)
+    assert read_scoring_data(CLASSIFY, texts, NO_OPTIONS)[1] == TextExample("b", None, "bad", 3)
     several = TextClassification(problem="multi_label", labels=("bad", "good"))
     sets = write("sets.csv", "text,label\na,good|bad\nb,\n")
-    assert [one.label for one in read_to_score(several, sets, NO_OPTIONS)] == [["good", "bad"], []]
+    assert [one.label for one in read_scoring_data(several, sets, NO_OPTIONS)] == [["good", "bad"], []]
     number = TextClassification(problem="regression")
     numbers = write("numbers.csv", "text,score\na,-2\n")
-    assert read_to_score(number, numbers, NO_OPTIONS) == [TextExample("a", None, -2.0, 2)]
+    assert read_scoring_data(number, numbers, NO_OPTIONS) == [TextExample("a", None, -2.0, 2)]
     pairs = write("pairs.csv", "text1,text2,score\na,b,2\n")
-    assert read_to_score(EMBED, pairs, NO_OPTIONS) == [TextExample("a", "b", 2.0, 2)]
+    assert read_scoring_data(EMBED, pairs, NO_OPTIONS) == [TextExample("a", "b", 2.0, 2)]
     questions = write("questions.json", squad(("a", "Berlin", 3), ("b", "", None)))
-    assert [one.is_impossible for one in read_to_score(ANSWER, questions, NO_OPTIONS)] == [False, True]
+    assert [one.is_impossible for one in read_scoring_data(ANSWER, questions, NO_OPTIONS)] == [False, True]
 
 
 @pytest.mark.parametrize("content", [IOB1, IOB2, IOBES], ids=["IOB1", "IOB2", "IOBES"])
 def test_tags_to_score_are_brought_to_iob2(content, write):
-    [sentence] = read_to_score(TAG, write("test.conll", content), NO_OPTIONS)
+    [sentence] = read_scoring_data(TAG, write("test.conll", content), NO_OPTIONS)
     assert sentence.tags == ("B-LOC", "I-LOC", "B-LOC", "O", "B-PER")
     plain = TokenClassification(labels=("B-LOC", "I-LOC", "O", "I-PER"))
     if content == IOB1:
-        [sentence] = read_to_score(plain, write("test.conll", content), NO_OPTIONS)
+        [sentence] = read_scoring_data(plain, write("test.conll", content), NO_OPTIONS)
         assert sentence.tags == ("I-LOC", "I-LOC", "B-LOC", "O", "I-PER")
 
 
@@ -231,10 +231,10 @@ def test_a_tagger_that_spells_tags_otherwise_is_scored_by_its_entities(write):
         (("B-LOC", "I-LOC", "O", "B-PER"), ["B-LOC", "I-LOC", "B-LOC", "O", "B-PER"]),
     ):
         task = TokenClassification(labels=labels, scheme="IOB2")
-        examples = read_to_score(task, path, NO_OPTIONS)
-        scores = task.scores([{"tags": answer}], examples)
+        examples = read_scoring_data(task, path, NO_OPTIONS)
+        scores = task.score([{"tags": answer}], examples)
         assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
-        scores = task.scores([{"tags": [*answer[:4], "O"]}], examples)
+        scores = task.score([{"tags": [*answer[:4], "O"]}], examples)
         assert (round(scores["f1"], 3), scores["accuracy"]) == (0.8, 0.8)
 
 
@@ -272,4 +272,4 @@ SCORING_ERRORS = {
 def test_files_that_cannot_be_scored_are_refused(case, write):
     task, name, content, message = SCORING_ERRORS[case]
     with pytest.raises(InputError, match=message):
-        read_to_score(task, write(name, content), NO_OPTIONS)
+        read_scoring_data(task, write(name, content), NO_OPTIONS)

@@ -9,12 +9,12 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.tasks.base import check_choice
 from bert_keras.tasks.examples.file_options import FileOptions
-from bert_keras.tasks.examples.files_to_score import read_to_score
-from bert_keras.tasks.examples.option_checks import check_known, check_options_of_task
+from bert_keras.tasks.examples.option_checks import check_keyword_arguments, check_options_of_task
 from bert_keras.tasks.examples.python_messages import arguments_in_messages
-from bert_keras.tasks.inference import RowRunner
+from bert_keras.tasks.examples.scoring_data import read_scoring_data
+from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
-from bert_keras.tasks.stored_task import task_of_checkpoint
+from bert_keras.tasks.task_loading import read_checkpoint_task
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(FileOptions))
 
@@ -51,18 +51,18 @@ def evaluate(
         >>> # bk.evaluate("out", [("a fine film", "good"), ("a waste of time", "bad")])["accuracy"]
     """
     lengths = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
-    check_known(columns, ("on_error", *lengths, "prompt", *_COLUMNS), "evaluate")
+    check_keyword_arguments(columns, ("on_error", *lengths, "prompt", *_COLUMNS), "evaluate")
     check_choice("on_error", on_error, ("stop", "skip"))
     checkpoint = read_checkpoint(checkpoint)
-    task = task_of_checkpoint(checkpoint, max_sequence_length=max_sequence_length)
+    task = read_checkpoint_task(checkpoint, max_sequence_length=max_sequence_length)
     given = {**columns, "window_overlap": window_overlap, "prompt": prompt}
     check_options_of_task(given, task.name, problem=getattr(task, "problem", "single_label"))
     bad = BadExamples(skip=on_error == "skip")
-    examples = read_to_score(task, data, FileOptions(**columns), bad)
+    examples = read_scoring_data(task, data, FileOptions(**columns), bad)
     predictor = Predictor.from_checkpoint(checkpoint, **lengths)
     if prompt is not None:
         predictor = predictor.with_prompt(prompt)
-    return predictor.task.scores(answer_all(predictor, examples), examples)
+    return predictor.task.score(answer_all(predictor, examples), examples)
 
 
 def answer_all(
@@ -77,6 +77,6 @@ def answer_all(
     """
     task = predictor.task
     rows = task.encode(predictor.tokenizer, examples)
-    run_rows = RowRunner(predictor.model, of_tokens=task.of_tokens)
+    run_rows = SequenceRunner(predictor.model, is_token_level=task.is_token_level)
     outputs = run_rows(rows) if progress is None else run_rows(rows, progress)
-    return task.answers(rows, outputs, examples)
+    return task.decode(rows, outputs, examples)

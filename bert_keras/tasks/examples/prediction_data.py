@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
 from bert_keras.pipelines.readers.json_values import check_text
-from bert_keras.pipelines.readers.labelled_texts import text_rows, unusual_delimiter
+from bert_keras.pipelines.readers.labelled_texts import read_text_examples, unusual_delimiter
 from bert_keras.pipelines.readers.questions import stream_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.table_rows import Row
@@ -18,7 +18,7 @@ from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.pipelines.readers.words.tagged_words import stream_tagged_words
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.examples.file_options import FileOptions, ending_of, open_options_table
+from bert_keras.tasks.examples.file_options import FileOptions, guess_format, open_options_table
 from bert_keras.tasks.token_classification import TokenClassification
 
 
@@ -30,13 +30,13 @@ class Example(NamedTuple):
     error: InputError | None
 
 
-def read_to_answer(task: Task, source: str | os.PathLike, options: FileOptions) -> Iterator[Example]:
+def read_prediction_data(task: Task, source: str | os.PathLike, options: FileOptions) -> Iterator[Example]:
     """Yields the examples of a file, or of standard input ("-"), one by one, bad ones with their errors.
 
     Raises:
         InputError: the file cannot be read at all.
     """
-    form = options.format or ending_of(source)
+    form = options.format or guess_format(source)
     if form in _forms_of_their_own(task):
         yield from _of_own_format(task, source, options)
     elif form == "txt":
@@ -45,9 +45,9 @@ def read_to_answer(task: Task, source: str | os.PathLike, options: FileOptions) 
         yield from _of_table(task, source, options)
 
 
-def columns_to_answer(task: Task, source: str | os.PathLike, options: FileOptions) -> Columns | None:
+def find_prediction_columns(task: Task, source: str | os.PathLike, options: FileOptions) -> Columns | None:
     """Returns the columns that are read of a file to be answered; None: it is no table, or can be read only once."""
-    if (options.format or ending_of(source)) in (*_forms_of_their_own(task), "txt") or not os.path.isfile(source):
+    if (options.format or guess_format(source)) in (*_forms_of_their_own(task), "txt") or not os.path.isfile(source):
         return None
     with open_options_table(source, options) as table:
         if isinstance(task, TokenClassification) and (name := _column_of_words(table, options)):
@@ -84,16 +84,16 @@ def _of_lines(task: Task, source) -> Iterator[Example]:
         for number, text, error in lines:
             if error is None and not text.strip():
                 error = InputError(f"{name}, line {number}: the line is empty; expected a text: take the line out")
-            yield Example(number, None if error else task.example(text.rstrip("\r\n"), line=number), error)
+            yield Example(number, None if error else task.make_example(text.rstrip("\r\n"), line=number), error)
 
 
 def _of_table(task: Task, source, options: FileOptions) -> Iterator[Example]:
     with open_options_table(source, options) as table:
         if isinstance(task, TokenClassification) and (name := _column_of_words(table, options)):
-            yield from (_of_words(task, row, name, table.place_of(row.line)) for row in table.rows([name]))
+            yield from (_of_words(task, row, name, table.describe_place(row.line)) for row in table.rows([name]))
             return
         columns = _columns_to_answer(task, table, options)
-        for row in text_rows(table, columns):
+        for row in read_text_examples(table, columns):
             yield Example(row.line, None if row.error else _of_row(task, row), row.error)
 
 
@@ -119,7 +119,7 @@ def _columns_to_answer(task: Task, table: TableReader, options: FileOptions) -> 
 
 def _of_row(task: Task, row: Row):
     """Returns the example of a row of a text, perhaps a second one, and perhaps the id of a question."""
-    example = task.example(*row.fields[:2], line=row.line)
+    example = task.make_example(*row.fields[:2], line=row.line)
     ids = row.fields[2:]
     return dataclasses.replace(example, id=str(ids[0])) if ids else example
 
@@ -138,7 +138,7 @@ def _of_words(task: TokenClassification, row: Row, name: str, place: str) -> Exa
     [words] = row.fields
     try:
         if isinstance(words, str):
-            return Example(row.line, task.example(check_text(words, repr(name), place), line=row.line), None)
-        return Example(row.line, TaggedSentence.of_words(check_words(words, name, place), None, row.line), None)
+            return Example(row.line, task.make_example(check_text(words, repr(name), place), line=row.line), None)
+        return Example(row.line, TaggedSentence.from_words(check_words(words, name, place), None, row.line), None)
     except InputError as error:
         return Example(row.line, None, error)

@@ -3,17 +3,17 @@
 import os
 
 from bert_keras.checks import quote
-from bert_keras.metrics.tag_schemes import label_of
-from bert_keras.pipelines.readers.bad_examples import BadExamples, collected
+from bert_keras.metrics.tag_schemes import get_entity_label
+from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task, listed
-from bert_keras.tasks.examples.file_options import FileOptions, open_options_table, source_of
+from bert_keras.tasks.examples.file_options import FileOptions, open_options_table, resolve_data
 from bert_keras.tasks.examples.labelled_files import (
-    in_iob2,
+    convert_to_iob2,
+    get_labels,
     keep_known,
-    labels_of_text,
     read_pairs,
     read_sentences,
     read_texts,
@@ -22,39 +22,39 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.token_classification import TokenClassification
 
 
-def read_to_score(task: Task, data: object, options: FileOptions, bad: BadExamples | None = None) -> list:
+def read_scoring_data(task: Task, data: object, options: FileOptions, bad: BadExamples | None = None) -> list:
     """Reads labelled examples of a task that is known.
 
     Args:
         task: the task.
-        data: a file or examples in memory, see `read_learning_data`.
+        data: a file or examples in memory, see `read_training_data`.
         options: how files are read.
         bad: takes bad examples, and says whether they are skipped; None: they are refused.
 
     Raises:
         InputError: the file cannot be used, or has a label that the task does not have.
     """
-    source = source_of(data, "data", task.name, options)
-    with collected(bad) as bad:
+    source = resolve_data(data, "data", task.name, options)
+    with collect_bad(bad) as bad:
         examples = _READERS.get(type(task), _texts)(task, source, options, bad)
         bad.check()
     bad.check_any_left(len(examples), source, "examples")
     return examples
 
 
-def columns_to_learn(task: Task, source: object, options: FileOptions) -> Columns | None:
+def find_labelled_columns(task: Task, source: object, options: FileOptions) -> Columns | None:
     """Returns the columns that are read of labelled examples; None: the file is no table, or can be read only once."""
     if isinstance(task, QuestionAnswering | TokenClassification) or not os.path.isfile(source):
         return None
     with open_options_table(source, options) as table:
-        return options.columns_of(table, needs_label=True)
+        return options.choose_columns(table, needs_label=True)
 
 
 def _texts(task: Task, source, options: FileOptions, bad: BadExamples) -> list:
     examples, _ = read_texts(source, options, task.problem, bad)
     if task.problem == "regression":
         return examples
-    return keep_known(examples, labels_of_text, task.labels, source, bad, lambda label, _: _unknown(label, task))
+    return keep_known(examples, get_labels, task.labels, source, bad, lambda label, _: _unknown(label, task))
 
 
 def _questions(task: Task, source, options: FileOptions, bad: BadExamples) -> list:
@@ -66,11 +66,11 @@ def _pairs(task: Task, source, options: FileOptions, bad: BadExamples) -> list:
 
 
 def _sentences(task: TokenClassification, source, options: FileOptions, bad: BadExamples) -> list:
-    sentences = in_iob2(read_sentences(source, options, bad), task.scheme, source, bad)
+    sentences = convert_to_iob2(read_sentences(source, options, bad), task.scheme, source, bad)
     known = set(task.labels)
     if task.scheme != "none":  # a model may spell them otherwise, or know no I of a label
-        labels = {label_of(tag) for tag in task.labels}
-        known |= {tag for sentence in sentences for tag in sentence.tags if label_of(tag) in labels}
+        labels = {get_entity_label(tag) for tag in task.labels}
+        known |= {tag for sentence in sentences for tag in sentence.tags if get_entity_label(tag) in labels}
     return keep_known(sentences, lambda one: one.tags, known, source, bad, lambda tag, _: _unknown(tag, task))
 
 

@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checks import check_integer, format_names, quote
 from bert_keras.errors import InputError
-from bert_keras.metrics.tag_schemes import is_tag, scheme_of
+from bert_keras.metrics.tag_schemes import detect_scheme, is_entity_tag
 from bert_keras.pipelines.readers.bad_examples import BadExamples
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables.column_names import Columns
-from bert_keras.pipelines.readers.tables.listed_examples import Source, place_of
+from bert_keras.pipelines.readers.tables.listed_examples import Source, describe_place
 from bert_keras.pipelines.readers.tables.table_rows import quote_names
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.base import Task, check_choice
 from bert_keras.tasks.examples.data_warnings import data_warnings
-from bert_keras.tasks.examples.file_options import FileOptions, source_of
+from bert_keras.tasks.examples.file_options import FileOptions, resolve_data
 from bert_keras.tasks.examples.held_out import HeldOut, hold_out
 from bert_keras.tasks.examples.labelled_files import (
-    in_iob2,
+    convert_to_iob2,
+    get_labels,
     keep_known,
-    labels_of_text,
     read_pairs,
     read_sentences,
     read_texts,
@@ -41,7 +41,7 @@ _NUM_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LearningData:
+class TrainingData:
     """Examples of a task that is known.
 
     Attributes:
@@ -66,16 +66,16 @@ class LearningData:
 def read_to_learn(name: str, train: object, dev: object, options: FileOptions, **settings) -> tuple[Task, list, list]:
     """Reads the examples to learn from and those to score on, and makes the task that they are of.
 
-    Args: as `read_learning_data`.
+    Args: as `read_training_data`.
 
     Raises:
         InputError: a file cannot be used, or the two do not fit together.
     """
-    data = read_learning_data(name, train, dev, options, **settings)
+    data = read_training_data(name, train, dev, options, **settings)
     return data.task, data.train, data.dev
 
 
-def read_learning_data(
+def read_training_data(
     name: str,
     train: object,
     dev: object | None,
@@ -85,7 +85,7 @@ def read_learning_data(
     seed: int = 0,
     on_error: str = "stop",
     **settings,
-) -> LearningData:
+) -> TrainingData:
     """Read the examples to learn from and those to score on, and make the task that they are of.
 
     Args:
@@ -105,8 +105,8 @@ def read_learning_data(
     check_task_name(name)
     check_choice("on_error", on_error, ("stop", "skip"))
     pair = ("text1", "text2") if settings.get("objective") == "contrastive" else ("text", "label")
-    train_source = source_of(train, "train", name, options, pair=pair)
-    dev_source = None if dev is None else source_of(dev, "dev", name, options)
+    train_source = resolve_data(train, "train", name, options, pair=pair)
+    dev_source = None if dev is None else resolve_data(dev, "dev", name, options)
     bad, held_out = BadExamples(skip=on_error == "skip"), None
     task, learnt, scored, columns = _LEARNING[name](train_source, dev_source, options, settings, bad)
     if scored is None:
@@ -120,7 +120,7 @@ def read_learning_data(
         held_out=held_out,
         named_columns=options.columns is not None,
     )
-    return LearningData(task, learnt, scored, columns, held_out, bad, warnings)
+    return TrainingData(task, learnt, scored, columns, held_out, bad, warnings)
 
 
 def check_task_name(name: str) -> None:
@@ -128,19 +128,19 @@ def check_task_name(name: str) -> None:
     check_choice("the task", name, tuple(_LEARNING))
 
 
-def read_for_checkpoint(
+def read_training_data_for_checkpoint(
     checkpoint: Checkpoint, name: str, train: object, dev: object | None, options: FileOptions, **settings
-) -> LearningData:
-    """Read examples as `read_learning_data` does, for a task that the checkpoint can read and goes on with.
+) -> TrainingData:
+    """Read examples as `read_training_data` does, for a task that the checkpoint can read and goes on with.
 
     Args:
         checkpoint: what `read_checkpoint` returned. Rows are no longer than it reads, and an embedder goes on pooling
             as it did.
-        name, train, dev, options, **settings: as `read_learning_data` has them; for an embedder also `prompt`, the name
+        name, train, dev, options, **settings: as `read_training_data` has them; for an embedder also `prompt`, the name
             of the prompt that stands before each text, "": none.
 
     Raises:
-        InputError: as `read_learning_data`.
+        InputError: as `read_training_data`.
     """
     if name == "embed" and checkpoint.model == "BertEmbedder":
         settings |= {key: value for key, value in checkpoint.settings.items() if key in _OF_EMBEDDERS}
@@ -149,7 +149,7 @@ def read_for_checkpoint(
     length, overlap = settings.pop("max_sequence_length", None), settings.get("window_overlap")
     if length is not None:
         length = check_integer("max_sequence_length", length)
-    data = read_learning_data(name, train, dev, options, **settings)
+    data = read_training_data(name, train, dev, options, **settings)
     task = data.task
     longest = checkpoint.config.max_sequence_length
     task = task.with_length(min(task.max_sequence_length if length is None else length, longest))
@@ -165,9 +165,9 @@ def _learn_to_classify(train: Source, dev: Source | None, options: FileOptions, 
     bad.check()
     classes = [] if problem == "regression" else _classes(learnt, train)
     if classes and dev is not None:
-        scored = keep_known(scored, labels_of_text, classes, dev, bad, lambda name, _: _unknown(name, train, classes))
+        scored = keep_known(scored, get_labels, classes, dev, bad, lambda name, _: _unknown(name, train, classes))
         _check_left(scored, dev, bad)
-    task = TextClassification(**settings, labels=tuple(classes), of_pairs=columns.second_text is not None)
+    task = TextClassification(**settings, labels=tuple(classes), has_pairs=columns.second_text is not None)
     return task, learnt, scored, columns
 
 
@@ -175,11 +175,11 @@ def _learn_to_tag(train: Source, dev: Source | None, options: FileOptions, setti
     learnt = read_sentences(train, options, bad)
     scored = None if dev is None else read_sentences(dev, options, bad)
     bad.check()
-    scheme = scheme_of([sentence.tags for sentence in learnt])
+    scheme = detect_scheme([sentence.tags for sentence in learnt])
     if scheme == "none":
         _check_no_entities(learnt, train)
-    learnt = in_iob2(learnt, scheme, train, bad)
-    scored = None if dev is None else in_iob2(scored, scheme, dev, bad)
+    learnt = convert_to_iob2(learnt, scheme, train, bad)
+    scored = None if dev is None else convert_to_iob2(scored, scheme, dev, bad)
     _check_left(learnt, train, bad)
     tags = _tags(learnt, train)
     if dev is not None:
@@ -233,7 +233,7 @@ def _classes(examples: Sequence[TextExample], source: Source) -> list[str]:
     Raises:
         InputError: there is nothing to tell apart: one label, or none where there may be several.
     """
-    classes = sorted({label for example in examples for label in labels_of_text(example)})
+    classes = sorted({label for example in examples for label in get_labels(example)})
     several = not isinstance(examples[0].label, str)
     if several and not classes:
         raise InputError(f"{source}: no text has a label; expected one or more: check the column of labels")
@@ -280,11 +280,11 @@ def _check_no_entities(sentences: Sequence[TaggedSentence], source: Source) -> N
     """Raises `InputError` if some tags mark entities, and some are neither that nor O: a slip would pass unseen."""
     lines = {tag: sentence.line for sentence in reversed(sentences) for tag in sentence.tags}
     marking = {tag for tag in lines if tag[:2] in ("B-", "I-") and tag[2:]}
-    stray = {tag: line for tag, line in lines.items() if not is_tag(tag)}
+    stray = {tag: line for tag, line in lines.items() if not is_entity_tag(tag)}
     if {tag[0] for tag in marking} == {"B", "I"} and "O" in lines:
         tag, line = min(stray.items(), key=lambda item: item[1])
         raise InputError(
-            f"{place_of(source, line)}: the tag {quote(tag)} marks no entity, and others do, such as "
+            f"{describe_place(source, line)}: the tag {quote(tag)} marks no entity, and others do, such as "
             f"{quote(min(marking))}; expected O, or a letter and a label: correct the tag, or name another column "
             "with --tag-column"
         )

@@ -25,8 +25,8 @@ TASKS = {
 EXAMPLES = {
     "classify": NUMBERS,
     "tag": [
-        TaggedSentence.of_words(LONG.split(), ["O", "B-X", "I-X"] * 21, 1),
-        TaggedSentence.of_words(["unaffable"], ["B-X"], 2),
+        TaggedSentence.from_words(LONG.split(), ["O", "B-X", "I-X"] * 21, 1),
+        TaggedSentence.from_words(["unaffable"], ["B-X"], 2),
     ],
     "answer": [Question("q", f"Where {LONG}?", CONTEXT, "", (Answer("Berlin", 3),), False, "")],
     "embed": [TextExample(LONG, "so fine", 0.5), TextExample("odd", "so", 0.2)],
@@ -37,7 +37,7 @@ CHANGES = {  # of every setting another value
         "window_overlap": 4,
         "problem": "regression",
         "labels": ("2", "1"),
-        "of_pairs": True,
+        "has_pairs": True,
         "class_weights": "balanced",
     },
     "tag": {
@@ -74,11 +74,11 @@ FIELDS = [(name, field) for name, changes in CHANGES.items() for field in change
 def outputs_of(task, rows) -> dict[str, np.ndarray]:
     """Returns what a model could give; [CLS] is likely to be the answer."""
     rng = np.random.default_rng(0)
-    num = len(rows.token_ids) if task.of_tokens else len(rows)
+    num = len(rows.token_ids) if task.is_token_level else len(rows)
     shapes = {"logits": (num, 3 if task.name == "tag" else 2), "embedding": (num, 4)}
     shapes |= {"start_logits": (num,), "end_logits": (num,)}
     outputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-    outputs["start_logits"][rows.row_splits[:-1] if task.of_tokens else []] += 9
+    outputs["start_logits"][rows.row_splits[:-1] if task.is_token_level else []] += 9
     return outputs
 
 
@@ -86,15 +86,15 @@ def behaviour(task, tokenizer) -> str:
     """Returns all that a task does with some examples, written out."""
     examples = EXAMPLES[task.name]
     rows = task.encode(tokenizer, examples)
-    labelled = task.with_labels(rows, examples)
-    answers = task.answers(rows, outputs_of(task, rows), examples)
+    labelled = task.add_labels(rows, examples)
+    answers = task.decode(rows, outputs_of(task, rows), examples)
     losses = task.loss()
     done = {
         "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.token_labels, labelled.weights],
-        "answers": [task.shown(answer, 9) for answer in answers],
-        "scores": task.scores(answers, examples),
+        "answers": [task.to_json(answer, 9) for answer in answers],
+        "scores": task.score(answers, examples),
         "artifact": task.input_names,
-        "model": [task.model_class, task.head(), losses if losses == "auto" else losses["embedding"].name],
+        "model": [task.model_class, task.head_arguments(), losses if losses == "auto" else losses["embedding"].name],
     }
     return json.dumps(done, default=lambda array: array.tolist())
 
@@ -125,7 +125,7 @@ def test_settings_come_back_from_json(name, field):
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_makes_its_own_kind_of_examples(name):
     pair = ("a", "b") if name in ("answer", "embed") else ("a",)
-    example = TASKS[name].example(*pair, line=3)
+    example = TASKS[name].make_example(*pair, line=3)
     assert type(example) is TASKS[name].example_class is type(EXAMPLES[name][0])
     assert getattr(example, "line", 3) == 3
 
