@@ -1,12 +1,13 @@
-"""Values of files that anybody may have written: of their type, in their range, or one short sentence."""
+"""Values from untrusted files have the expected type and range, or are reported in one short sentence."""
 
 import json
 import re
 
+import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.checks import check_value, format_names, quote, read_field, resolve_inside
+from bert_keras.checks import check_integer, check_value, format_names, quote, read_field, resolve_inside
 
 WRONG = {
     int: [True, 1.0, "1", None, [1], {}, 2**63, -(2**63) - 1, float("nan")],
@@ -31,7 +32,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in WRONG.items() for value in values])
-def test_a_value_of_another_type_is_one_short_sentence(kind, value):
+def test_a_value_of_another_type_is_reported_in_one_short_sentence(kind, value):
     with pytest.raises(bk.InputError, match=r"^x\.json sets a to .*; expected .*: correct it, or restore") as caught:
         read_field({"a": value}, "a", kind, source="x.json")
     assert len(str(caught.value)) < 300
@@ -56,7 +57,7 @@ def test_numbers_and_choices_have_bounds():
         read_field({"a": ["b"]}, "a", str, source="x", choices={"b": 1, "c": 2})  # unhashable
 
 
-def test_a_missing_field_is_its_default_or_named():
+def test_a_missing_field_returns_its_default_or_is_reported():
     assert read_field({}, "a", int, source="x", default=2) == 2
     assert read_field({"a": None}, "a", int, source="x", default=None) is None
     with pytest.raises(bk.InputError, match="x sets a to None; expected an integer"):
@@ -65,7 +66,7 @@ def test_a_missing_field_is_its_default_or_named():
         read_field({}, "a", list[str], source="x")
 
 
-def test_messages_show_little_of_a_large_value_and_escape_control_characters():
+def test_messages_shorten_large_values_and_escape_control_characters():
     deep = json.loads("[" * 500 + "]" * 500)
     for value in ("x" * 70_000, ["y" * 70_000] * 1000, {"z" * 70_000: "z"}, deep, 10**4000):
         assert len(quote(value)) < 400
@@ -75,7 +76,7 @@ def test_messages_show_little_of_a_large_value_and_escape_control_characters():
 
 
 @pytest.mark.parametrize("name", ["", ".", "x", "x/y.json", "1_Pooling/", "..x", "a..b"])
-def test_a_name_inside_the_folder_is_its_path(tmp_path, name):
+def test_a_name_inside_the_folder_is_resolved(tmp_path, name):
     assert resolve_inside(tmp_path, name, source="x") == tmp_path / name
 
 
@@ -103,7 +104,7 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
         resolve_inside(tmp_path, name, source="index")
 
 
-def test_a_link_that_the_user_made_is_followed(tmp_path):
+def test_symbolic_links_are_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/x").write_text("x")
     (tmp_path / "folder").mkdir()
@@ -111,11 +112,23 @@ def test_a_link_that_the_user_made_is_followed(tmp_path):
     assert resolve_inside(tmp_path / "folder", "x", source="index").read_text() == "x"
 
 
-def test_a_value_out_of_a_list_is_checked_alike():
+def test_a_list_item_is_checked_like_a_field():
     assert check_value(5, int, name="[3]", source="x") == 5
     with pytest.raises(bk.InputError, match=re.escape("x sets [3] to 'y'; expected an integer")):
         check_value("y", int, name="[3]", source="x")
 
 
-def test_a_number_that_python_does_not_spell_is_shown():
+def test_a_number_that_python_cannot_print_is_described():
     assert quote(16**5000) == quote([16**5000]) == "a value with a number of more than 4,300 digits"
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.int32(3)])
+def test_an_integer_in_range_is_returned_as_a_python_int(value):
+    assert check_integer("n", value, 3, 3) == 3
+    assert type(check_integer("n", value)) is int
+
+
+@pytest.mark.parametrize("value", [True, 3.0, "3", None, 0, -1, 4])
+def test_an_argument_that_is_not_an_integer_in_range_is_reported(value):
+    with pytest.raises(bk.InputError, match=r"^n is .*; expected an integer from 1 to 3$"):
+        check_integer("n", value, maximum=3)

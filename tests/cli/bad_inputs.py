@@ -69,7 +69,7 @@ CASES = {
     "no vocabulary: export": ("export no_vocab out", r"no_vocab has no vocabulary"),
     "no vocabulary: inspect": ("inspect no_vocab cat --out out", r"no_vocab has no vocabulary"),
     "another vocabulary": ("predict long_vocab", r"vocab\.txt has 17 tokens, the model's token table 16 rows"),
-    "a vocabulary that was changed": ("predict changed_vocab", r"vocab\.txt does not match the SHA-256"),
+    "a vocabulary that was changed": ("predict changed_vocab", r"vocab\.txt does not match its recorded SHA-256"),
     "a tokenizer of other rules": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
     "a task of tomorrow": ("predict other_task", r"has the task setting new_setting, which this version does not know"),
     "a setting of tomorrow": ("predict other_setting", r"has new_setting under 'bert_keras'"),

@@ -140,7 +140,7 @@ BROKEN_FOLDERS = {
     ),
     "a vocabulary of another size": (add_a_word, r"vocab\.txt has 25 tokens, the model's token table 24 rows"),
     "weights cut in half": (cut, r"model\.safetensors has [\d,]+ bytes where its header announces [\d,]+"),
-    "a flipped bit": (flip_a_bit, r"model\.safetensors does not match the SHA-256"),
+    "a flipped bit": (flip_a_bit, r"model\.safetensors does not match its recorded SHA-256"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),
     "no config": (lambda folder: (folder / "config.json").unlink(), r"is no checkpoint that is known here"),
     "weights of another size": (lambda folder: edit_config(folder, intermediate_size=48), r"\(24, 40\).*\(24, 48\)"),

@@ -95,4 +95,4 @@ def test_a_damaged_byte_is_still_noticed_before_an_answer_is_given(folder, capsy
     assert main(["predict", str(model), "the cat sat"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "model.safetensors does not match the SHA-256 recorded for it" in printed.err
+    assert "model.safetensors does not match its recorded SHA-256" in printed.err

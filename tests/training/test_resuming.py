@@ -145,10 +145,10 @@ def flip_a_bit(path: pathlib.Path) -> None:
 
 
 DAMAGES = {
-    "a flipped bit": (lambda folder: flip_a_bit(folder / "arrays.safetensors"), "does not match the SHA-256"),
+    "a flipped bit": (lambda folder: flip_a_bit(folder / "arrays.safetensors"), "does not match its recorded SHA-256"),
     "cut in half": (
         lambda folder: os.truncate(folder / "arrays.safetensors", (folder / "arrays.safetensors").stat().st_size // 2),
-        "does not match the SHA-256",
+        "does not match its recorded SHA-256",
     ),
     "no arrays": (lambda folder: (folder / "arrays.safetensors").unlink(), "is missing"),
     "no facts": (lambda folder: (folder / "state.json").unlink(), "is missing"),

@@ -98,7 +98,7 @@ def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
 def _check_size(path: pathlib.Path) -> None:
     """Compares the file's size with what its own header announces: 8 bytes of length, JSON, then the tensors."""
     if not path.is_file():
-        raise InputError(f"{path} is missing, though {_INDEX} lists it: copy the folder again, whole")
+        raise InputError(f"{path} is missing, but {_INDEX} lists it: copy the whole folder again")
     try:
         expected_bytes = _announced_bytes(path)
     except ValueError as error:  # InputError is one
@@ -116,7 +116,7 @@ def _announced_bytes(path: pathlib.Path) -> int:
         header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > os.path.getsize(path):
             raise ValueError("no header of that size fits in")
-        header = parse_json(file.read(header_bytes), "its header", pairs=_without_twins)
+        header = parse_json(file.read(header_bytes), "its header", object_pairs_hook=_without_twins)
     ends = [0]
     for name in header.keys() - {"__metadata__"}:
         tensor = read_field(header, name, dict, source="its header")

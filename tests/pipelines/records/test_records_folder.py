@@ -345,7 +345,7 @@ def spoil_manifest(path: pathlib.Path, **changes):
     [
         (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json does not exist"),
         (lambda folder: (folder / "train-00001.tfrecord").unlink(), r"train-00001\.tfrecord is missing"),
-        (lambda folder: (folder / "train-00002.tfrecord").write_bytes(b"x"), "bytes where .* were recorded"),
+        (lambda folder: (folder / "train-00002.tfrecord").write_bytes(b"x"), "bytes; expected .*truncated"),
         (
             lambda folder: spoil_manifest(folder / "manifest.json", format_version=1),
             "version 1; expected .* version 2 or 3",
@@ -368,7 +368,7 @@ def test_one_flipped_bit_is_noticed(folder):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match="does not match the SHA-256"):
+    with pytest.raises(InputError, match="does not match its recorded SHA-256"):
         read_manifest(folder)
 
 
