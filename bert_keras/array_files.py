@@ -1,4 +1,4 @@
-"""Files of named arrays. No Keras here, so that a verb can refuse bad input before it is loaded."""
+"""Write named arrays to safetensors files. This module does not import Keras."""
 
 import os
 import pathlib
@@ -11,10 +11,10 @@ import safetensors.numpy
 
 
 def write_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
-    """Writes named arrays as a safetensors file.
+    """Write named arrays as a safetensors file.
 
     Raises:
-        OSError: the disk is full, or the place cannot be written; safetensors has an error of its own for it.
+        OSError: the disk is full, or the path cannot be written; safetensors itself raises a `SafetensorError`.
     """
     try:
         safetensors.numpy.save_file(dict(arrays), path, metadata=metadata)

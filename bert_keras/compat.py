@@ -1,24 +1,25 @@
-"""Internal names of other libraries that this package cannot do without: all of them, each with its reason.
+"""All internal names of other libraries that this package uses, each with its reason.
 
-Public API comes first. Where there is none, an entry here says what the name is for, why nothing public will do, and
-the release in which it was last seen. `tests/test_compat.py` uses every entry, so a release without one fails there.
+We use public APIs where they exist. Each entry says what the name is for, why no public API can replace it, and the
+release in which it was last found. `tests/test_compat.py` uses every entry, so it fails with a release that lacks one.
 """
 
 import dataclasses
 import importlib
 import importlib.metadata
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
 class InternalName:
-    """A name beyond the public API of a library, imported when it is asked for.
+    """A name outside the public API of a library, imported on use.
 
     Attributes:
-        library: the distribution that has it.
-        module: where it is.
-        attribute: its name in the module; None: the module itself.
+        library: the distribution on PyPI.
+        module: the module.
+        attribute: the name in the module; None: the module itself.
         last_seen: the newest release in which it was found.
-        reason: what it is for, and why nothing public will do.
+        reason: what it is for, and why no public API can replace it.
     """
 
     library: str
@@ -27,8 +28,8 @@ class InternalName:
     last_seen: str
     reason: str
 
-    def get(self):
-        """Returns what the name stands for.
+    def get(self) -> Any:
+        """Import the module or attribute.
 
         Raises:
             ImportError: the installed release does not have it.
@@ -52,14 +53,14 @@ TFLITE_SCHEMA = InternalName(
     "tensorflow.lite.python.schema_py_generated",
     None,
     "2.21.0",
-    "The classes of TFLite's FlatBuffer schema, to look into files and to add metadata. tf.lite has no reader; the "
-    "package tflite has one and ends at the schema of 2.18.",
+    "The classes of TFLite's FlatBuffer schema, to read files and add metadata. tf.lite has no reader; the package "
+    "tflite has one, which ends at the schema of 2.18.",
 )
 TFLITE_CONVERTER_ERROR = InternalName(
     "tensorflow",
     "tensorflow.lite.python.convert_phase",
     "ConverterError",
     "2.21.0",
-    "What tf.lite.TFLiteConverter.convert raises where an operator has no TFLite; it derives from Exception alone.",
+    "tf.lite.TFLiteConverter.convert raises it for operators that TFLite lacks; its only base class is Exception.",
 )
 INTERNAL_NAMES = (TFLITE_SCHEMA, TFLITE_CONVERTER_ERROR)

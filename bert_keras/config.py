@@ -1,10 +1,12 @@
-"""`BertConfig`: every number that decides what function a BERT computes, and nothing else.
+"""`BertConfig`: the hyperparameters that determine the function of a BERT encoder.
 
-Sizes and defaults are those of the BERT paper (Devlin et al. 2018) and of the smaller
-models of "Well-Read Students Learn Better" (Turc et al. 2019). No TensorFlow here.
+Sizes and defaults are from the BERT paper (Devlin et al. 2018), those of the smaller models from "Well-Read Students
+Learn Better" (Turc et al. 2019). This module does not import TensorFlow.
 """
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 from bert_keras.checks import describe_integer, format_names, is_integer, quote
 from bert_keras.errors import InputError
@@ -36,32 +38,33 @@ _RATES = ("hidden_dropout_rate", "attention_dropout_rate")
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The shape of one BERT encoder.
+    """The hyperparameters of a BERT encoder.
 
     Args:
         vocabulary_size: V, number of WordPiece ids.
         num_layers: number of transformer blocks.
-        num_heads: N, attention heads a block; must divide `hidden_dim`.
+        num_heads: N, attention heads per block; must divide `hidden_dim`.
         hidden_dim: D, width of the encoder.
-        intermediate_dim: width of the feed-forward layer; 4 D in every published BERT.
-        max_sequence_length: the longest input in tokens, [CLS] and [SEP] counted.
+        intermediate_dim: width of the feed-forward layers; 4 D in every published BERT.
+        max_sequence_length: length of the longest input in tokens, including [CLS] and [SEP].
         type_vocabulary_size: number of segment ids.
-        embedding_dim: width of the embedding tables; ELECTRA's small models make it
-            narrower than `hidden_dim` and project. Default: `hidden_dim`.
-        hidden_act: "gelu" (with erf, as in the paper), "gelu_tanh" (its approximation,
-            as in Google's code) or "relu".
+        embedding_dim: width of the embedding tables. ELECTRA's small models use a smaller width than `hidden_dim`
+            and project to it. Default: `hidden_dim`.
+        hidden_act: "gelu" (with erf, as in the paper), "gelu_tanh" (an approximation, as in Google's code) or "relu".
         position_type: "learned" (BERT) or "sinusoidal" (Vaswani et al. 2017, no parameters).
-        hidden_dropout_rate: dropout after the embeddings and after each sub-layer.
-        attention_dropout_rate: dropout on the attention probabilities.
-        layer_norm_epsilon: added to the variance in every layer norm.
-        initializer_range: standard deviation of the normal that draws new weights; truncated but in output layers.
+        hidden_dropout_rate: dropout rate after the embeddings and after each sublayer.
+        attention_dropout_rate: dropout rate of the attention probabilities.
+        layer_norm_epsilon: added to the variance in every layer normalization.
+        initializer_range: standard deviation of the normal distribution of new weights, which is truncated except in
+            output layers.
 
     Raises:
-        InputError: a value is out of its range; all faults are named at once.
+        InputError: a value is out of range. The message lists all such values.
 
     Example:
-        >>> BertConfig.from_preset("tiny", vocabulary_size=8000).hidden_dim
-        128
+        >>> config = BertConfig(num_layers=6, vocabulary_size=8000)
+        >>> config.head_dim
+        64
     """
 
     vocabulary_size: int = 30522
@@ -82,10 +85,10 @@ class BertConfig:
     def __post_init__(self):
         if self.embedding_dim is None:
             object.__setattr__(self, "embedding_dim", self.hidden_dim)
-        if faults := list(self._faults()):
-            raise InputError("BertConfig cannot be built: " + "; ".join(faults))
+        if problems := list(self._find_problems()):
+            raise InputError("BertConfig cannot be built: " + "; ".join(problems))
 
-    def _faults(self):
+    def _find_problems(self) -> Iterator[str]:
         bad_counts = [name for name in _COUNTS if not is_integer(getattr(self, name), 1)]
         for name in bad_counts:
             yield f"{name} is {quote(getattr(self, name))}, expected {describe_integer(1)}"
@@ -104,26 +107,42 @@ class BertConfig:
 
     @property
     def head_dim(self) -> int:
-        """H, the width of one attention head."""
+        """H, the width of an attention head."""
         return self.hidden_dim // self.num_heads
 
     @classmethod
-    def from_preset(cls, name: str, **overrides) -> "BertConfig":
-        """Returns a published size: tiny, mini, small, medium, base or large; `overrides` change single fields."""
+    def from_preset(cls, name: str, **overrides: Any) -> "BertConfig":
+        """Create the config of a published model size.
+
+        Args:
+            name: "tiny", "mini", "small", "medium", "base" or "large".
+            **overrides: fields to change.
+
+        Raises:
+            InputError: the preset does not exist, or an override is invalid.
+
+        Example:
+            >>> BertConfig.from_preset("tiny", vocabulary_size=8000).hidden_dim
+            128
+        """
         if name not in PRESETS:
             raise InputError(f"there is no preset {name!r}; expected one of {', '.join(PRESETS)}")
         return cls.from_dict({**PRESETS[name], **overrides})
 
     @classmethod
     def from_dict(cls, values: dict) -> "BertConfig":
-        """Builds a config from plain values and refuses a key that it does not know."""
+        """Create a config from the dict of `to_dict`.
+
+        Raises:
+            InputError: a key is unknown, or a value is invalid.
+        """
         known = [field.name for field in dataclasses.fields(cls)]
         if unknown := sorted(set(values) - set(known)):
-            raise InputError(f"BertConfig does not know {format_names(unknown)}; its fields are {', '.join(known)}")
+            raise InputError(f"BertConfig has no {format_names(unknown)}; its fields are {', '.join(known)}")
         return cls(**values)
 
     def to_dict(self) -> dict:
-        """Returns every field as a plain value; `from_dict` reads it back."""
+        """Return all fields as a dict, the argument of `from_dict`."""
         return dataclasses.asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""How sentence vectors are made: poolings and prompts, under the names that sentence-transformers gives them."""
+"""Poolings and prompts of sentence embedders, with the names that sentence-transformers uses."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,21 +13,21 @@ def check_pooling(pooling: str | Sequence[str]) -> str | tuple[str, ...]:
     """Return one pooling as its name, several as a tuple of names.
 
     Raises:
-        InputError: there is none, or one is unknown.
+        InputError: the list is empty, or a pooling is unknown.
     """
     names = (pooling,) if isinstance(pooling, str) or not isinstance(pooling, Sequence) else tuple(pooling)
     if not names or any(name not in POOLINGS for name in names):
         raise InputError(
-            f"pooling is {quote(pooling)}; expected {', '.join(POOLINGS)}, or a list of these: name one that exists"
+            f"pooling is {quote(pooling)}; expected {', '.join(POOLINGS)}, or a list of these: choose from them"
         )
     return names[0] if len(names) == 1 else names
 
 
 def check_prompts(prompts: Mapping[str, str] | None, default_name: str | None) -> dict[str, str]:
-    """Return prompts by their names, as a plain dict.
+    """Return the prompts, keyed by name, as a plain dict.
 
     Raises:
-        InputError: a prompt is no text, or the default is none of them.
+        InputError: a prompt is not a string, or the default prompt does not exist.
     """
     prompts = check_value(dict(prompts or {}), dict[str, str], name="prompts", source="the embedder")
     if default_name is not None:
@@ -36,10 +36,10 @@ def check_prompts(prompts: Mapping[str, str] | None, default_name: str | None) -
 
 
 def get_prompt(prompts: Mapping[str, str], name: str) -> str:
-    """Return the prompt of that name.
+    """Return the prompt with a name.
 
     Raises:
-        InputError: there is none; the message lists the names.
+        InputError: no prompt has this name; the message lists the names.
     """
     if name in prompts:
         return prompts[name]

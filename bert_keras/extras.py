@@ -1,4 +1,4 @@
-"""Packages that not every installation has: looked for before the work begins, and without importing them."""
+"""Check for optional packages before work starts, without importing them."""
 
 import importlib.util
 import os
@@ -7,12 +7,12 @@ import sys
 from bert_keras.errors import InputError, MissingExtraError
 
 _BACKENDS = ("tensorflow", "jax")
-# what writing and checking an artifact imports: packages, and the extra that brings them
-_OF_ARTIFACTS = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
+# packages that write and check an artifact, by the extra that installs them
+_ARTIFACT_PACKAGES = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
 
 
 def is_installed(package: str) -> bool:
-    """Return whether a package can be imported, by the name under which it is installed."""
+    """Whether a package, named as on PyPI, can be imported."""
     try:
         return importlib.util.find_spec(package.replace("-", "_")) is not None
     except ModuleNotFoundError:
@@ -23,39 +23,39 @@ def check_installed(feature: str, package: str, extra: str) -> None:
     """Raise `MissingExtraError` unless a package is installed.
 
     Args:
-        feature: what needs it, for the message.
-        package: its name.
-        extra: the extra of bert-keras that brings it.
+        feature: the feature that needs it, for the message.
+        package: the package's name on PyPI.
+        extra: the extra of bert-keras that installs it.
     """
     if not is_installed(package):
         raise MissingExtraError(feature, package, extra)
 
 
 def check_can_export(kind: str) -> None:
-    """Raise `MissingExtraError` unless the packages are there that write and check an artifact of a kind.
+    """Raise `MissingExtraError` unless the packages that write and check a kind of artifact are installed.
 
     Args:
         kind: "saved_model", "tflite" or "onnx".
     """
-    for package in _OF_ARTIFACTS.get(kind, ()):
+    for package in _ARTIFACT_PACKAGES.get(kind, ()):
         check_installed(f"--to {kind}", package, kind)
 
 
 def check_can_run(kind: str) -> None:
-    """Raise `MissingExtraError` unless the runtime of artifacts of a kind is installed."""
-    for package in _OF_ARTIFACTS.get(kind, ()):
+    """Raise `MissingExtraError` unless the runtime of a kind of artifact is installed."""
+    for package in _ARTIFACT_PACKAGES.get(kind, ()):
         if package != "tf2onnx":
-            check_installed(f"checking a file of {kind}", package, kind)
+            check_installed(f"checking a {kind} file", package, kind)
 
 
 def check_tensorflow_backend(feature: str) -> None:
-    """Raise `InputError` if Keras runs on another backend than TensorFlow.
+    """Raise `InputError` if the Keras backend is not TensorFlow.
 
     Args:
-        feature: what works with TensorFlow alone, for the message.
+        feature: the feature that needs TensorFlow, for the message.
     """
     named = os.environ.get("KERAS_BACKEND")
-    keras = sys.modules.get("keras")  # where it is loaded, it also knows what keras.json says
+    keras = sys.modules.get("keras")  # once imported, it has also read keras.json
     backend = named or "tensorflow" if keras is None else keras.backend.backend()
     if backend != "tensorflow":
         found = f"KERAS_BACKEND is {backend!r}: unset it" if named else f"Keras runs on {backend}: correct keras.json"

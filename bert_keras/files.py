@@ -69,7 +69,9 @@ def parse_json(
         raise InputError(f"{source} is not readable JSON ({error!s:.200}): restore the file from its source") from None
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a list"
-        raise InputError(f"{source} holds a JSON {type(value).__name__}; expected {expected}: restore the file from its source")
+        raise InputError(
+            f"{source} holds a JSON {type(value).__name__}; expected {expected}: restore the file from its source"
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""`modules.json` of sentence-transformers: which modules make a model, and in which folder each lies."""
+"""Read `modules.json` of sentence-transformers: the modules of a model and their folders."""
 
 import pathlib
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from bert_keras.files import read_json
 
 MODULES = "modules.json"
 _PACKAGE = "sentence_transformers."
-_TRANSFORMERS = ("Transformer", "BERT")  # versions before 0.3 named the class after the model
+_TRANSFORMERS = ("Transformer", "BERT")  # versions before 0.3 named the class after the architecture
 
 
 class Module(NamedTuple):
-    """A module of a model.
+    """A module of a sentence-transformers model.
 
     Attributes:
         kind: the name of its class, "Pooling" for example.
-        folder: where its files lie.
+        folder: the folder of its files.
     """
 
     kind: str
@@ -25,13 +25,13 @@ class Module(NamedTuple):
 
 
 def read_module_list(folder: pathlib.Path) -> list[Module]:
-    """Return the modules that a folder's `modules.json` lists, in their order.
+    """Return the modules of a folder's `modules.json`, in order.
 
-    Versions name a class differently (`sentence_transformers.models.Pooling`,
-    `sentence_transformers.sentence_transformer.modules.pooling.Pooling`); the last part is the same in all.
+    The path of a class depends on the version (`sentence_transformers.models.Pooling`,
+    `sentence_transformers.sentence_transformer.modules.pooling.Pooling`); its last part does not.
 
     Raises:
-        InputError: the file is damaged, names a path outside the folder, or a class of another package.
+        InputError: the file is damaged, or names a path outside the folder or a class of another package.
     """
     path = folder / MODULES
     modules = []
@@ -41,7 +41,7 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
         name = read_field(entry, "type", str, source=path)
         if not name.startswith(_PACKAGE):
             raise InputError(
-                f"{path} lists {quote(name)}, whose code comes with the folder and is not run here; expected modules "
+                f"{path} lists {quote(name)}, a class of the folder's own code, which is not run here; expected modules "
                 "of sentence_transformers: use sentence-transformers for this model"
             )
         kind = name.rpartition(".")[2]
@@ -55,9 +55,9 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
 
 
 def transformer_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Return where the encoder and its tokenizer lie: where its `modules.json` says, else in `folder`.
+    """Return the folder of the encoder and its tokenizer: the one in `modules.json`, else `folder` itself.
 
-    sentence-transformers before version 2 wrote them into `0_Transformer`, beside a `config.json` of no model.
+    sentence-transformers before version 2 wrote them to `0_Transformer`, and a `config.json` without a model to `folder`.
 
     Raises:
         InputError: see `read_module_list`.

@@ -1,4 +1,4 @@
-"""`BertConfig`: strict, complete, and every field read."""
+"""`BertConfig` checks its values, and the model uses every field."""
 
 import dataclasses
 import pathlib
@@ -31,7 +31,7 @@ def test_presets_have_the_published_sizes(preset, layers, width, heads):
     assert config.embedding_dim == width
 
 
-def test_a_preset_takes_overrides_and_refuses_an_unknown_name():
+def test_from_preset_accepts_overrides_and_refuses_unknown_names():
     assert bk.BertConfig.from_preset("tiny", vocabulary_size=7).vocabulary_size == 7
     with pytest.raises(bk.InputError, match=r"no preset 'huge'.*tiny.*large"):
         bk.BertConfig.from_preset("huge")
@@ -52,22 +52,22 @@ def test_a_preset_takes_overrides_and_refuses_an_unknown_name():
         ({"position_type": "rotary"}, "position_type is 'rotary', expected one of learned, sinusoidal"),
     ],
 )
-def test_a_bad_value_is_told_in_one_sentence(changes, message):
+def test_an_invalid_value_is_reported(changes, message):
     with pytest.raises(bk.InputError, match=re.escape(message)):
         bk.BertConfig(**changes)
 
 
-def test_all_faults_are_told_at_once():
+def test_all_invalid_values_are_reported_at_once():
     with pytest.raises(ValueError, match=r"num_layers is 0.*hidden_act is 'x'"):
         bk.BertConfig(num_layers=0, hidden_act="x")
 
 
-def test_an_unknown_key_is_refused_with_the_known_ones():
-    with pytest.raises(bk.InputError, match=r"does not know hidden_size; its fields are .*hidden_dim"):
+def test_an_unknown_key_is_refused():
+    with pytest.raises(bk.InputError, match=r"has no hidden_size; its fields are .*hidden_dim"):
         bk.BertConfig.from_dict({"hidden_size": 768})
 
 
-def test_a_config_survives_its_dict_and_cannot_be_changed():
+def test_a_config_is_immutable_and_equals_one_from_its_dict():
     config = bk.BertConfig(hidden_act="relu", embedding_dim=128)
     assert bk.BertConfig.from_dict(config.to_dict()) == config
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -75,6 +75,6 @@ def test_a_config_survives_its_dict_and_cannot_be_changed():
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(bk.BertConfig)])
-def test_every_field_is_read_by_the_model(field):
+def test_the_model_uses_every_field(field):
     code = "\n".join(path.read_text(encoding="utf-8") for path in MODELING.glob("*.py"))
     assert re.search(rf"config\.{field}\b", code)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.figures import check_can_draw, draw, new_figure
+from bert_keras.figures import check_matplotlib, create_figure, write_figure
 from bert_keras.publishing import publish_file
 
 _MOST_CLASSES_WITH_COUNTS = 20
@@ -34,11 +34,11 @@ def draw_confusion_matrix(matrix: np.ndarray, labels: Sequence[str], path: str |
     matrix = _checked(matrix, labels)
     figure = _figure(matrix, [_short(str(label)) for label in labels])
     with publish_file(path) as file:
-        draw(figure, file, "png")
+        write_figure(figure, file, "png")
 
 
 def _figure(matrix: np.ndarray, labels: list[str]):
-    check_can_draw()
+    check_matplotlib()
     from matplotlib.colors import PowerNorm
 
     num_classes = len(matrix)
@@ -47,7 +47,7 @@ def _figure(matrix: np.ndarray, labels: list[str]):
     small, large = 9 if with_counts else 7, 10 if side < 6 else 14  # points: names and counts, titles
     name_inches = 0.0085 * small * max(map(len, labels))  # the longest name, at 0.61 of the font's height a character
     margin = 1.0 + name_inches
-    figure = new_figure(figsize=(side + margin + 1, side + margin), layout="constrained")
+    figure = create_figure(figsize=(side + margin + 1, side + margin), layout="constrained")
     axes = figure.add_subplot()
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)  # (C, C): a class without examples is a row of 0
     image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))

@@ -56,7 +56,9 @@ class SequenceRunner:
                 check_finite_outputs(self._model, values)
                 if name not in outputs:
                     tail = values.shape[2 if self._is_token_level else 1 :]
-                    outputs[name] = np.empty((len(rows.token_ids if self._is_token_level else rows), *tail), values.dtype)
+                    outputs[name] = np.empty(
+                        (len(rows.token_ids if self._is_token_level else rows), *tail), values.dtype
+                    )
                 if self._is_token_level:
                     self._put(outputs[name], values, rows, numbers)
                 else:

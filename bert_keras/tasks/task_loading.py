@@ -85,7 +85,9 @@ def restore_task(
     config = getattr(model, "encoder", model).config
     length = tokenizer and tokenizer.max_sequence_length
     head = _Head(type(model).__name__, settings, config.max_sequence_length, length)
-    return _make_task(*(("the model", None) if folder is None else (str(folder), read_stored_task(folder))), head, changes)
+    return _make_task(
+        *(("the model", None) if folder is None else (str(folder), read_stored_task(folder))), head, changes
+    )
 
 
 def read_checkpoint_task(checkpoint: Checkpoint, **changes: object) -> Task:

@@ -14,7 +14,7 @@ from bert_keras.analysis.cost_model.planning import Plan
 from bert_keras.analysis.cost_model.training_memory import Memory
 from bert_keras.checkpoints import BertEncoder
 from bert_keras.config import BertConfig
-from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures
+from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
 from bert_keras.modeling.layers import without_initial_values
 from bert_keras.publishing import publish_folder
 
@@ -45,7 +45,7 @@ def save_pictures(planned: Plan, out: str | os.PathLike, *, overwrite: bool = Fa
     Raises:
         InputError: the folder is there and not empty, or (`MissingExtraError`) matplotlib is not installed.
     """
-    check_can_draw()
+    check_matplotlib()
     sections = [
         parameters_section(planned.parameters),
         FigureSection("operations", "Operations", "", flops_figure(planned.forward_flops, planned.training_flops)),
@@ -100,7 +100,7 @@ def inference_memory_section(model: keras.Model) -> FigureSection:
 
 def inference_memory_figure(memories: Sequence[InferenceMemory]):
     """Returns two bars for each length: the tensors of a pass at one moment, and the scores of all layers."""
-    figure = new_figure(figsize=(7, 3.4), layout="constrained")
+    figure = create_figure(figsize=(7, 3.4), layout="constrained")
     axes = figure.add_subplot()
     sides = {
         "tensors at one moment": lambda one: one.tensors,
@@ -112,7 +112,7 @@ def inference_memory_figure(memories: Sequence[InferenceMemory]):
     axes.set_xticks(range(len(memories)), [str(one.length) for one in memories])
     axes.set_ylabel("MB")
     axes.set_xlabel("tokens in a text")
-    plain(axes)
+    simplify_axes(axes)
     return figure
 
 
@@ -122,7 +122,7 @@ def parameters_figure(counts: Mapping[str, Sequence[Component]]):
     Args:
         counts: the components of each model, by its name.
     """
-    figure = new_figure(figsize=(8, 1.2 + 0.55 * len(counts)), layout="constrained")
+    figure = create_figure(figsize=(8, 1.2 + 0.55 * len(counts)), layout="constrained")
     axes = figure.add_subplot()
     left = dict.fromkeys(counts, 0.0)
     for group, color in zip((*_GROUPS, _HEADS), COLORS, strict=True):
@@ -134,14 +134,14 @@ def parameters_figure(counts: Mapping[str, Sequence[Component]]):
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set_xlabel("million parameters")
-    plain(axes)
+    simplify_axes(axes)
     return figure
 
 
 def flops_figure(forward: Sequence[Flops], training: Sequence[Flops] | None):
     """Returns bars of floating-point operations by part: of a forward pass in inference, or forward and backward."""
     parts = training or forward
-    figure = new_figure(figsize=(8, 1.1 + 0.34 * len(parts)), layout="constrained")
+    figure = create_figure(figsize=(8, 1.1 + 0.34 * len(parts)), layout="constrained")
     axes = figure.add_subplot()
     names = [f"{one.part} (all but products)" if one.part == ELEMENTWISE else one.part for one in parts]
     there = [one.forward / 1e9 for one in parts]
@@ -150,7 +150,7 @@ def flops_figure(forward: Sequence[Flops], training: Sequence[Flops] | None):
         axes.barh(names, [one.backward / 1e9 for one in parts], left=there, color=COLORS[1], label="backward")
     axes.invert_yaxis()
     axes.set_xlabel("billion floating-point operations")
-    plain(axes)
+    simplify_axes(axes)
     return figure
 
 
@@ -167,7 +167,7 @@ def memory_figure(memories: Sequence[Memory]):
         "activations": lambda one: one.activations - one.attention_scores,
         "attention scores": lambda one: one.attention_scores,
     }
-    figure = new_figure(figsize=(7, 3.6), layout="constrained")
+    figure = create_figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     names, bottom = [str(one.length) for one in memories], [0.0] * len(memories)
     for (part, bytes_of), color in zip(parts.items(), COLORS, strict=False):
@@ -176,7 +176,7 @@ def memory_figure(memories: Sequence[Memory]):
             axes.bar(names, heights, bottom=bottom, color=color, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axes.set_xlabel("tokens in a row")
-    plain(axes)
+    simplify_axes(axes)
     axes.set_ylabel("MB")
     first = memories[0]
     axes.set_title(f"a training step, {first.batch_size} rows, {first.dtype_policy}", fontsize=10)

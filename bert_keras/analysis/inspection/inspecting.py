@@ -19,7 +19,7 @@ from bert_keras.analysis.inspection.token_vectors import Similarity, similarity
 from bert_keras.checkpoints import load, load_tokenizer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.figures import FigureSection, check_can_draw, save_figures
+from bert_keras.figures import FigureSection, check_matplotlib, save_figures
 from bert_keras.files import write_json
 from bert_keras.modeling.base import check_bert_model
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -116,7 +116,7 @@ class Inspection:
             InputError: the folder is there and not empty, or (`MissingExtraError`) matplotlib is not installed.
         """
         if pictures:
-            check_can_draw()
+            check_matplotlib()
         with publish_folder(out, "inspect", overwrite=overwrite) as folder:
             sections = [*(self._sections_of_sizes() if pictures else ()), *sections]
             (folder / PAGE).write_text(self.to_html(sections), encoding="utf-8")

@@ -10,7 +10,7 @@ from bert_keras.analysis.inspection.curves import (
     position_similarity,
 )
 from bert_keras.analysis.inspection.histograms import score_histograms
-from bert_keras.figures import COLORS, FigureSection, new_figure, plain
+from bert_keras.figures import COLORS, FigureSection, create_figure, simplify_axes
 
 _MOST_LABELLED = 48  # tokens that stand at the axes; of more, every second, third, ...
 _BLUES = "Blues"
@@ -41,7 +41,7 @@ def attention_figure(inspection):
         rows, columns = len(layers), len(heads)
     else:
         rows, columns = _folded(len(layers) * len(heads))
-    figure = new_figure(figsize=(1.05 * columns + 0.6, 1.12 * rows + 0.7), layout="constrained")
+    figure = create_figure(figsize=(1.05 * columns + 0.6, 1.12 * rows + 0.7), layout="constrained")
     places = [(layer, head) for layer in layers for head in heads]
     all_axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in all_axes:
@@ -57,7 +57,7 @@ def heads_figure(inspection):
     """Returns the summaries of the heads as maps, layers down and heads across."""
     shape = (inspection.config.num_layers, inspection.config.num_heads)
     width, height = 0.24 * shape[1] + 1.1, 0.24 * shape[0] + 0.9
-    figure = new_figure(figsize=(4 * max(width, 1.9), 2 * max(height, 1.7)), layout="constrained")
+    figure = create_figure(figsize=(4 * max(width, 1.9), 2 * max(height, 1.7)), layout="constrained")
     all_axes = list(figure.subplots(2, 4).flat)
     for axes, name in zip(all_axes, _OF_HEADS, strict=False):
         values = np.array([getattr(head, name) for head in inspection.heads]).reshape(shape)
@@ -76,7 +76,7 @@ def scores_figure(inspection):
     """Returns histograms of the scores before and after they are scaled, of the chosen layer or of all."""
     histograms = score_histograms(inspection.look)
     layers = _chosen(inspection.layer, inspection.config.num_layers)
-    figure = new_figure(figsize=(7, 3.6), layout="constrained")
+    figure = create_figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     for counts, edges, label, color in (
         (histograms.raw, histograms.raw_edges, "before: Q K^T", COLORS[1]),
@@ -88,14 +88,14 @@ def scores_figure(inspection):
     axes.set_yscale("log")
     where = f"layer {layers[0]}" if len(layers) == 1 else "all layers"
     axes.set_title(f"{where}, all heads; H = {inspection.config.head_dim}", fontsize=10)
-    plain(axes)
+    simplify_axes(axes)
     return figure
 
 
 def similarity_figure(inspection):
     """Returns how much each token's vector turns in each layer, and how alike different tokens are."""
     found, tokens = inspection.similarity, inspection.tokens
-    figure = new_figure(figsize=(max(6.5, 0.16 * min(len(tokens), 70) + 2), 6), layout="constrained")
+    figure = create_figure(figsize=(max(6.5, 0.16 * min(len(tokens), 70) + 2), 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     image = top.imshow(found.to_previous, cmap=_BLUES, vmax=1, aspect="auto")
     top.set_ylabel("layer")
@@ -108,14 +108,14 @@ def similarity_figure(inspection):
     bottom.plot(states, found.anisotropy, color=COLORS[2], label="of two different tokens")
     bottom.set_xlabel("state: 0 = embeddings, l + 1 = after layer l")
     bottom.set_ylabel("mean cosine")
-    plain(bottom)
+    simplify_axes(bottom)
     return figure
 
 
 def positions_figure(inspection):
     """Returns the cosines between position embeddings, learned beside sinusoidal, and by how far they lie apart."""
     cosines = {name: position_similarity(table) for name, table in inspection.positions.items()}
-    figure = new_figure(figsize=(3.4 * (len(cosines) + 1), 3.2), layout="constrained")
+    figure = create_figure(figsize=(3.4 * (len(cosines) + 1), 3.2), layout="constrained")
     *maps, lines = figure.subplots(1, len(cosines) + 1)
     for axes, (name, values) in zip(maps, cosines.items(), strict=True):
         image = axes.imshow(values[:MOST_POSITIONS, :MOST_POSITIONS], cmap="RdBu", vmin=-1, vmax=1)
@@ -125,7 +125,7 @@ def positions_figure(inspection):
         lines.plot(by_distance(values), color=color, label=name)
     lines.set_xlabel("positions apart")
     lines.set_ylabel("mean cosine")
-    plain(lines)
+    simplify_axes(lines)
     return figure
 
 
@@ -133,13 +133,13 @@ def activations_figure(inspection):
     """Returns GELU beside its tanh form and ReLU, and by how much the two GELUs differ."""
     curves = activation_curves()
     x = curves.pop("x")
-    figure = new_figure(figsize=(8, 3.2), layout="constrained")
+    figure = create_figure(figsize=(8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for (name, values), color, style in zip(curves.items(), COLORS[:3], ("-", "--", "-"), strict=True):
         used = " (this model's)" if name == inspection.config.hidden_act else ""
         left.plot(x, values, style, color=color, label=name + used)
     left.set_xlabel("x")
-    plain(left)
+    simplify_axes(left)
     right.plot(x, curves["gelu"] - curves["gelu_tanh"], color=COLORS[0])
     largest, place = gelu_difference()
     right.set_title(f"gelu - gelu_tanh: at most {largest:.2e}, at x = {place:.2f}", fontsize=9)
@@ -151,7 +151,7 @@ def activations_figure(inspection):
 def _one_map(inspection, layer: int, head: int):
     tokens = inspection.tokens
     side = max(3.2, 0.19 * min(len(tokens), _MOST_LABELLED))
-    figure = new_figure(figsize=(side + 1.8, side + 1.1), layout="constrained")
+    figure = create_figure(figsize=(side + 1.8, side + 1.1), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(inspection.attention[layer, head], cmap=_BLUES, vmin=0)
     kind = inspection.heads[layer * inspection.config.num_heads + head].kind

@@ -30,7 +30,7 @@ from bert_keras.cli.options.argument_checks import (
 )
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError, MissingExtraError
-from bert_keras.figures import check_can_draw
+from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.tables import DTYPE_POLICIES
@@ -296,6 +296,6 @@ def _tell_missing_picture(task: Task) -> None:
 
     if has_confusion(task):
         try:
-            check_can_draw()
+            check_matplotlib()
         except MissingExtraError as error:
             print_line(f"  no confusion_matrix.png: {error}")

@@ -21,7 +21,7 @@ from bert_keras.cli.options.argument_checks import (
 )
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
-from bert_keras.figures import check_can_draw
+from bert_keras.figures import check_matplotlib
 from bert_keras.publishing import check_writable_folder
 
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
             arguments.out, "inspect", overwrite=arguments.overwrite, inputs=[arguments.model]
         ),
         lambda: _check_texts(arguments),
-        *([] if arguments.no_pictures else [check_can_draw]),
+        *([] if arguments.no_pictures else [check_matplotlib]),
     )
     (_training if arguments.training else _text)(arguments)
 

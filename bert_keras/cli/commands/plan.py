@@ -13,7 +13,7 @@ from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import add_overwrite, check_all, positive_integer, positive_number
 from bert_keras.cli.options.model_folder import read_any_model
-from bert_keras.figures import check_can_draw
+from bert_keras.figures import check_matplotlib
 from bert_keras.publishing import check_writable_folder
 
 HEADS = ("classification", "tagging", "answers", "masked_lm", "pretraining")
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: check_writable_folder(
             arguments.pictures, "plan", overwrite=arguments.overwrite, inputs=[arguments.model]
         ),
-        check_can_draw,
+        check_matplotlib,
     ]
     check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
     print_settings("plan", _shown(arguments))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bert_keras.checks import quote
 from bert_keras.cli.options.argument_checks import positive_integer, whole_number
 from bert_keras.errors import InputError
-from bert_keras.figures import check_can_draw
+from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def check_picture(task: Task) -> None:
             f"only a classifier with single labels has a confusion matrix, and this is {task_shown(task)}: "
             "leave --plot out"
         )
-    check_can_draw()
+    check_matplotlib()
 
 
 def _names(text: str) -> list[str]:

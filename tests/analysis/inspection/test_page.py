@@ -21,7 +21,7 @@ from bert_keras.analysis.inspection.page.page_data import (
     of_cosines,
     of_shares,
 )
-from bert_keras.figures import FigureSection, new_figure
+from bert_keras.figures import FigureSection, create_figure
 
 TEXT = "The cats sat on a mat."
 ODD = '</script><script>alert(1)</script> <b> "cat" \' & \u2028 $'
@@ -178,7 +178,7 @@ def test_probabilities_alone_are_drawn_as_bars(see):
 
 
 def test_a_picture_from_elsewhere_has_its_section(see):
-    figure = new_figure()
+    figure = create_figure()
     figure.add_subplot().plot([1, 2])
     page = see("encoder", TEXT).to_html([FigureSection("memory", "Memory <by length>", "In bytes.", figure)])
     assert '<section id="memory"><h2>Memory &lt;by length&gt;</h2>' in page
@@ -186,7 +186,7 @@ def test_a_picture_from_elsewhere_has_its_section(see):
 
 
 def test_everything_has_a_name_for_those_who_do_not_see_it(see):
-    page = see("classifier", TEXT).to_html([FigureSection("memory", "Memory", "", new_figure())])
+    page = see("classifier", TEXT).to_html([FigureSection("memory", "Memory", "", create_figure())])
     elements = Elements(page)
     assert elements.named("html") == [{"lang": "en"}]
     assert [one.get("alt") for one in elements.named("img")] == ["Memory"]

@@ -8,7 +8,7 @@ from matplotlib import image
 
 from bert_keras.analysis.inspection.inspection_figures import attention_figure
 from bert_keras.errors import InputError, MissingExtraError
-from bert_keras.figures import FigureSection, drawn, new_figure
+from bert_keras.figures import FigureSection, create_figure, render_figure
 from bert_keras.staging import LISTING
 
 TEXT = "The cats sat on a mat."
@@ -31,7 +31,7 @@ def test_a_folder_has_the_page_the_numbers_and_each_picture_twice(see, tmp_path)
 
 
 def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, drawn_as_names):
-    section = FigureSection("mine", "Mine", "", new_figure())
+    section = FigureSection("mine", "Mine", "", create_figure())
     names = see("encoder", TEXT).save(tmp_path / "out", sections=[section])
     assert names[-2:] == ["mine.png", "mine.svg"]
 
@@ -69,7 +69,7 @@ def test_the_tokens_stand_at_both_axes(see):
 def test_a_picture_is_drawn_alike_twice(see):
     seen = see("encoder", TEXT, layer=0, head=0)
     for kind in ("png", "svg"):
-        assert drawn(attention_figure(seen), kind) == drawn(attention_figure(seen), kind)
+        assert render_figure(attention_figure(seen), kind) == render_figure(attention_figure(seen), kind)
 
 
 def test_a_missing_matplotlib_is_told_and_nothing_is_written(see, tmp_path, monkeypatch):

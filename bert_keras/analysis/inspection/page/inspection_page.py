@@ -9,7 +9,7 @@ from bert_keras.analysis.inspection.page import page_text
 from bert_keras.analysis.inspection.page.html_page import escaped, header, page_of, section
 from bert_keras.analysis.inspection.page.page_answers import answer_section, guesses_section, table
 from bert_keras.analysis.inspection.page.page_data import num_shown, page_data
-from bert_keras.figures import FigureSection, drawn, to_data_uri
+from bert_keras.figures import FigureSection, render_figure, to_data_uri
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_attention.js", "page_sections.js")
 _NUMBERS = {"distance": 2, "entropy": 2, "cls": 3, "sep": 3, "itself": 3, "previous": 3, "next": 3, "near": 3}
@@ -80,6 +80,6 @@ def _head_row(head: HeadSummary) -> str:
 
 def _picture(one: FigureSection) -> str:
     title = escaped(one.title)
-    address = to_data_uri(drawn(one.figure, "svg"), "svg")
+    address = to_data_uri(render_figure(one.figure, "svg"), "svg")
     picture = f'<div class="scroll"><img class="picture" alt="{title}" src="{address}"></div>'
     return section(escaped(one.name), title, escaped(one.sentence), picture)

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 
 from bert_keras.analysis.inspection.page.html_page import PAGE, escaped, header, page_of, section
 from bert_keras.analysis.inspection.training_history import CONFUSION, Chart, TrainingRecords
-from bert_keras.figures import COLORS, FigureSection, check_can_draw, new_figure, plain, save_figures, to_data_uri
+from bert_keras.figures import (
+    COLORS,
+    FigureSection,
+    check_matplotlib,
+    create_figure,
+    save_figures,
+    simplify_axes,
+    to_data_uri,
+)
 from bert_keras.publishing import publish_folder
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
@@ -32,7 +40,7 @@ def save_training(
         InputError: the folder is there and not empty, or (`MissingExtraError`) matplotlib is not installed.
     """
     if pictures:
-        check_can_draw()
+        check_matplotlib()
     with publish_folder(out, "inspect", overwrite=overwrite) as folder:
         (folder / PAGE).write_text(training_page(records), encoding="utf-8")
         names = [PAGE]
@@ -77,7 +85,7 @@ def _places(charts: Sequence[Chart]) -> str:
 def training_figure(records: TrainingRecords):
     """Returns the curves, one below the other in two columns."""
     num_rows = -(-len(records.charts) // 2)
-    figure = new_figure(figsize=(9, 2.4 * num_rows), layout="constrained")
+    figure = create_figure(figsize=(9, 2.4 * num_rows), layout="constrained")
     all_axes = list(figure.subplots(num_rows, 2, squeeze=False).flat)
     for axes in all_axes:
         axes.set_visible(False)
@@ -91,7 +99,7 @@ def training_figure(records: TrainingRecords):
         axes.set_xlabel(chart.over, fontsize=8)
         axes.locator_params(axis="x", integer=True)
         axes.tick_params(labelsize=8)
-        plain(axes)
+        simplify_axes(axes)
     return figure
 
 
