@@ -24,7 +24,7 @@ import keras
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder, TrainingState
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.resuming import read_variables
 

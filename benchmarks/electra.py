@@ -23,7 +23,7 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.tasks.examples.files import FileOptions, read_to_learn
 from bert_keras.training import FineTuning, Pretraining, finetune, pretrain
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
 
 REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # as each was published

@@ -29,7 +29,7 @@ from bert_keras.pipelines.records import read_manifest, write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.pretraining import build_model, pretrain

@@ -73,7 +73,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, pretrain
-    from bert_keras.training.config.record_defaults import infer_settings
+    from bert_keras.training.config.sources import infer_settings
 
     overrides = dict(OPTIONS[arguments.train])
     if overrides.pop("deterministic", False):

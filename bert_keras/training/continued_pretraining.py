@@ -9,7 +9,7 @@ from bert_keras.checkpoints.reading import read_tokenizer_settings
 from bert_keras.checkpoints.tokenizer_match import check_same_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.tables import GENERATOR_SIZE, MODEL_FIELDS
+from bert_keras.training.config.tables import DEFAULT_GENERATOR_SIZE, MODEL_FIELDS
 
 # of each objective: what we call a part of its model, and how the names of its weights begin
 _ENCODER = ("encoder", "encoder.embeddings.")
@@ -61,7 +61,7 @@ def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
         (kept if checkpoint.generator else new).append("generator")
     sizes = {name: getattr(checkpoint.config, name) for name in MODEL_FIELDS}
     if "generator" in new:
-        sizes["generator_size"] = run.model.generator_size or GENERATOR_SIZE
+        sizes["generator_size"] = run.model.generator_size or DEFAULT_GENERATOR_SIZE
     run = dataclasses.replace(run, model=dataclasses.replace(run.model, preset=None, **sizes))
     return Start(run, tuple(kept), tuple(new))
 

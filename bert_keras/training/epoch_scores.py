@@ -15,8 +15,8 @@ class EpochScores(keras.callbacks.Callback):
         score: returns the scores of the model as it is.
         main_score: the one that tells which epoch is better; more is better.
         patience: stop after so many epochs without a better one; 0: never.
-        all_reduce_any: whether any of several workers wants to stop, see `agreement`: if their scores differed in a last digit,
-            one would wait for another that has stopped.
+        all_reduce_any: whether any of several workers wants to stop, see `make_all_reduce_any`: if their scores differed
+            in a last digit, one would wait for another that has stopped.
 
     Attributes:
         epochs: the scores of each epoch.

@@ -8,7 +8,7 @@ import bert_keras as bk
 from bert_keras.pipelines.records import write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from tests.training.processes import start_two_workers
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()

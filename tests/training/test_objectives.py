@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, pretrain
 from tests.marks import slow
 

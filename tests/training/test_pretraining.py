@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.training.callbacks import TensorBoardScalars
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model, pretrain
 from tests.marks import slow
 

@@ -20,7 +20,7 @@ from bert_keras.pipelines.records import read_manifest
 from bert_keras.training import Pretraining, pretrain
 from bert_keras.training.backups import BackupFolder
 from bert_keras.training.config.recipes import parse_assignments
-from bert_keras.training.config.record_defaults import infer_settings
+from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.resuming import read_variables
 from bert_keras.training.strategies import is_chief, make_strategy

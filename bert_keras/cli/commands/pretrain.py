@@ -144,7 +144,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Pretraining, list[dict]]
     """
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training.config.recipes import Pretraining, parse_assignments
-    from bert_keras.training.config.record_defaults import infer_settings
+    from bert_keras.training.config.sources import infer_settings
 
     overrides = {key: vars(arguments)[key] for _, key, _, _ in _FLAGS} | parse_assignments(arguments.set)
     if arguments.no_xla or arguments.deterministic:  # Keras compiles nothing then, and warns where it was asked to

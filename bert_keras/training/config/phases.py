@@ -59,7 +59,7 @@ def plan_phases(
             PhasePlan(
                 records=phase.records,
                 max_sequence_length=length,
-                max_predictions=batches.slots(length),
+                max_predictions=batches.num_predictions(length),
                 batch_size=size,
                 learning_rate=phase.learning_rate or optimizer.learning_rate,
                 rewarm=phase.rewarm or phase.learning_rate is not None,

@@ -1,183 +1,126 @@
-"""Settings that are read strictly: frozen dataclasses whose fields say what they take. No TensorFlow here.
-
-A field is made with one of the functions below; its check turns a raw value (from TOML, a flag or Python) into
-the field's own, or says what it expected. All faults of a table are told at once.
-"""
+"""Strict validation of settings with pydantic: all problems at once, each with its key. No TensorFlow here."""
 
 import dataclasses
 import difflib
-import math
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Mapping
+from typing import Annotated, dataclass_transform
 
-from bert_keras.checks import describe_integer, is_integer, quote
+import pydantic
+from pydantic import Field
+
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
-Check = Callable[[object], object]
+_MAX_FAULTS = 8  # listed in one message
 
-_MOST_FAULTS = 8  # told in one message
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # TOML and flags can spell them, no file in UTF-8 can hold them
+# strict: no conversion from a text, a bool or a float with a fraction; an int is a valid float
+Count = Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+Seed = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+PositiveNumber = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+BudgetNumber = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]
+Rate = Annotated[float, Field(strict=True, ge=0, lt=1)]
+PositiveRate = Annotated[float, Field(strict=True, gt=0, lt=1)]
+Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
+PositiveFraction = Annotated[float, Field(strict=True, gt=0, le=1)]
+Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]  # no file name can contain a zero byte
 
-
-class UnexpectedValueError(Exception):
-    """A raw value is not what its field takes; the message is what was expected."""
-
-
-class Settings:
-    """Base of the tables: checks every field, also when built in Python."""
-
-    def __post_init__(self):
-        faults, values = [], {}
-        for field in dataclasses.fields(self):
-            values[field.name] = _checked(field, getattr(self, field.name), field.name, faults)
-        if faults:
-            raise InputError(f"{type(self).__name__} cannot be built: {listed(faults)}")
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-
-def whole(default: int | None, *, minimum: int = 1, maximum: int = 2**63 - 1):
-    """A field for a whole number. With the default None it may be left unsaid."""
-    expected = describe_integer(minimum, None if maximum == 2**63 - 1 else maximum)
-
-    def check(value: object) -> int:
-        if not is_integer(value, minimum, maximum):
-            raise UnexpectedValueError(expected)
-        return int(value)
-
-    return _field(default, check)
+_EXPECTATIONS = {
+    "dataclass_type": "input should be a table of settings",
+    "tuple_type": "input should be a list",
+    "string_pattern_mismatch": "input should be text without a zero byte",
+    "string_unicode": "input should be text that UTF-8 can encode",
+}
 
 
-def number(
-    default: float | None,
-    *,
-    above: float | None = None,
-    minimum: float = 0.0,
-    below: float = math.inf,
-    maximum: float | None = None,
-):
-    """A field for a number from `minimum`, or above `above`; to below `below`, or to `maximum`."""
-    begin = f"from {minimum:g}" if above is None else f"above {above:g}"
-    end = f" to {maximum:g}" if maximum is not None else "" if below == math.inf else f" to below {below:g}"
+@dataclass_transform(frozen_default=True)
+def settings(cls: type) -> type:
+    """Decorate a class as a frozen pydantic dataclass that raises `InputError` with all its problems.
 
-    def check(value: object) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_begun = is_number and (value >= minimum if above is None else value > above)
-        if not is_begun or not (value < below if maximum is None else value <= maximum):
-            raise UnexpectedValueError(f"a number {begin}{end}")
+    A method `conflicts` of the class, if there is one, yields a sentence for each combination of valid values that is
+    invalid.
+
+    Example:
+        >>> @settings
+        ... class Example:
+        ...     num_layers: Count = 2
+        >>> Example(num_layers=0)
+        Traceback (most recent call last):
+            ...
+        bert_keras.errors.InputError: invalid Example: num_layers is 0: input should be greater than or equal to 1
+    """
+    cls = pydantic.dataclasses.dataclass(frozen=True, config={"extra": "forbid"})(cls)
+    initialize = cls.__init__
+
+    @functools.wraps(initialize)
+    def initialize_or_raise(self, *args, **kwargs):
         try:
-            return float(value)
-        except OverflowError:  # a whole number of hundreds of digits
-            raise UnexpectedValueError(f"a number {begin}{end}") from None
+            initialize(self, *args, **kwargs)
+        except pydantic.ValidationError as error:
+            faults = _describe(error, [field.name for field in dataclasses.fields(cls)])
+            raise InputError(f"invalid {cls.__name__}: {join_faults(faults)}") from None
+        if conflicts := list(getattr(self, "conflicts", list)()):
+            raise InputError(join_faults(conflicts))
 
-    return _field(default, check)
-
-
-def choice(default: str | None, names: Collection[str]):
-    """A field for one of some names."""
-
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise UnexpectedValueError(f"one of {', '.join(names)}")
-        return value
-
-    return _field(default, check)
+    cls.__init__ = initialize_or_raise
+    return cls
 
 
-def text(default: str | None):
-    """A field for a string."""
-
-    def check(value: object) -> str:
-        if not isinstance(value, str) or _NO_TEXT.search(value):
-            raise UnexpectedValueError("a string")
-        return value
-
-    return _field(default, check)
-
-
-def flag(default: bool, *, or_names: Collection[str] = ()):
-    """A field for true or false, or one of some names."""
-
-    def check(value: object) -> bool | str:
-        if not isinstance(value, bool) and not (isinstance(value, str) and value in or_names):
-            raise UnexpectedValueError(" or ".join(["true", "false", *map(repr, or_names)]))
-        return value
-
-    return _field(default, check)
-
-
-def several(default: tuple, one: dataclasses.Field, *, length: int | None = None):
-    """A field for a list; `one` is the field of one item, `length` how many there must be (None: one or more)."""
-
-    def check(value: object) -> tuple:
-        if not isinstance(value, list | tuple) or not value or length not in (None, len(value)):
-            raise UnexpectedValueError(f"a list of {'one or more' if length is None else length} items")
-        try:
-            return tuple(one.metadata["check"](item) for item in value)
-        except UnexpectedValueError as error:
-            raise UnexpectedValueError(f"a list in which each item is {error}") from error
-
-    return _field(default, check)
-
-
-def read_table(table: type, raw: object, path: str, all_keys: Collection[str]) -> tuple[dict, list[str]]:
-    """Checks a raw table against the fields of `table`.
+def find_faults(kind: type, values: object, known_keys: Collection[str]) -> list[str]:
+    """Validate nested plain values as a class that `settings` decorated.
 
     Args:
-        table: a subclass of `Settings`.
-        raw: what was given.
-        path: the table's name in front of its keys, such as "optimizer."; "" for the top level.
-        all_keys: every dotted key there is, to name the nearest where one is unknown.
+        kind: the class.
+        values: nested tables, as TOML returns them.
+        known_keys: every valid dotted key, to suggest the nearest one for an unknown key.
 
     Returns:
-        The checked values that were given, and the faults, each naming its key.
+        One description for each problem, with its dotted key; an empty list if the values are valid.
     """
-    if not isinstance(raw, Mapping):
-        return {}, [f"{path.rstrip('.')} is {quote(raw)}, expected a table of settings"]
-    fields = {field.name: field for field in dataclasses.fields(table)}
-    faults = unknown_keys([path + name for name in raw if name not in fields], all_keys)
-    values = {name: _checked(fields[name], value, path + name, faults) for name, value in raw.items() if name in fields}
-    return values, faults
+    try:
+        pydantic.TypeAdapter(kind).validate_python(values)
+    except pydantic.ValidationError as error:
+        return _describe(error, known_keys)
+    return []
 
 
-def listed(faults: Sequence[str]) -> str:
-    """Return the first faults in one sentence, and how many more there are."""
-    more = [f"and {len(faults) - _MOST_FAULTS:,} more"] if len(faults) > _MOST_FAULTS else []
-    return "; ".join([*faults[:_MOST_FAULTS], *more])
+def join_faults(faults: Collection[str]) -> str:
+    """Join the first descriptions into one message and count the others."""
+    faults = list(faults)
+    more = [f"and {len(faults) - _MAX_FAULTS:,} more"] if len(faults) > _MAX_FAULTS else []
+    return "; ".join([*faults[:_MAX_FAULTS], *more])
 
 
-def unknown_keys(keys: Sequence[str], all_keys: Collection[str]) -> list[str]:
-    """Return a fault for each unknown key; the first ones name the key that may have been meant, which takes time."""
-    told = [_unknown_key(key, all_keys) for key in keys[:_MOST_FAULTS]]
-    return told + [f"{quote(key)[1:-1]} is not a setting" for key in keys[_MOST_FAULTS:]]
+def to_plain_values(value: object) -> object:
+    """Convert a settings object to nested dicts and lists for TOML and JSON, without the fields that are None."""
+    if dataclasses.is_dataclass(value):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: to_plain_values(one) for name, one in fields.items() if one is not None}
+    return [to_plain_values(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _unknown_key(key: str, all_keys: Collection[str]) -> str:
-    last = {known.rpartition(".")[2]: known for known in all_keys}  # also the right name in the wrong table
-    near = difflib.get_close_matches(key, all_keys, 1) or [
-        last[name] for name in difflib.get_close_matches(key.rpartition(".")[2], last, 1)
+def _describe(error: pydantic.ValidationError, known_keys: Collection[str]) -> list[str]:
+    faults: list[str] = []
+    for problem in error.errors(include_url=False):
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+        value, kind = problem["input"], problem["type"]
+        if kind == "unexpected_keyword_argument":
+            names = [f"{key}.{name}" for name in value] if isinstance(value, Mapping) and value else [key]
+            for name in names:
+                # a suggestion takes about 1 ms, and a file may have thousands of unknown keys
+                faults.append(_describe_unknown(name, known_keys if len(faults) < _MAX_FAULTS else ()))
+        else:
+            expectation = _EXPECTATIONS.get(kind, problem["msg"][:1].lower() + problem["msg"][1:])
+            faults.append(f"{key} is {quote(value)}: {expectation}")
+    return faults
+
+
+def _describe_unknown(key: str, known_keys: Collection[str]) -> str:
+    by_name = {known.rpartition(".")[2]: known for known in known_keys}  # finds the right name in the wrong table, too
+    near = difflib.get_close_matches(key, known_keys, 1) or [
+        by_name[name] for name in difflib.get_close_matches(key.rpartition(".")[2], by_name, 1)
     ]
     return f"{quote(key)[1:-1]} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
-
-
-def said(settings: Settings) -> Iterator[tuple[str, object]]:
-    """Yields the fields of a table that hold something, with plain values that TOML can write."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if value is not None:
-            yield field.name, list(value) if isinstance(value, tuple) else value
-
-
-def _field(default, check: Check):
-    return dataclasses.field(default=default, metadata={"check": check})
-
-
-def _checked(field: dataclasses.Field, value: object, key: str, faults: list[str]) -> object:
-    """Returns the checked value; a fault is added where it is not what the field takes."""
-    if "check" not in field.metadata or (value is None and field.default is None):
-        return value
-    try:
-        return field.metadata["check"](value)
-    except UnexpectedValueError as expected:
-        faults.append(f"{key} is {quote(value)}, expected {expected}")
-        return None

@@ -1,4 +1,4 @@
-"""The layers that a run's settings are put together from: recipe, file, flags. No TensorFlow here."""
+"""Read, validate and merge the sources of a run's settings: recipe, TOML file, options. No TensorFlow here."""
 
 import copy
 import dataclasses
@@ -8,62 +8,42 @@ from collections.abc import Mapping, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.training.config.settings import Settings, choice, listed, read_table, text, unknown_keys, whole
-from bert_keras.training.config.tables import (
-    SIZE_FIELDS,
-    START_OPTIMIZER,
-    BatchesSettings,
-    BudgetSettings,
-    EvaluationSettings,
-    ModelSettings,
-    OptimizerSettings,
-    PhaseSettings,
-    RecordsSettings,
-    SpeedSettings,
-)
+from bert_keras.training.config.settings import find_faults, join_faults
+from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
 from bert_keras.training.config.toml_files import parse_toml, read_toml
 
-RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming")
-TABLES: dict[str, type[Settings]] = {
-    "model": ModelSettings,
-    "records": RecordsSettings,
-    "batches": BatchesSettings,
-    "optimizer": OptimizerSettings,
-    "budget": BudgetSettings,
-    "evaluation": EvaluationSettings,
-    "speed": SpeedSettings,
-}
-
-_KEPT_OF_A_RECIPE = ("objective", "dtype_policy")  # of its model, where a run starts from a checkpoint
-
-
-@dataclasses.dataclass(frozen=True)
-class TopLevel(Settings):
-    """What stands above the tables: see `recipes.Pretraining`."""
-
-    recipe: str | None = choice(None, RECIPES)
-    source: str = text("")
-    seed: int = whole(0, minimum=0, maximum=2**31 - 1)
+_TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
+_KEPT_FROM_RECIPE = ("objective", "dtype_policy")  # the settings of a recipe's model that `start_from` leaves valid
+# of release 0.1, accepted until 0.3
+_OLD_KEYS = {"warmup_rate": "warmup_ratio"}
+_OLD_VALUES = {("mask_unit", "piece"): "token"}
+# settings of the records that all folders of a run share
+_SHARED_BY_RECORDS = ("sentence_objective", "short_sequence_rate", "keep_documents_apart", "packed", "duplicates")
 
 
 def recipe_path(name: str) -> pathlib.Path:
-    """Returns the TOML file of a recipe, to be read or copied; raises `InputError` if there is none of that name."""
+    """Return the TOML file of a recipe, for reading or copying.
+
+    Raises:
+        InputError: there is no recipe with that name.
+    """
     if name not in RECIPES:
         raise InputError(f"there is no recipe {quote(name)}; expected one of {', '.join(RECIPES)}")
     return pathlib.Path(__file__).with_name(f"recipe_{name.replace('-', '_')}.toml")
 
 
 def known_keys() -> list[str]:
-    """Returns every dotted key that a run's file may hold; those of `[[phases]]` stand as one."""
-    top = [field.name for field in dataclasses.fields(TopLevel)]
-    return [*top, "phases", *(f"{name}.{field.name}" for name in TABLES for field in dataclasses.fields(TABLES[name]))]
+    """Return every dotted key that the TOML file of a run may contain."""
+    tables = {**_TABLES, "phases": PhaseSettings}
+    nested = [f"{name}.{field.name}" for name, table in tables.items() for field in dataclasses.fields(table)]
+    return [field.name for field in dataclasses.fields(RunSettings)] + nested
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
-    """Returns settings from "key=value" strings, by dotted keys; a value is TOML, or else text as it stands.
+    """Parse "key=value" strings into settings with dotted keys; a value is TOML, or else plain text.
 
     Raises:
-        InputError: one has no "=", or more than one value.
+        InputError: an assignment has no "=", or more than one value.
 
     Example:
         >>> parse_assignments(["optimizer.beta_2=0.98", "records.packed=true", "model.preset=mini"])
@@ -82,109 +62,120 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
             parsed = {"value": value.strip()}
         if len(parsed) > 1:
             raise InputError(
-                f"--set {quote(assignment)} holds more than one value; expected KEY=VALUE: repeat --set for each "
-                "setting"
+                f"--set {quote(assignment)} has more than one value; expected KEY=VALUE: repeat --set for each setting"
             )
         settings[key.strip()] = parsed["value"]
     return settings
 
 
-def raw_layers(
+def infer_settings(manifests: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Infer settings of a run from its records, by dotted keys, for `Pretraining.resolve(defaults=...)`.
+
+    The sentence objective of the records chooses the model: "bert" for "nsp" and "sop", "mlm" for "none".
+
+    Args:
+        manifests: the manifests of the run's records folders, in the order of its phases.
+
+    Raises:
+        InputError: the folders were made with different settings other than the length.
+    """
+    first, *others = manifests
+    for other in others:
+        if different := [name for name in _SHARED_BY_RECORDS if other[name] != first[name]]:
+            raise InputError(
+                f"the records folders were made with different {', '.join(different)}; expected equal settings except "
+                "the length: make them again with the same options"
+            )
+    settings = {f"records.{name}": first[name] for name in _SHARED_BY_RECORDS}
+    settings["records.max_sequence_lengths"] = [manifest["max_sequence_length"] for manifest in manifests]
+    return settings | {"model.objective": "mlm" if first["sentence_objective"] == "none" else "bert"}
+
+
+def upgrade_settings(values: Mapping[str, object]) -> dict[str, object]:
+    """Replace keys and values of an older release in nested settings by today's."""
+    upgraded = {}
+    for name, value in values.items():
+        name = _OLD_KEYS[name] if name in _OLD_KEYS and _OLD_KEYS[name] not in values else name
+        is_old = isinstance(value, str) and (name, value) in _OLD_VALUES
+        value = upgrade_settings(value) if isinstance(value, Mapping) else value
+        upgraded[name] = _OLD_VALUES[name, value] if is_old else value
+    return upgraded
+
+
+def read_sources(
     file: str | os.PathLike | None,
     recipe: str | None,
     overrides: Mapping[str, object],
     defaults: Mapping[str, object],
 ) -> list[tuple[str, dict]]:
-    """Returns (where it stands, unchecked settings) of each layer, the weakest first; `defaults` are the weakest.
+    """Read the sources of a run: defaults, recipe, file, overrides; each overrides those before it.
 
-    Of a run that starts from a checkpoint, the recipe's model is left out: the checkpoint decides it.
+    A run with `start_from` ignores the recipe's model, because the checkpoint determines it.
+
+    Returns:
+        A name for messages and the settings of each source, as nested tables that are not validated yet.
 
     Raises:
         InputError: a file cannot be read.
     """
-    layers = [] if file is None else [(str(file), read_toml(pathlib.Path(file)))]
-    flags = _nested({**overrides, "recipe": recipe or overrides.get("recipe")})
-    layers += [("the flags", flags)] if flags else []
-    named = [raw["recipe"] for _, raw in layers if "recipe" in raw]
-    starts = any("start_from" in raw["model"] for _, raw in layers if isinstance(raw.get("model"), Mapping))
-    if named and named[-1] in RECIPES:  # another name is told with all other faults
-        recipe = read_toml(recipe_path(named[-1]))
-        if starts:
-            recipe["model"] = {name: recipe["model"][name] for name in _KEPT_OF_A_RECIPE if name in recipe["model"]}
-        layers.insert(0, (f"recipe {named[-1]!r}", recipe))
-    if starts:
-        layers.insert(0, ("--start-from", {"optimizer": START_OPTIMIZER}))
-    return [("the records", _nested(defaults)), *layers] if defaults else layers
+    sources = [] if file is None else [(str(file), upgrade_settings(read_toml(pathlib.Path(file))))]
+    options = upgrade_settings(_nest({**overrides, "recipe": recipe or overrides.get("recipe")}))
+    sources += [("the flags", options)] if options else []
+    recipes = [values["recipe"] for _, values in sources if "recipe" in values]
+    models = [values["model"] for _, values in sources if isinstance(values.get("model"), Mapping)]
+    has_start = any("start_from" in model for model in models)
+    if recipes and recipes[-1] in RECIPES:  # an unknown name is reported with the other faults
+        values = read_toml(recipe_path(recipes[-1]))
+        if has_start:
+            values["model"] = {name: values["model"][name] for name in _KEPT_FROM_RECIPE if name in values["model"]}
+        sources.insert(0, (f"recipe {recipes[-1]!r}", values))
+    if has_start:
+        sources.insert(0, ("--start-from", {"optimizer": START_OPTIMIZER}))
+    return [("the records", _nest(defaults)), *sources] if defaults else sources
 
 
-def merged_layers(layers: list[tuple[str, dict]]) -> dict:
-    """Checks every layer and puts them on each other.
+def merge_sources(sources: Sequence[tuple[str, dict]]) -> dict[str, object]:
+    """Validate every source and merge them; later ones override earlier ones.
 
     Raises:
-        InputError: all faults of all layers, each with its layer and key.
+        InputError: values are invalid; the message lists the faults of all sources, each with its source and key.
     """
-    values, faults = {}, []
-    for origin, raw in layers:
-        layer, wrong = _read_layer(raw)
-        faults += [f"{origin}: {fault}" for fault in wrong]
-        values = _merged(values, layer)
+    keys = known_keys()
+    faults = [f"{name}: {fault}" for name, values in sources for fault in find_faults(RunSettings, values, keys)]
     if faults:
-        raise InputError(listed(faults))
-    return values
+        raise InputError(join_faults(faults))
+    merged: dict[str, object] = {}
+    for _, values in sources:
+        merged = _merge(merged, values)
+    return merged
 
 
-def _nested(overrides: Mapping[str, object]) -> dict:
-    """Return {"a.b": c} as {"a": {"b": c}}, without what is None; a later value wins.
+def _nest(settings: Mapping[str, object]) -> dict:
+    """Convert {"a.b": c} to {"a": {"b": c}}, without values that are None; later values win.
 
     Raises:
-        InputError: a key has a value, and so has a key in it.
+        InputError: a key has both a value and keys inside it.
     """
     nested: dict = {}
-    for key, value in overrides.items():
-        table, _, name = key.rpartition(".")
+    for key, value in settings.items():
         if value is None:
             continue
+        table, _, name = key.rpartition(".")
         table, value = (table, {name: value}) if table else (name, value)
         before = nested.get(table)
-        if isinstance(value, Mapping) != isinstance(before, Mapping) and before is not None:
-            plain, inside = (value, before) if isinstance(before, Mapping) else (before, value)
+        if before is not None and isinstance(value, Mapping) != isinstance(before, Mapping):
+            plain, inner = (value, before) if isinstance(before, Mapping) else (before, value)
+            inner_key = f"{table}.{next(iter(inner), name)}"
             raise InputError(
-                f"the flags set {quote(table)[1:-1]} to {quote(plain)}, and "
-                f"{quote(f'{table}.{next(iter(inside), name)}')[1:-1]} "
-                "in it as well; expected one of the two: leave one out"
+                f"the flags set {quote(table)[1:-1]} to {quote(plain)} and also set {quote(inner_key)[1:-1]}; "
+                "expected only one of the two: leave one out"
             )
         nested[table] = {**before, **value} if isinstance(before, Mapping) else value
     return nested
 
 
-def _read_layer(raw: Mapping[str, object]) -> tuple[dict, list[str]]:
-    """Checks one layer: its values, table by table, and its faults."""
-    keys, faults, values = known_keys(), [], {}
-    top = {name: value for name, value in raw.items() if name not in TABLES and name != "phases"}
-    for name in [name for name, value in top.items() if isinstance(value, Mapping)]:
-        faults += unknown_keys([f"{name}.{key}" for key in top.pop(name)], keys)
-    parts = {"": (TopLevel, top)} | {name: (TABLES[name], raw[name]) for name in TABLES if name in raw}
-    for name, (table, given) in parts.items():
-        read, wrong = read_table(table, given, f"{name}." if name else "", keys)
-        values |= {name: read} if name else read
-        faults += wrong
-    if "phases" in raw:
-        values["phases"], wrong = _read_phases(raw["phases"])
-        faults += wrong
-    return values, faults
-
-
-def _read_phases(raw: object) -> tuple[list[dict], list[str]]:
-    if not isinstance(raw, list | tuple):
-        return [], [f"phases is {quote(raw)}, expected a list of tables: write [[phases]]"]
-    keys = [f"phases.{field.name}" for field in dataclasses.fields(PhaseSettings)]
-    read = [read_table(PhaseSettings, phase, "phases.", keys) for phase in raw]
-    faults = [f"phase {number}: {fault}" for number, (_, wrong) in enumerate(read, 1) for fault in wrong]
-    return [values for values, _ in read], faults
-
-
-def _merged(lower: dict, upper: dict) -> dict:
-    """Returns the settings of both layers; the upper one wins, and takes back what it contradicts."""
+def _merge(lower: dict, upper: dict) -> dict:
+    """Merge two valid sources; the upper one wins and removes the lower settings that it replaces as a group."""
     merged = copy.deepcopy(lower)
     if "preset" in upper.get("model", {}):
         for name in SIZE_FIELDS:
@@ -194,5 +185,5 @@ def _merged(lower: dict, upper: dict) -> dict:
     if "max_sequence_lengths" in upper.get("records", {}):
         merged.pop("phases", None)
     for name, value in upper.items():
-        merged[name] = {**merged.get(name, {}), **value} if name in TABLES else value
+        merged[name] = {**merged.get(name, {}), **value} if name in _TABLES else value
     return merged

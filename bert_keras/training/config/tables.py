@@ -1,239 +1,289 @@
-"""The tables of a pretraining run's file: what each setting means, its unit, its default. No TensorFlow here."""
+"""The tables of a pretraining run: what each setting means, its unit and its default. No TensorFlow here."""
 
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.make_records_command import build_remake_command, make_records_command
-from bert_keras.training.config.settings import Settings, choice, flag, number, said, several, text, whole
+from bert_keras.training.config.settings import (
+    BudgetNumber,
+    Count,
+    CountOrZero,
+    Flag,
+    Fraction,
+    Number,
+    PositiveFraction,
+    PositiveNumber,
+    PositiveRate,
+    Rate,
+    Seed,
+    Text,
+    settings,
+    to_plain_values,
+)
 
+RECIPES = ("bert", "roberta", "electra-small", "24h", "cramming")
 OBJECTIVES = ("bert", "mlm", "electra")
 SENTENCE_OBJECTIVES = ("nsp", "sop", "none")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # not a setting: where a run runs
+MASK_UNITS = ("token", "whole_word", "span")
+STRATEGIES = ("one-device", "mirrored", "multi-worker", "tpu")  # an option of the commands, not a setting of a run
 OPTIMIZERS = ("adamw", "lamb")
-# the same names as schedules.SCHEDULES, which needs Keras; a test holds them together
+# the names in schedules.SCHEDULES, which imports Keras; a test compares them
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_cycle")
 SIZE_FIELDS = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim", "embedding_dim")
 
-_NOT_OF_THE_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from")
-PRESET, GENERATOR_SIZE = "tiny", 0.25
-# The usual rates of pretraining would undo what a checkpoint knows. 5e-5 is the default of transformers' `run_mlm.py`,
-# which adapts models; Google's README of BERT names 2e-5. The warm-up is that of Gururangan et al. 2020.
+_NOT_IN_CONFIG = ("objective", "preset", "generator_size", "dtype_policy", "start_from")
+DEFAULT_PRESET, DEFAULT_GENERATOR_SIZE = "tiny", 0.25
+# Continued pretraining needs a lower learning rate, or it overwrites what the checkpoint has learned. 5e-5 is the
+# default of transformers' `run_mlm.py`; Google's README of BERT recommends 2e-5. Warm-up: Gururangan et al. 2020.
 START_OPTIMIZER = {"learning_rate": 5e-5, "warmup_ratio": 0.06}
 
+_SequenceLength = Annotated[int, Field(strict=True, ge=8, le=2**63 - 1)]
 
-@dataclasses.dataclass(frozen=True)
-class ModelSettings(Settings):
+
+@settings
+class ModelSettings:
     """`[model]`: what is trained.
 
     Args:
-        objective: "bert" (masked words and sentences), "mlm" (masked words) or "electra" (replaced words).
-        preset: the size, see `BertConfig.from_preset`; unsaid: "tiny", or that of `start_from`.
-        generator_size: ELECTRA's generator, as a share of the discriminator's width; unsaid: 0.25, or that of
+        objective: "bert" (masked tokens and next sentence), "mlm" (masked tokens) or "electra" (replaced tokens).
+        preset: the size, see `BertConfig.from_preset`. Default: "tiny", or the size of `start_from`.
+        generator_size: width of ELECTRA's generator as a fraction of the discriminator's. Default: 0.25, or that of
             `start_from`.
-        dtype_policy: Keras's name for what is computed in which type.
-        start_from: a checkpoint folder whose training is continued on new text; unsaid: new weights.
-        num_layers ... initializer_range: fields of `BertConfig`; unsaid: what the preset says, or `start_from`.
+        dtype_policy: Keras dtype policy of the layers.
+        start_from: checkpoint folder to continue pretraining from. Default: new weights.
+        num_layers ... initializer_range: fields of `BertConfig`. Default: those of the preset or of `start_from`.
     """
 
-    objective: str = choice("bert", OBJECTIVES)
-    preset: str | None = choice(None, PRESETS)
-    generator_size: float | None = number(None, above=0, maximum=1)
-    dtype_policy: str = choice("float32", DTYPE_POLICIES)
-    start_from: str | None = text(None)
-    num_layers: int | None = whole(None)
-    num_heads: int | None = whole(None)
-    hidden_dim: int | None = whole(None)
-    intermediate_dim: int | None = whole(None)
-    embedding_dim: int | None = whole(None)
-    type_vocabulary_size: int | None = whole(None)
-    hidden_act: str | None = choice(None, HIDDEN_ACTS)
-    position_type: str | None = choice(None, POSITION_TYPES)
-    hidden_dropout_rate: float | None = number(None, below=1)
-    attention_dropout_rate: float | None = number(None, below=1)
-    layer_norm_epsilon: float | None = number(None, above=0)
-    initializer_range: float | None = number(None, above=0)
+    objective: Literal[OBJECTIVES] = "bert"
+    preset: Literal[tuple(PRESETS)] | None = None
+    generator_size: PositiveFraction | None = None
+    dtype_policy: Literal[DTYPE_POLICIES] = "float32"
+    start_from: Text | None = None
+    num_layers: Count | None = None
+    num_heads: Count | None = None
+    hidden_dim: Count | None = None
+    intermediate_dim: Count | None = None
+    embedding_dim: Count | None = None
+    type_vocabulary_size: Count | None = None
+    hidden_act: Literal[HIDDEN_ACTS] | None = None
+    position_type: Literal[POSITION_TYPES] | None = None
+    hidden_dropout_rate: Rate | None = None
+    attention_dropout_rate: Rate | None = None
+    layer_norm_epsilon: PositiveNumber | None = None
+    initializer_range: PositiveNumber | None = None
 
     def __post_init__(self):
-        super().__post_init__()
         if self.start_from is None:
-            object.__setattr__(self, "preset", self.preset or PRESET)
-            object.__setattr__(self, "generator_size", self.generator_size or GENERATOR_SIZE)
+            object.__setattr__(self, "preset", self.preset or DEFAULT_PRESET)
+            object.__setattr__(self, "generator_size", self.generator_size or DEFAULT_GENERATOR_SIZE)
 
     def bert_config(self, vocabulary_size: int, max_sequence_length: int) -> BertConfig:
-        """Returns the encoder's shape; raises `InputError` if the overrides do not fit together."""
-        overrides = {name: value for name, value in said(self) if name not in _NOT_OF_THE_CONFIG}
-        return BertConfig.from_preset(
-            self.preset or PRESET, vocabulary_size=vocabulary_size, max_sequence_length=max_sequence_length, **overrides
-        )
+        """Return the config of the encoder.
+
+        Raises:
+            InputError: the sizes do not fit together.
+        """
+        overrides = {name: value for name, value in to_plain_values(self).items() if name not in _NOT_IN_CONFIG}
+        sizes = {"vocabulary_size": vocabulary_size, "max_sequence_length": max_sequence_length}
+        return BertConfig.from_preset(self.preset or DEFAULT_PRESET, **sizes, **overrides)
 
     def generator_config(self, config: BertConfig) -> BertConfig:
-        """Returns the shape of ELECTRA's generator: as deep, `generator_size` as wide (Clark et al. 2020, 3.2)."""
-        share = self.generator_size or GENERATOR_SIZE
-        num_heads = max(1, round(config.num_heads * share))
-        head_dim = max(1, round(config.hidden_dim * share / num_heads))
+        """Return the config of ELECTRA's generator: `generator_size` times as wide (Clark et al. 2020, 3.2)."""
+        fraction = self.generator_size or DEFAULT_GENERATOR_SIZE
+        num_heads = max(1, round(config.num_heads * fraction))
+        head_dim = max(1, round(config.hidden_dim * fraction / num_heads))
         return dataclasses.replace(
             config,
             num_heads=num_heads,
             hidden_dim=num_heads * head_dim,
-            intermediate_dim=max(1, round(config.intermediate_dim * share)),
+            intermediate_dim=max(1, round(config.intermediate_dim * fraction)),
         )
 
 
-# those that a checkpoint decides
-MODEL_FIELDS = tuple(field.name for field in dataclasses.fields(ModelSettings) if field.name not in _NOT_OF_THE_CONFIG)
+# the settings that `start_from` determines
+MODEL_FIELDS = tuple(field.name for field in dataclasses.fields(ModelSettings) if field.name not in _NOT_IN_CONFIG)
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordsSettings(Settings):
-    """`[records]`: what `make-records` should have made.
+@settings
+class RecordsSettings:
+    """`[records]`: the `make-records` settings that the run expects.
 
     Args:
         sentence_objective: "nsp" (next sentence), "sop" (sentence order) or "none" (full sentences).
-        short_sequence_rate: the share of pairs made shorter.
-        keep_documents_apart: with "none": a row ends where its document ends.
-        packed: several examples in one row.
-        max_sequence_lengths: tokens a row, one number for each records folder.
-        duplicates: how often each text is read, with other pairs and, if masking is static, other masks.
+        short_sequence_rate: fraction of sentence pairs that are shortened.
+        keep_documents_apart: with "none": end a sequence at the end of its document.
+        packed: several examples per sequence.
+        max_sequence_lengths: tokens per sequence, one number for each records folder.
+        duplicates: how often each text is used, with different sentence pairs and, with static masking, different
+            masks.
     """
 
-    sentence_objective: str = choice("nsp", SENTENCE_OBJECTIVES)
-    short_sequence_rate: float = number(0.1, below=1)
-    keep_documents_apart: bool = flag(False)
-    packed: bool = flag(False)
-    max_sequence_lengths: tuple[int, ...] = several((128,), whole(128, minimum=8))
-    duplicates: int = whole(1)
+    sentence_objective: Literal[SENTENCE_OBJECTIVES] = "nsp"
+    short_sequence_rate: Rate = 0.1
+    keep_documents_apart: Flag = False
+    packed: Flag = False
+    max_sequence_lengths: Annotated[tuple[_SequenceLength, ...], Field(min_length=1)] = (128,)
+    duplicates: Count = 1
 
-    def of_folder(self, index: int) -> dict[str, object]:
-        """Returns what the manifest of records folder `index` should say, by the names of `make-records`."""
-        lengths = {"max_sequence_length": self.max_sequence_lengths[index]}
-        return lengths | {name: value for name, value in said(self) if name != "max_sequence_lengths"}
+    def manifest_settings(self, index: int) -> dict[str, object]:
+        """Return the settings that the manifest of records folder `index` should have, keyed by `make-records` name."""
+        values = to_plain_values(self)
+        return {"max_sequence_length": values.pop("max_sequence_lengths")[index], **values}
 
     def check_manifest(self, manifest: Mapping[str, object], index: int, folder: str) -> None:
-        """Raises `InputError` if records folder `index` was made otherwise; names every difference."""
-        wanted = self.of_folder(index)
-        differing = [
-            f"{name} {manifest[name]} there, {value} in the run"
-            for name, value in wanted.items()
+        """Raise `InputError` if records folder `index` was made with other settings; the message lists all of them."""
+        expected = self.manifest_settings(index)
+        differences = [
+            f"{name} is {manifest[name]} there and {value} in the run"
+            for name, value in expected.items()
             if name in manifest and manifest[name] != value
         ]
-        if differing:
+        if differences:
             raise InputError(
-                f"{folder} was made with other settings ({'; '.join(differing)}): change [records] of the run, or make "
-                f"it again with  {build_remake_command({**manifest, **wanted}, folder, vocabulary=folder)}"
+                f"{folder} was made with different settings ({'; '.join(differences)}): change [records] of the run, "
+                f"or make it again with  {build_remake_command({**manifest, **expected}, folder, vocabulary=folder)}"
             )
 
     def command(self, index: int) -> str:
-        """Returns the `make-records` command for records folder `index`."""
-        return make_records_command(self.of_folder(index), vocabulary="VOCAB", out="RECORDS")
+        """Return the `make-records` command that makes records folder `index`."""
+        return make_records_command(self.manifest_settings(index), vocabulary="VOCAB", out="RECORDS")
 
 
-@dataclasses.dataclass(frozen=True)
-class BatchesSettings(Settings):
-    """`[batches]`: how rows become batches.
+@settings
+class BatchesSettings:
+    """`[batches]`: how sequences are masked and batched.
 
     Args:
-        batch_size: rows an optimizer step, however many parts it is cut into.
-        accumulation_steps: into how many parts a step is cut, to save memory.
-        masking: "dynamic" (new masks in every epoch) or "static" (each row keeps its masks).
-        mask_unit: what is masked as a whole: "token", "whole_word" or "span".
-        mask_rate: the share of tokens to choose.
-        replace_rates: of the chosen, the shares that become [MASK] and a random token; the rest stay.
-        max_predictions: masked slots a row; unsaid: `mask_rate` of its length, rounded up (20 of 128, 77 of 512).
+        batch_size: sequences per optimizer step, over all replicas and micro-batches.
+        accumulation_steps: micro-batches per step, to save memory.
+        masking: "dynamic" (new masks in each epoch) or "static" (the same masks for a sequence in each epoch).
+        mask_unit: what is masked together: "token", "whole_word" or "span".
+        mask_rate: fraction of tokens to mask.
+        replace_rates: fractions of the masked positions that become [MASK] and a random token; the others keep their
+            token.
+        max_predictions: masked positions per sequence. Default: `mask_rate` of its length, rounded up (20 of 128, 77
+            of 512).
     """
 
-    batch_size: int = whole(32)
-    accumulation_steps: int = whole(1)
-    masking: str = choice("dynamic", ("dynamic", "static"))
-    mask_unit: str = choice("token", ("token", "whole_word", "span"))
-    mask_rate: float = number(0.15, above=0, below=1)
-    replace_rates: tuple[float, ...] = several((0.8, 0.1), number(0.0, maximum=1), length=2)
-    max_predictions: int | None = whole(None)
+    batch_size: Count = 32
+    accumulation_steps: Count = 1
+    masking: Literal["dynamic", "static"] = "dynamic"
+    mask_unit: Literal[MASK_UNITS] = "token"
+    mask_rate: PositiveRate = 0.15
+    replace_rates: Annotated[tuple[Fraction, ...], Field(min_length=2, max_length=2)] = (0.8, 0.1)
+    max_predictions: Count | None = None
 
-    def slots(self, max_sequence_length: int) -> int:
-        """Returns the masked slots of a row of that length."""
-        # as `pipelines.masking.default_max_predictions`, which needs TensorFlow; a test holds them together
+    def num_predictions(self, max_sequence_length: int) -> int:
+        """Return the masked positions per sequence of that length."""
+        # the formula of `masking.default_max_predictions`, which imports TensorFlow; a test compares them
         return self.max_predictions or max(1, math.ceil(round(max_sequence_length * self.mask_rate, 6)))
 
 
-@dataclasses.dataclass(frozen=True)
-class OptimizerSettings(Settings):
+@settings
+class OptimizerSettings:
     """`[optimizer]`: see `optimizers.make_optimizer` and `schedules`.
 
     Args:
         name: "adamw" or "lamb".
-        learning_rate: the peak; unsaid, of a run that starts from a checkpoint: 5e-5.
-        schedule: the shape, one of `schedules.SCHEDULES`.
-        warmup_ratio: the share of the steps, or of the time, in which the rate rises; unsaid, of a run that starts from
-            a checkpoint: 0.06.
-        power: the exponent of the "polynomial" schedule.
-        weight_decay: of matrices and tables; biases and norms are never decayed.
+        learning_rate: the peak. Default with `start_from`: 5e-5.
+        schedule: one of `schedules.SCHEDULES`.
+        warmup_ratio: fraction of the steps, or of the time, with a rising learning rate. Default with `start_from`:
+            0.06.
+        power: exponent of the "polynomial" schedule.
+        weight_decay: weight decay of matrices and embedding tables; biases and norms are not decayed.
         beta_1, beta_2: decay of the two moments.
-        epsilon: added to the root of the second moment.
-        clip_norm: the largest norm of all gradients together; 0 = no clipping.
+        epsilon: added to the square root of the second moment.
+        clip_norm: maximum global norm of the gradients; 0 = no clipping.
     """
 
-    name: str = choice("adamw", OPTIMIZERS)
-    learning_rate: float = number(1e-3, above=0)
-    schedule: str = choice("linear", SCHEDULES)
-    warmup_ratio: float = number(0.1, below=1)
-    power: float = number(1.0, above=0)
-    weight_decay: float = number(0.01)
-    beta_1: float = number(0.9, below=1)
-    beta_2: float = number(0.999, below=1)
-    epsilon: float = number(1e-6, above=0)
-    clip_norm: float = number(1.0)
+    name: Literal[OPTIMIZERS] = "adamw"
+    learning_rate: PositiveNumber = 1e-3
+    schedule: Literal[SCHEDULES] = "linear"
+    warmup_ratio: Rate = 0.1
+    power: PositiveNumber = 1.0
+    weight_decay: Number = 0.01
+    beta_1: Rate = 0.9
+    beta_2: Rate = 0.999
+    epsilon: PositiveNumber = 1e-6
+    clip_norm: Number = 1.0
 
 
-@dataclasses.dataclass(frozen=True)
-class BudgetSettings(Settings):
-    """`[budget]`: how long to train, exactly one of optimizer steps, passes over the rows, and hours on the clock."""
+@settings
+class BudgetSettings:
+    """`[budget]`: how long to train: exactly one of optimizer steps, epochs (passes over the records) and hours."""
 
-    steps: int | None = whole(None)
-    epochs: float | None = number(None, above=0, maximum=1e6)
-    hours: float | None = number(None, above=0, maximum=1e6)
+    steps: Count | None = None
+    epochs: BudgetNumber | None = None
+    hours: BudgetNumber | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class PhaseSettings(Settings):
-    """`[[phases]]`: a part of the budget on other records.
+@settings
+class PhaseSettings:
+    """`[[phases]]`: one part of the budget, with its own records.
 
     Args:
-        records: which records folder, counted from 0 in the order of `records.max_sequence_lengths`.
-        share: of the budget.
-        batch_size: rows an optimizer step; unsaid: as in `[batches]`.
-        learning_rate: a peak of its own, to which the rate rises anew; unsaid: the schedule goes on.
-        rewarm: whether the schedule begins anew, to the same peak.
+        records: index of the records folder, counted from 0 in the order of `records.max_sequence_lengths`.
+        share: fraction of the budget.
+        batch_size: sequences per optimizer step. Default: `batches.batch_size`.
+        learning_rate: the peak of a new schedule with its own warm-up. Default: the schedule continues.
+        rewarm: start a new schedule with the same peak.
     """
 
-    records: int = whole(0, minimum=0)
-    share: float = number(1.0, above=0, maximum=1)
-    batch_size: int | None = whole(None)
-    learning_rate: float | None = number(None, above=0)
-    rewarm: bool = flag(False)
+    records: CountOrZero = 0
+    share: PositiveFraction = 1.0
+    batch_size: Count | None = None
+    learning_rate: PositiveNumber | None = None
+    rewarm: Flag = False
 
 
-@dataclasses.dataclass(frozen=True)
-class EvaluationSettings(Settings):
-    """`[evaluation]` on held-out records: every so many steps (0: before and after all), on so many batches."""
-
-    every_steps: int = whole(0, minimum=0)
-    num_batches: int = whole(100)
-
-
-@dataclasses.dataclass(frozen=True)
-class SpeedSettings(Settings):
-    """`[speed]`: what changes time and memory, and not what is learned.
+@settings
+class EvaluationSettings:
+    """`[evaluation]` on held-out records.
 
     Args:
-        jit_compile: whether XLA compiles the step; "auto": yes. Dropout is drawn in another way without.
-        steps_per_execution: batches a call, on one device.
-        gradient_checkpointing: compute the inside of each block twice instead of keeping it, for long rows.
+        every_steps: steps between evaluations; 0 = before the first step and after the last one only.
+        num_batches: maximum batches per evaluation.
     """
 
-    jit_compile: bool | str = flag("auto", or_names=("auto",))
-    steps_per_execution: int = whole(1)
-    gradient_checkpointing: bool = flag(False)
+    every_steps: CountOrZero = 0
+    num_batches: Count = 100
+
+
+@settings
+class SpeedSettings:
+    """`[speed]`: settings that change time and memory, not what is learned.
+
+    Args:
+        jit_compile: compile the step with XLA; "auto" = yes. Dropout draws different random numbers without XLA.
+        steps_per_execution: steps per call, on one device.
+        gradient_checkpointing: recompute each block's activations in the backward pass, to save memory on long
+            sequences.
+    """
+
+    jit_compile: Literal[True, False, "auto"] = "auto"
+    steps_per_execution: Count = 1
+    gradient_checkpointing: Flag = False
+
+
+@settings
+class RunSettings:
+    """Every table of a pretraining run, each valid on its own; `Pretraining` checks that they fit together."""
+
+    recipe: Literal[RECIPES] | None = None
+    source: Text = ""
+    seed: Seed = 0
+    model: ModelSettings = ModelSettings()
+    records: RecordsSettings = RecordsSettings()
+    batches: BatchesSettings = BatchesSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    budget: BudgetSettings = BudgetSettings(steps=1000)
+    evaluation: EvaluationSettings = EvaluationSettings()
+    speed: SpeedSettings = SpeedSettings()
+    phases: tuple[PhaseSettings, ...] = ()

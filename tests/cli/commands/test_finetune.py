@@ -268,7 +268,7 @@ FAULTS = {
     "several problems, all told at once": (
         "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-ratio 2",
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
-        r": leave it out; --label-column is for classify or embed, .*; .*warmup_ratio is 2\.0, expected a number from 0",
+        r": leave it out; --label-column is for classify or embed, .*; .*warmup_ratio is 2\.0: input should",
     ),
     "a column that is missing": (
         "checkpoint out --train train.csv --dev dev.csv --text-column words",
@@ -336,15 +336,15 @@ FAULTS = {
     ),
     "a warm-up longer than the training": (
         "checkpoint out --train train.csv --dev dev.csv --warmup-ratio 2",
-        r"warmup_ratio is 2\.0, expected a number from 0 to below 1",
+        r"warmup_ratio is 2\.0: input should be less than 1",
     ),
     "rates that fall to nothing": (
         "checkpoint out --train train.csv --dev dev.csv --layer-decay 0 --weight-decay -1",
-        r"weight_decay is -1\.0, expected .*layer_decay is 0\.0, expected a number above 0",
+        r"weight_decay is -1\.0: input should .*layer_decay is 0\.0: input should be greater than 0",
     ),
     "a seed that is too large": (
         "checkpoint out --train train.csv --dev dev.csv --seed 5000000000",
-        r"seed is 5000000000, expected",
+        r"seed is 5000000000: input should",
     ),
     "more blocks than there are": (
         "checkpoint out --train train.csv --dev dev.csv --freeze-blocks 99",

@@ -105,11 +105,17 @@ def test_the_stored_settings_repeat_the_run(records, small_file, tmp_path):
     [
         (["--set", "optimizer.leaning_rate=1"], "optimizer.leaning_rate is not a setting; did you mean optimizer.le"),
         (["--set", "seed"], "--set 'seed' has no value; expected KEY=VALUE"),
-        (["--steps", "5", "--hours", "1"], "[budget] says steps, hours; expected exactly one of steps, epochs, hours"),
-        (["--recipe", "albert"], "recipe is 'albert', expected one of bert, roberta, electra-small, 24h, cramming"),
-        (["--recipe", "bert"], "the run has records of 2 lengths [128, 512]; expected one folder for each, made with"),
+        (["--steps", "5", "--hours", "1"], "[budget] sets steps, hours; expected exactly one of steps, epochs, hours"),
+        (
+            ["--recipe", "albert"],
+            "recipe is 'albert': input should be 'bert', 'roberta', 'electra-small', '24h' or 'cramming'",
+        ),
+        (
+            ["--recipe", "bert"],
+            "the run has records of 2 lengths [128, 512]; expected one folder for each length, made with",
+        ),
         (["--config", "nowhere.toml"], "nowhere.toml cannot be read"),
-        (["--batch-size", "9", "--accumulation-steps", "2"], "cannot be cut into batches.accumulation_steps 2"),
+        (["--batch-size", "9", "--accumulation-steps", "2"], "is no multiple of batches.accumulation_steps 2"),
         (["--batch-size", "9999"], "fewer than one batch of 9999"),
         (["--objective", "electra", "--start-from", "nowhere"], "nowhere"),
     ],
