@@ -1,4 +1,4 @@
-"""Quiet around an import that greets."""
+"""Suppress what TensorFlow prints while it is imported."""
 
 import contextlib
 import os
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def silence_standard_error() -> Iterator[None]:
-    """Turns standard error away for a while: TensorFlow greets whoever imports it, whatever its switches say."""
+    """Discard standard error in a `with` block: TensorFlow prints messages on import that no setting turns off."""
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)

@@ -11,6 +11,7 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.byte_lines import check_text_file, open_bytes, read_short_lines, read_whole_lines
 from bert_keras.pipelines.corpus.json_lines import read_record_text
@@ -46,13 +47,13 @@ class TextSource:
         return self.path is not None and self.path.name.lower().removesuffix(".gz").endswith(".jsonl")
 
 
-def find_sources(names: Names) -> list[TextSource]:
+def find_sources(names: Names | Sequence[TextSource]) -> list[TextSource]:
     """Find the files that names stand for.
 
     A name is a file, with any suffix; a folder, searched recursively for `TEXT_SUFFIXES`; a pattern such as
     `books/**/*.txt`, which matches files and folders; or `-`, standard input. The files are in the order of the names,
     and sorted by path within a folder or a pattern. The search skips hidden files (".git") and links to folders. A file
-    that is found twice, also through a link, is listed once.
+    that is found twice, also through a link, is listed once. The result of this function is also a valid argument.
 
     Raises:
         InputError: a name stands for nothing; the message lists all such names.
@@ -61,10 +62,14 @@ def find_sources(names: Names) -> list[TextSource]:
     problems = []
     for name in [names] if isinstance(names, str | os.PathLike) else names:
         try:
-            for source in _find_by_name(os.fspath(name)):
+            for source in [name] if isinstance(name, TextSource) else _find_by_name(os.fspath(name)):
                 sources.setdefault(STANDARD_INPUT if source.path is None else os.path.realpath(source.path), source)
         except InputError as error:
             problems.append(str(error))
+        except OSError as error:  # a name that is too long, for example
+            problems.append(
+                f"{quote(name)} cannot be read ({error.strerror}); expected a file or folder: check the name"
+            )
     if problems:
         raise InputError("; ".join(problems))
     return list(sources.values())

@@ -1,8 +1,10 @@
 """Learn a WordPiece vocabulary from text."""
 
 import argparse
+import contextlib
 import pathlib
 import time
+from collections.abc import Callable, Iterator
 
 from bert_keras.cli.console.report import (
     ProgressBar,
@@ -17,7 +19,6 @@ from bert_keras.cli.options.argument_checks import (
     add_text,
     check_all,
     find_text,
-    lines,
     num_cores,
     positive_integer,
     text_name,
@@ -88,49 +89,59 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         },
     )
-    from bert_keras.pipelines.corpus.data_quality import find_vocabulary_warnings
-    from bert_keras.pipelines.text.vocabulary import choose_alphabet, summarize_vocabulary, vocabulary_of_words
-    from bert_keras.pipelines.text.vocabulary_settings import write_vocabulary_and_settings
+    from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
 
-    words = _count(arguments, sources, rules)
-    splitting = {"leading": leading, "tokenize_chinese_chars": rules.tokenize_chinese_chars}
-    alphabet = choose_alphabet(words.counts, size=arguments.size, alphabet_size=arguments.alphabet, **splitting)
-    with ProgressBar("learning", "words") as bar:
-        vocabulary = vocabulary_of_words(
-            words.counts,
+    with _stage_bars() as progress:
+        learned = learn_vocabulary(
+            sources,
+            arguments.out,
+            field=arguments.field,
             size=arguments.size,
             min_frequency=arguments.min_frequency,
-            alphabet=alphabet.characters,
-            progress=bar.update,
-            **splitting,
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            tokenize_chinese_chars=rules.tokenize_chinese_chars,
+            special_tokens=special_tokens,
+            num_unused=arguments.unused,
+            alphabet_size=arguments.alphabet,
+            max_words=arguments.max_words,
+            num_workers=arguments.workers,
+            overwrite=arguments.overwrite,
+            progress=progress,
         )
-    facts = summarize_vocabulary(
-        words,
-        alphabet,
-        len(vocabulary),
-        size=arguments.size,
-        min_frequency=arguments.min_frequency,
-        lowercase=rules.lowercase,
-        strips=rules.strip_accents,
-    )
-    write_vocabulary_and_settings(arguments.out, vocabulary, rules, special_tokens=special_tokens, facts=facts)
-    warnings = find_vocabulary_warnings(facts)
     result = {
         "out": str(arguments.out),
         "settings": str(settings_path(arguments.out)),
         "sha256": compute_digest(arguments.out)["sha256"],
-        "size": len(vocabulary),
-        "num_words": words.num_words,
-        "num_distinct_words": len(words.counts),
-        "num_forgotten": words.num_forgotten,
-        **facts,
-        "warnings": warnings,
+        "size": len(learned.tokens),
+        "num_words": learned.num_words,
+        "num_distinct_words": learned.num_distinct_words,
+        "num_forgotten": learned.num_forgotten,
+        **learned.statistics,
+        "warnings": learned.warnings,
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": peak_memory_bytes(),
-        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if words.num_workers > 1 else None,
+        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if learned.num_workers > 1 else None,
     }
-    print_warnings(warnings)
+    print_warnings(learned.warnings)
     print_result(_sentence(result), result, as_json=arguments.json)
+
+
+@contextlib.contextmanager
+def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a progress bar for each stage of `learn_vocabulary`, one after the other: reading in kB, then learning."""
+    with contextlib.ExitStack() as stack:
+        bars = {"reading": stack.enter_context(ProgressBar("reading", "kB"))}
+
+        def update(stage: str, done: int, total: int | None) -> None:
+            if stage not in bars:
+                stack.close()
+                bars[stage] = stack.enter_context(ProgressBar(stage, "words"))
+            if stage == "reading":
+                done, total = done // 1000, total and -(-total // 1000)
+            bars[stage].update(done, total)
+
+        yield update
 
 
 def _text_rules(arguments: argparse.Namespace):
@@ -142,24 +153,8 @@ def _text_rules(arguments: argparse.Namespace):
     )
 
 
-def _count(arguments: argparse.Namespace, sources: list | None, rules):
-    """Counts the words under a progress bar, in kB of files where there are files."""
-    from bert_keras.pipelines.corpus.word_counts import count_words
-
-    with ProgressBar("reading", "kB") as bar:
-        return count_words(
-            lines(sources, arguments.field, lambda done, total: bar.update(done // 1000, total and -(-total // 1000))),
-            lowercase=rules.lowercase,
-            strip_accents=rules.strip_accents,
-            tokenize_chinese_chars=rules.tokenize_chinese_chars,
-            special_tokens=arguments.special_token,
-            max_words=arguments.max_words,
-            num_workers=arguments.workers,
-        )
-
-
 def _leading_tokens(arguments: argparse.Namespace) -> list[str]:
-    from bert_keras.pipelines.text.vocabulary import make_leading_tokens
+    from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
 
     return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
 

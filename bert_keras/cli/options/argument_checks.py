@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import describe_integer, is_integer, quote
@@ -124,26 +124,6 @@ def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] 
     sources = find_sources(text)
     check_holds_no_input(out, [source.path for source in sources if source.path is not None])
     return sources
-
-
-def lines(
-    sources: list[TextSource] | None, field: str, progress: Callable[[int, int | None], None] | None = None
-) -> Iterator[str]:
-    """Yields the lines of the sources; `progress` is told the bytes read and of how many (None: nobody knows)."""
-    from bert_keras.pipelines.corpus.text_sources import read_lines
-
-    return _prose_lines(progress) if sources is None else read_lines(sources, field=field, progress=progress)
-
-
-def _prose_lines(progress: Callable[[int, int | None], None] | None) -> Iterator[str]:
-    from bert_keras.pipelines.corpus.default_corpus import python_documents
-
-    num_bytes = 0
-    for document in python_documents():
-        yield from [*document, ""]
-        num_bytes += sum(map(len, document))
-        if progress is not None:
-            progress(num_bytes, None)
 
 
 def num_cores() -> int:

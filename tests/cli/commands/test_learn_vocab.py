@@ -12,7 +12,8 @@ import pytest
 
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.word_counts import MAX_WORDS
-from bert_keras.pipelines.text.vocabulary import encode_vocabulary, learn_vocabulary, read_vocabulary
+from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
+from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary
 
 SENTENCES = ["the lower the better", "lowest and newest, wider and Wider", "caf\u00e9 new-newer"] * 5
 PARTS = ["\n".join(SENTENCES[:7]), "\n".join(SENTENCES[7:])]
@@ -43,19 +44,19 @@ def test_every_kind_of_text_gives_the_vocabulary_that_python_gives(text, monkeyp
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert learn("out.txt", "--size", 77, "--text", *text) == 0
     with open("out.txt", "rb") as file:
-        assert file.read() == encode_vocabulary(learn_vocabulary(SENTENCES, size=77))
+        assert file.read() == encode_vocabulary(learn_vocabulary(sentences=SENTENCES, size=77).tokens)
 
 
 def test_all_options_reach_the_vocabulary():
     options = ["--cased", "--min-frequency", 6, "--special-token", "[E1]", "--special-token", "[E2]", "--unused", 4]
     assert learn("out.txt", "--size", 77, "--text", "text.txt", *options) == 0
     expected = learn_vocabulary(
-        SENTENCES, size=77, lowercase=False, min_frequency=6, special_tokens=["[E1]", "[E2]"], num_unused=4
-    )
+        sentences=SENTENCES, size=77, lowercase=False, min_frequency=6, special_tokens=["[E1]", "[E2]"], num_unused=4
+    ).tokens
     assert read_vocabulary("out.txt") == expected
     assert expected != learn_vocabulary(
-        SENTENCES, size=77, lowercase=False, special_tokens=["[E1]", "[E2]"], num_unused=4
-    )
+        sentences=SENTENCES, size=77, lowercase=False, special_tokens=["[E1]", "[E2]"], num_unused=4
+    ).tokens
 
 
 @pytest.mark.slow
@@ -106,15 +107,15 @@ def test_settings_and_progress_are_told(capsys):
         (["out", "--text", "no.txt", "*.none"], r"no\.txt does not exist.*; the pattern '\*\.none' matches no file"),
         (
             ["out", "--text", "folder", "--unused", "80", "--size", "77"],
-            r"a vocabulary of 77 tokens has no room beside 85 special",
+            r"a vocabulary of 77 tokens has no room after 85 special",
         ),
         (
             ["out", "--text", "text.txt", "--size", "20", "--alphabet", "30"],
-            r"of 20 tokens cannot hold the text's alphabet",
+            r"of 20 tokens has no room for the text's alphabet",
         ),
         (
             ["out", "--text", "records.jsonl"],
-            r"records\.jsonl, line 1: there is no field 'text'; the fields are 'body'",
+            r"records\.jsonl, line 1: there is no field 'text'; the fields are body",
         ),
         (
             ["folder/a.txt", "--text", "folder", "--overwrite"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_keras.pipelines.corpus.prose import prose_paragraphs, split_sentences
+from bert_keras.pipelines.corpus.prose import extract_paragraphs, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ A heading of many words
 
 
 def test_markup_code_and_fragments_are_taken_out_of_documentation():
-    assert prose_paragraphs(DOCSTRING) == [
+    assert extract_paragraphs(DOCSTRING) == [
         ["Return the os.PathLike of name and never None."],
         ["Usage is easy, as in this example"],
         ["After it the text goes on as usual."],

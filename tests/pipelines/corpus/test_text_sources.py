@@ -90,6 +90,7 @@ def test_names_are_read_in_their_order_and_a_file_once(tree):
         ("*.none", r"the pattern '.*\*\.none' matches no file"),
         ("empty", r"empty has no text files; expected names that end in \.txt \.text \.md \.jsonl"),
         ("links/", r"nowhere\.txt does not exist"),
+        ("x" * 300, "xxx' cannot be read .File name too long.; expected a file or folder"),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_refused(tmp_path, name, message):

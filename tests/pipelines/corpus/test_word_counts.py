@@ -126,8 +126,8 @@ def test_workers_load_neither_tensorflow_nor_numpy():
 
 
 SCRIPT = """
-from bert_keras.pipelines.text.vocabulary import learn_vocabulary
-print(len(learn_vocabulary(["low lower lowest " * 50] * 3000, size=20, num_workers=WORKERS)))
+from bert_keras import learn_vocabulary
+print(len(learn_vocabulary(sentences=["low lower lowest " * 50] * 3000, size=20, num_workers=WORKERS).tokens))
 """
 
 

@@ -1,0 +1,4 @@
+"""Learning a WordPiece vocabulary from text.
+
+Start with `learned_vocabulary.py`.
+"""
