@@ -85,7 +85,7 @@ class QuestionAnswering(Task):
             max_sequence_length=self.max_sequence_length,
             window_overlap=self.window_overlap,
             max_first_length=self.max_question_length,
-            with_places=True,
+            with_offsets=True,
         )
 
     def add_labels(self, rows: EncodedSequences, examples: Sequence[Question]) -> LabelledSequences:
@@ -95,7 +95,7 @@ class QuestionAnswering(Task):
         for row in range(len(rows)):
             first, last = wanted[rows.examples[row]]
             begin, end = _context_of(rows, row)
-            numbers = rows.numbers[begin:end]
+            numbers = rows.text_positions[begin:end]
             if last >= first and len(numbers) and numbers[0] <= first and last <= numbers[-1]:
                 positions[:, row] = begin - rows.row_splits[row] + np.array([first, last]) - numbers[0]
         return LabelledSequences(rows, dict(zip(("start_positions", "end_positions"), positions, strict=True)))

@@ -49,7 +49,7 @@ class SequenceRunner:
         done = 0
         batches = _batches(rows.lengths)
         for numbers in batches:
-            features = table.batch_of(tf.constant(numbers))
+            features = table.gather_batch(tf.constant(numbers))
             run = self._run_eagerly if once and len(batches) == 1 else self._graph(features)
             for name, values in run(features).items():
                 values = keras.ops.convert_to_numpy(values)

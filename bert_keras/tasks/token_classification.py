@@ -87,7 +87,7 @@ class TokenClassification(Task):
             [" ".join(sentence.words) for sentence in examples],  # so that no token belongs to two words
             max_sequence_length=self.max_sequence_length,
             window_overlap=self.window_overlap,
-            with_places=True,
+            with_offsets=True,
         )
 
     def add_labels(self, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledSequences:
@@ -181,9 +181,9 @@ class _Words:
         lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
         word_starts = np.cumsum(lengths) - lengths
         first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
-        places = np.flatnonzero(rows.numbers >= 0)
+        places = np.flatnonzero(rows.text_positions >= 0)
         in_all = word_starts[first_words[rows.examples[rows.sequence_indices[places]]]] + rows.starts[places]
         words = np.searchsorted(word_starts, in_all, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
-        np.minimum.at(firsts, words, rows.numbers[places])
-        return cls(places, words, rows.numbers[places] == firsts[words], len(lengths))
+        np.minimum.at(firsts, words, rows.text_positions[places])
+        return cls(places, words, rows.text_positions[places] == firsts[words], len(lengths))

@@ -1,4 +1,4 @@
-"""Which rows of each batch one worker reads, where several train together."""
+"""The part of each batch that one worker reads when several train together."""
 
 import dataclasses
 
@@ -7,15 +7,15 @@ from bert_keras.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class BatchShare:
-    """A worker's part of every batch, and how its replicas divide it.
+    """A worker's share of every batch, and how its replicas divide it.
 
-    Replica r of worker w reads the rows from (w * R + r) * B / (W * R) on, so that together they read the batch of a
-    single device in its order, whatever the number of workers: nothing twice, nothing left out.
+    Replica r of worker w gets the `B / (W * R)` sequences that start at `(w * R + r) * B / (W * R)`. Together the
+    replicas read exactly the batch of a single device, in its order, for any number of workers.
 
     Args:
-        num_workers: W, the workers that train together.
-        worker: w, this one, from 0.
-        num_replicas: R, the replicas of each worker; each takes an element of the dataset.
+        num_workers: W, the number of workers that train together.
+        worker: w, the index of this worker.
+        num_replicas: R, the number of replicas per worker; each gets one element of the dataset.
 
     Raises:
         InputError: a number is out of range.
@@ -28,12 +28,12 @@ class BatchShare:
     def __post_init__(self):
         if self.num_workers < 1 or self.num_replicas < 1 or not 0 <= self.worker < self.num_workers:
             raise InputError(
-                f"worker {self.worker} of {self.num_workers} with {self.num_replicas} replicas was asked for; expected "
-                "one replica or more, and workers counted from 0"
+                f"the share is worker {self.worker} of {self.num_workers} with {self.num_replicas} replicas; expected "
+                "at least one replica, and a worker index from 0 to the number of workers minus 1"
             )
 
     def sequences_per_replica(self, batch_size: int) -> int:
-        """Returns the rows of a batch that each replica computes.
+        """Return the number of sequences of a batch that each replica gets.
 
         Raises:
             InputError: the batch cannot be divided evenly.
@@ -46,9 +46,9 @@ class BatchShare:
         return batch_size // total
 
     def worker_slice(self, batch_size: int) -> slice:
-        """Returns this worker's rows of a batch."""
-        rows = self.sequences_per_replica(batch_size) * self.num_replicas
-        return slice(self.worker * rows, (self.worker + 1) * rows)
+        """Return the slice of a batch that this worker gets."""
+        per_worker = self.sequences_per_replica(batch_size) * self.num_replicas
+        return slice(self.worker * per_worker, (self.worker + 1) * per_worker)
 
 
 WHOLE_BATCH = BatchShare()

@@ -1,4 +1,4 @@
-"""Which batch of which epoch comes next, for readers that can begin anywhere."""
+"""The order of batches over several epochs, starting at any batch."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from bert_keras.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Epochs:
-    """Passes over the same examples, begun at any batch.
+    """Several passes over the same examples, starting at any batch.
 
     Args:
-        batches_per_epoch: batches of each epoch.
-        num_epochs: how many epochs there are; `None`: without end.
-        first_batch: begin with this batch, counted from 0 over all epochs, as if those before had been read.
+        batches_per_epoch: number of batches in an epoch.
+        num_epochs: number of epochs; None: endless.
+        first_batch: index of the first batch to read, counted from 0 over all epochs; earlier batches are skipped.
 
     Raises:
-        InputError: a number of epochs below 1, or a first batch after the last one.
+        InputError: `num_epochs` is below 1, or `first_batch` is after the last batch.
     """
 
     batches_per_epoch: int
@@ -29,25 +29,25 @@ class Epochs:
     def __post_init__(self):
         if self.num_epochs is not None:
             check_integer("epochs", self.num_epochs)
-        if self.first_batch < 0 or (self.num_epochs is not None and self.first_batch >= self._num_all):
-            allowed = "0 or more" if self.num_epochs is None else f"0 to {self._num_all - 1}, the last of all epochs"
+        if self.first_batch < 0 or (self.num_epochs is not None and self.first_batch >= self._total):
+            allowed = "0 or more" if self.num_epochs is None else f"0 to {self._total - 1}, the last of all epochs"
             raise InputError(f"first_batch is {self.first_batch}; expected {allowed}")
 
     @property
     def num_batches(self) -> int:
-        """Batches from the first on; `tf.data.INFINITE_CARDINALITY` where there is no end."""
-        return tf.data.INFINITE_CARDINALITY if self.num_epochs is None else self._num_all - self.first_batch
+        """Number of batches from `first_batch` on; `tf.data.INFINITE_CARDINALITY` for endless epochs."""
+        return tf.data.INFINITE_CARDINALITY if self.num_epochs is None else self._total - self.first_batch
 
-    def read(self, batches_of: Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-        """Returns the elements of `batches_of(epoch, batches to pass over)`, two int64 scalars, epoch after epoch."""
-        first_epoch, first_of_epoch = divmod(self.first_batch, self.batches_per_epoch)
+    def read(self, read_epoch: Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
+        """Return the elements of `read_epoch(epoch, number of batches to skip)` of all epochs; both are int64."""
+        first_epoch, num_skipped = divmod(self.first_batch, self.batches_per_epoch)
         if self.num_epochs is None:
-            numbers = tf.data.Dataset.counter(first_epoch)
+            epochs = tf.data.Dataset.counter(first_epoch)
         else:
-            numbers = tf.data.Dataset.range(first_epoch, self.num_epochs)
-        passed_over = tf.constant(first_of_epoch, tf.int64)
-        return numbers.flat_map(lambda epoch: batches_of(epoch, tf.where(epoch == first_epoch, passed_over, 0)))
+            epochs = tf.data.Dataset.range(first_epoch, self.num_epochs)
+        skip = tf.constant(num_skipped, tf.int64)
+        return epochs.flat_map(lambda epoch: read_epoch(epoch, tf.where(epoch == first_epoch, skip, 0)))
 
     @property
-    def _num_all(self) -> int:
+    def _total(self) -> int:
         return self.batches_per_epoch * self.num_epochs

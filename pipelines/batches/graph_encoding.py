@@ -1,25 +1,22 @@
-"""Texts to rows of model inputs within a graph: what `encode` makes of a file, made of a batch by TensorFlow alone."""
+"""Tokenized texts to sequences inside a TensorFlow graph: the counterpart of `encode` for exported models."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_keras.pipelines.batches.packing import pack_tokens
-from bert_keras.pipelines.batches.windows import choose_token_ranges
-
-_CLS, _SEP, _PAD = -1, -2, -3  # stand for special tokens among the indices of tokens
+from bert_keras.pipelines.batches.windows import choose_token_ranges, pack_indices
 
 
 class EncodedBatch(NamedTuple):
-    """R rows of S tokens, made of B texts or pairs of texts.
+    """R sequences of S tokens made of B texts or pairs of texts.
 
     Attributes:
-        features: `token_ids`, `segment_ids` and `padding_mask`, `(R, S)` int32.
-        examples: `(R,)` int32, ascending: the number of the text that a row was made of.
-        tokens: `(R, S)` int32, the index of each token among those of all first texts, and behind them of all second
-            texts; below 0: a special token or padding.
-        windowed: `(R, S)` bool, whether a token is one of the text that is read in windows, of a pair the second one.
+        features: `token_ids`, `segment_ids` and `padding_mask` (1 = real token, 0 = padding), `(R, S)` int32.
+        examples: `(R,)` int32, ascending: the index of each sequence's text.
+        tokens: `(R, S)` int32, the index of each token among the tokens of all first texts, followed by those of all
+            second texts; negative for special tokens and padding.
+        windowed: `(R, S)` bool, the tokens of the text that is cut into windows: the second text of a pair.
     """
 
     features: dict[str, tf.Tensor]
@@ -36,11 +33,11 @@ def encode_in_graph(
     window_overlap: int | None = None,
     max_first_length: int | None = None,
 ) -> EncodedBatch:
-    """Returns the rows of tokenized texts, or of pairs of them; see `choose_token_ranges` for the lengths.
+    """Make sequences of tokenized texts or pairs of texts. See `choose_token_ranges` for the lengths.
 
     Args:
         tokenizer: a `BertTokenizer`, for the ids of its special tokens.
-        columns: the tokens of the texts, and of the second texts where they are pairs: `(B, tokens)` int32, ragged.
+        columns: the tokens of the texts, and of the second texts of pairs: `(B, tokens)` int32, ragged.
     """
     ranges = choose_token_ranges(
         [column.row_lengths() for column in columns],
@@ -50,29 +47,29 @@ def encode_in_graph(
     )
     offsets = [0, tf.size(columns[0].flat_values)]
     indices = ranges.indices([tf.cast(c.row_starts(), tf.int32) + o for c, o in zip(columns, offsets, strict=False)])
-    packed = pack_tokens(*indices, cls_id=_CLS, sep_id=_SEP, pad_id=_PAD, max_sequence_length=max_sequence_length)
+    packed = pack_indices(indices, max_sequence_length)
     tokens = packed.pop("token_ids")
-    special = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]
+    special = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]  # the indices -3, -2 and -1
     ids = tf.concat([special, *(column.flat_values for column in columns)], axis=0)
     features = {"token_ids": tf.gather(ids, tokens + len(special)), **packed}
-    in_windowed = offsets[len(columns) - 1]
-    return EncodedBatch(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= in_windowed))
+    first_windowed = offsets[len(columns) - 1]
+    return EncodedBatch(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= first_windowed))
 
 
-def has_most_context_in_graph(rows: EncodedBatch) -> tf.Tensor:
-    """Returns for each token `(R, S)` whether its row is the one in which it has the most context.
+def has_most_context_in_graph(batch: EncodedBatch) -> tf.Tensor:
+    """Return whether each token `(R, S)` has more context in its sequence than in any other, as `has_most_context`.
 
-    The rule of `has_most_context`: the more tokens on the side where there are fewer, and a bit for the length of the
-    window; of equals the first window.
+    Context is the number of tokens on the shorter side plus 0.01 times the length of the window; the first of equal
+    windows wins.
     """
-    length = tf.reduce_sum(tf.cast(rows.windowed, tf.int32), axis=1, keepdims=True)  # (R, 1)
-    place = tf.cumsum(tf.cast(rows.windowed, tf.int32), axis=1) - 1  # of each token in its window
-    # in hundredths, the bit for the length being 0.01 of it
-    context = 100 * tf.minimum(place, length - 1 - place) + length
-    number = 1 + tf.maximum(tf.reduce_max(rows.tokens), -1)
-    flat = tf.where(rows.windowed, rows.tokens, number)  # those that do not count together, behind all others
-    best = tf.math.unsorted_segment_max(context, flat, number + 1)
-    is_best = rows.windowed & (context == tf.gather(best, flat))
-    row_numbers = tf.broadcast_to(tf.range(tf.shape(flat)[0])[:, tf.newaxis], tf.shape(flat))
-    first = tf.math.unsorted_segment_min(tf.where(is_best, row_numbers, tf.int32.max), flat, number + 1)
-    return is_best & (row_numbers == tf.gather(first, flat))
+    windowed = tf.cast(batch.windowed, tf.int32)
+    length = tf.reduce_sum(windowed, axis=1, keepdims=True)  # (R, 1)
+    position = tf.cumsum(windowed, axis=1) - 1  # in the window, (R, S)
+    context = 100 * tf.minimum(position, length - 1 - position) + length  # in hundredths
+    num_tokens = 1 + tf.maximum(tf.reduce_max(batch.tokens), -1)
+    tokens = tf.where(batch.windowed, batch.tokens, num_tokens)  # all other positions share the last segment
+    best = tf.math.unsorted_segment_max(context, tokens, num_tokens + 1)
+    is_best = batch.windowed & (context == tf.gather(best, tokens))
+    sequences = tf.broadcast_to(tf.range(tf.shape(tokens)[0])[:, tf.newaxis], tf.shape(tokens))
+    first = tf.math.unsorted_segment_min(tf.where(is_best, sequences, tf.int32.max), tokens, num_tokens + 1)
+    return is_best & (sequences == tf.gather(first, tokens))

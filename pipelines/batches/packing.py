@@ -1,8 +1,8 @@
-"""Tokens to model inputs: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, cut to length and padded.
+"""Tokens to model inputs: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, truncated and padded.
 
-One implementation for records, `tf.data` and exported models. Only `tf.gather`, `tf.where`
-and arithmetic, so every TensorFlow runtime that has the tokenizer can run it: with all its modes in one
-SavedModel, TensorFlow 2.13 gives the same numbers as 2.21, which wrote it.
+Records, `tf.data` pipelines and exported models share this implementation. It uses only `tf.gather`, `tf.where` and
+arithmetic, so it runs in every TensorFlow runtime that has the tokenizer: a SavedModel with all its modes, written by
+TensorFlow 2.21, gives the same numbers in 2.13.
 """
 
 from collections.abc import Sequence
@@ -27,24 +27,36 @@ def pack(
     pad_to_buckets: Sequence[int] | None = None,
     keep_special_tokens: bool = False,
 ) -> dict[str, tf.Tensor]:
-    """Tokenizes texts, or pairs of texts, and packs them into model inputs (see `pack_tokens`, also for lengths).
+    """Tokenize texts, or pairs of texts, and pack them into model inputs.
 
     Args:
         tokenizer: a `BertTokenizer`.
         texts: `(B,)` strings.
-        second_texts: `(B,)` strings, the second of each pair.
-        max_sequence_length: the longest sequence in tokens, special tokens counted; longer ones are cut.
-        truncation: which text of a pair is cut: one of `TRUNCATIONS`.
-        pad_to_length, pad_to_multiple, pad_to_buckets: S, by one of them at most. Default: this batch's longest.
-        keep_special_tokens: special tokens written in a text ("[MASK]") stay whole (see `BertTokenizer.tokenize`).
+        second_texts: `(B,)` strings, the second text of each pair.
+        max_sequence_length: maximum length in tokens, including special tokens; longer sequences are truncated.
+        truncation: which text of a pair is truncated: "longest_first", "only_first" or "only_second", see
+            `pack_tokens`.
+        pad_to_length: S, the length of all sequences. Default: the longest sequence of the batch.
+        pad_to_multiple: S is the longest sequence of the batch rounded up to a multiple of this number, at most
+            `max_sequence_length`.
+        pad_to_buckets: S is the first of these ascending lengths that holds the longest sequence of the batch. At
+            most one of the three `pad_to` arguments may be given.
+        keep_special_tokens: whether special tokens written in a text, such as "[MASK]", stay whole (see
+            `BertTokenizer.tokenize`).
+
+    Returns:
+        `token_ids`, `segment_ids` and `padding_mask` (1 = real token, 0 = padding), each `(B, S)` int32.
+
+    Raises:
+        InputError: a length leaves no room for tokens, or the arguments contradict each other.
 
     Example:
         >>> pack(tokenizer, ["Playing"], max_sequence_length=16)["token_ids"].numpy().tolist()
         [[2, 5, 6, 3]]
     """
     first, second = (
-        None if given is None else tokenizer.tokenize(given, keep_special_tokens=keep_special_tokens)
-        for given in (texts, second_texts)
+        None if column is None else tokenizer.tokenize(column, keep_special_tokens=keep_special_tokens)
+        for column in (texts, second_texts)
     )
     return pack_tokens(
         first,
@@ -73,33 +85,31 @@ def pack_tokens(
     pad_to_multiple: int | None = None,
     pad_to_buckets: Sequence[int] | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Packs tokenized texts, or pairs of them, into model inputs.
+    """Pack tokenized texts, or pairs of them, into model inputs.
 
-    A text that is too long loses tokens from its end. Of a pair,
-    - "longest_first" cuts the text that is longer at that moment, the second when they are equal, as in Google's
-      `_truncate_seq_pair`, with which BERT was trained. Hugging Face's `tokenizers` differs by one token where both
-      texts are cut, the number of tokens is odd and A is not the longer: it leaves the odd token to B;
-    - "only_first" and "only_second" cut that text and keep the other, as Hugging Face does. Where the text would have
-      to be cut away entirely, Hugging Face raises an error; here nothing of it stays, and the other
-      text is cut too if it does not fit alone. So every row fits into `max_sequence_length`.
+    A text that is too long loses tokens from its end. In a pair,
+
+    - "longest_first" removes tokens from the longer text, from the second if both are equally long, as Google's
+      `_truncate_seq_pair` did when BERT was trained. Hugging Face's `tokenizers` differs by one token if both texts
+      are truncated, the number of tokens is odd and A is not the longer text: it gives the odd token to B;
+    - "only_first" and "only_second" truncate that text and keep the other, as in Hugging Face. If the whole text
+      would have to go, Hugging Face raises an error. Here it is removed entirely, and the other text is truncated too
+      if it does not fit alone, so that every sequence fits into `max_sequence_length`.
 
     Args:
         first: `(B, tokens)` int32, ragged.
         second: `(B, tokens)` int32, ragged, the second text of each pair.
         cls_id, sep_id, pad_id: ids of the special tokens.
-        max_sequence_length: the longest sequence in tokens, special tokens counted.
-        truncation: one of `TRUNCATIONS`; a single text is cut alike by the first two.
-        pad_to_length: S. Default: the longest sequence of this batch.
-        pad_to_multiple: S is the batch's longest sequence rounded up to a multiple of this, or
-            `max_sequence_length` where that is less.
-        pad_to_buckets: S is the first of these ascending lengths that holds the batch's longest sequence.
+        max_sequence_length: maximum length in tokens, including special tokens.
+        truncation: one of `TRUNCATIONS`. The first two are the same for single texts.
+        pad_to_length, pad_to_multiple, pad_to_buckets: see `pack`.
 
     Returns:
         `token_ids`, `segment_ids` and `padding_mask` (1 = real token, 0 = padding), each `(B, S)` int32.
 
     Raises:
-        InputError: a length has no room for the special tokens and a token of each text, `pad_to_length` or the
-            last bucket is below `max_sequence_length`, or the settings contradict each other.
+        InputError: a length leaves no room for the special tokens and one token of each text, `pad_to_length` or the
+            last bucket is below `max_sequence_length`, or the arguments contradict each other.
     """
     num_special = 2 if second is None else 3
     check_lengths(max_sequence_length, pad_to_length, num_texts=1 if second is None else 2)
@@ -107,60 +117,67 @@ def pack_tokens(
     _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets)
     lengths = [None if tokens is None else tokens.row_lengths() for tokens in (first, second)]
     first_lengths, second_lengths = truncated_lengths(*lengths, max_sequence_length - num_special, truncation)
-    ends = num_special + first_lengths + second_lengths  # (B, 1): where padding begins
+    ends = num_special + first_lengths + second_lengths  # (B, 1): where padding starts
     if pad_to_length is None:
-        longest = _longest(ends, num_special)
-        sequence_length = _padded_length(longest, max_sequence_length, pad_to_multiple, pad_to_buckets)
-    else:
-        sequence_length = pad_to_length
-    positions = tf.range(sequence_length)[tf.newaxis]  # (1, S)
+        pad_to_length = _padded_length(ends, num_special, max_sequence_length, pad_to_multiple, pad_to_buckets)
+    positions = tf.range(pad_to_length)[tf.newaxis]  # (1, S)
     first_sep = 1 + first_lengths  # (B, 1): the position of the first [SEP]
-    in_first = (positions > 0) & (positions < first_sep)
-    in_second = (positions > first_sep) & (positions < ends - 1)
-
-    # Every position becomes an index into one row of candidates: A's tokens, B's tokens, [CLS], [SEP], [PAD].
-    candidates = [first.flat_values, [] if second is None else second.flat_values, [cls_id, sep_id, pad_id]]
-    candidates = tf.concat([tf.cast(part, tf.int32) for part in candidates], axis=0)
-    pad_index = tf.size(candidates) - 1
-    index = tf.where(positions < ends, pad_index - 1, pad_index)
-    index = tf.where(positions == 0, pad_index - 2, index)
-    index = tf.where(in_first, _column(first.row_starts()) + positions - 1, index)
-    if second is not None:
-        second_starts = tf.size(first.flat_values) + _column(second.row_starts())
-        index = tf.where(in_second, second_starts + positions - first_sep - 1, index)
     return {
-        "token_ids": tf.gather(candidates, index),
+        "token_ids": _gather_ids(first, second, positions, first_sep, ends, [cls_id, sep_id, pad_id]),
         "segment_ids": tf.cast((positions > first_sep) & (positions < ends), tf.int32),
         "padding_mask": tf.cast(positions < ends, tf.int32),
     }
 
 
-def truncated_lengths(first, second, budget: int, truncation: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many tokens of each text stay, `(B, 1)` each: at most `budget` together.
+def truncated_lengths(
+    first: tf.Tensor, second: tf.Tensor | None, budget: int, truncation: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the truncated length of each text, `(B, 1)` each. The two of a pair sum to at most `budget`.
 
     Args:
-        first, second: `(B,)` integers, the tokens of each text; `second` is None where there is one text.
-        budget: tokens that fit beside the special tokens.
+        first, second: `(B,)` integers, the length of each text in tokens; `second` is None for single texts.
+        budget: maximum number of tokens without special tokens.
         truncation: one of `TRUNCATIONS`.
     """
     if second is None:
         lengths = tf.minimum(_column(first), budget)
         return lengths, tf.zeros_like(lengths)
-    # tf.stack refuses two batches of different sizes, where broadcasting would pair one text with all
+    # tf.stack rejects columns of different sizes; broadcasting would pair one text with all others
     first_lengths, second_lengths = tf.split(tf.cast(tf.stack([first, second], axis=1), tf.int32), 2, axis=1)
-    # the tokens that B keeps however long A is; beyond them B has what A leaves
+    # the number of tokens that B keeps for any length of A; A's unused share of the budget goes to B
     reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
     second_lengths = tf.minimum(second_lengths, tf.maximum(reserved, budget - first_lengths))
     return tf.minimum(first_lengths, budget - second_lengths), second_lengths
 
 
-def _longest(ends: tf.Tensor, num_special: int) -> tf.Tensor:
-    """Returns the length of the batch's longest sequence (`num_special` for a batch without rows)."""
-    return tf.reduce_max(tf.concat([tf.reshape(ends, [-1]), [num_special]], axis=0))
+def _gather_ids(
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None,
+    positions: tf.Tensor,
+    first_sep: tf.Tensor,
+    ends: tf.Tensor,
+    special_ids: list[int],
+) -> tf.Tensor:
+    """Return the token ids `(B, S)` by one lookup in [all tokens of A, all tokens of B, [CLS], [SEP], [PAD]]."""
+    table = [first.flat_values, [] if second is None else second.flat_values, special_ids]
+    table = tf.concat([tf.cast(part, tf.int32) for part in table], axis=0)
+    pad_index = tf.size(table) - 1
+    index = tf.where(positions < ends, pad_index - 1, pad_index)  # [SEP], until a text replaces it
+    index = tf.where(positions == 0, pad_index - 2, index)
+    in_first = (positions > 0) & (positions < first_sep)
+    index = tf.where(in_first, _column(first.row_starts()) + positions - 1, index)
+    if second is not None:
+        in_second = (positions > first_sep) & (positions < ends - 1)
+        second_starts = tf.size(first.flat_values) + _column(second.row_starts())
+        index = tf.where(in_second, second_starts + positions - first_sep - 1, index)
+    return tf.gather(table, index)
 
 
-def _padded_length(longest: tf.Tensor, max_sequence_length: int, multiple: int | None, buckets: Sequence[int] | None):
-    """Returns S for a batch whose longest sequence is `longest`."""
+def _padded_length(
+    ends: tf.Tensor, num_special: int, max_sequence_length: int, multiple: int | None, buckets: Sequence[int] | None
+) -> tf.Tensor:
+    """Return S for sequences of the lengths `ends`; an empty batch counts as a sequence of special tokens."""
+    longest = tf.reduce_max(tf.concat([tf.reshape(ends, [-1]), [num_special]], axis=0))
     if multiple is not None:
         return tf.minimum((longest + multiple - 1) // multiple * multiple, max_sequence_length)
     if buckets is not None:
@@ -174,7 +191,7 @@ def _column(values: tf.Tensor) -> tf.Tensor:
 
 
 def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
-    """Raises `InputError` unless the lengths have room for special tokens and one token of each text."""
+    """Raise `InputError` unless the lengths have room for the special tokens and one token of each text."""
     shortest = 1 + 2 * num_texts
     if not is_integer(max_sequence_length, shortest):
         raise InputError(
@@ -184,7 +201,7 @@ def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *,
     if pad_to_length is not None and check_integer("pad_to_length", pad_to_length) < max_sequence_length:
         raise InputError(
             f"pad_to_length is {pad_to_length}, below max_sequence_length {max_sequence_length}; expected at least as "
-            "much, since padding cuts nothing off: lower max_sequence_length too"
+            "much, since padding does not truncate: lower max_sequence_length too"
         )
 
 
@@ -193,16 +210,21 @@ def _check_truncation(truncation: str, second: tf.RaggedTensor | None) -> None:
         raise InputError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
     if truncation == "only_second" and second is None:
         raise InputError(
-            "truncation is 'only_second' and there is no second text; expected pairs: give the second texts, or let "
-            "truncation be 'longest_first'"
+            "truncation is 'only_second', but there is no second text; expected pairs: pass second_texts, or use "
+            "truncation='longest_first'"
         )
 
 
-def _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets) -> None:
+def _check_padding(
+    max_sequence_length: int,
+    pad_to_length: int | None,
+    pad_to_multiple: int | None,
+    pad_to_buckets: Sequence[int] | None,
+) -> None:
     settings = {"pad_to_length": pad_to_length, "pad_to_multiple": pad_to_multiple, "pad_to_buckets": pad_to_buckets}
     given = [name for name, value in settings.items() if value is not None]
     if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} are given together; expected one of them at most: leave out the rest")
+        raise InputError(f"{' and '.join(given)} are given together; expected at most one of them: leave out the rest")
     if pad_to_multiple is not None:
         check_integer("pad_to_multiple", pad_to_multiple)
     if pad_to_buckets is not None:
@@ -214,7 +236,7 @@ def _check_buckets(buckets: Sequence[int], max_sequence_length: int) -> None:
     is_valid = bool(lengths) and all(is_integer(length, 1) for length in lengths)
     if not is_valid or lengths != sorted(set(lengths)):
         raise InputError(
-            f"pad_to_buckets is {buckets!r}; expected lengths in ascending order, each once: for example (32, 64, 128)"
+            f"pad_to_buckets is {buckets!r}; expected distinct lengths in ascending order, for example (32, 64, 128)"
         )
     if lengths[-1] < max_sequence_length:
         raise InputError(

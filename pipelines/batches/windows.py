@@ -1,4 +1,4 @@
-"""Which tokens of which texts make each row: texts cut to length, or read in windows. In the graph, and eagerly."""
+"""Choose the tokens of each sequence: texts cut to length, or cut into windows. Works in a graph and eagerly."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,31 +7,33 @@ import tensorflow as tf
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.packing import check_lengths, truncated_lengths
+from bert_keras.pipelines.batches.packing import check_lengths, pack_tokens, truncated_lengths
+
+CLS_INDEX, SEP_INDEX, PAD_INDEX = -1, -2, -3  # special tokens among the indices of tokens
 
 
 class TokenRanges(NamedTuple):
-    """The ranges of N rows, of one text or two each.
+    """The ranges of tokens that make N sequences of one text or a pair of texts each.
 
     Attributes:
-        examples: `(N,)` int32, the number of the text, or of the pair of texts, that a row is made of.
-        columns: for the first text, and for the second where there is one, its begin and end in tokens, `(N,)` int32.
+        examples: `(N,)` int32, the index of the text, or of the pair of texts, of each sequence.
+        columns: for the first texts, and for the second texts of pairs, the start and end in tokens, `(N,)` int32.
     """
 
     examples: tf.Tensor
     columns: list[tuple[tf.Tensor, tf.Tensor]]
 
-    def indices(self, row_starts: Sequence[tf.Tensor]) -> list[tf.RaggedTensor]:
-        """Returns the index of each token of each row, `(N, tokens)` int32 for each column.
+    def indices(self, text_starts: Sequence[tf.Tensor]) -> list[tf.RaggedTensor]:
+        """Return the index of each token of each sequence, `(N, tokens)` int32 for each column.
 
         Args:
-            row_starts: for each column, where each of its texts begins among the tokens that indices are to count.
+            text_starts: for each column, the index of the first token of each text.
         """
-        of_columns = []
-        for starts, (begins, ends) in zip(row_starts, self.columns, strict=True):
+        indices = []
+        for starts, (begins, ends) in zip(text_starts, self.columns, strict=True):
             firsts = tf.gather(tf.cast(starts, tf.int32), self.examples)
-            of_columns.append(tf.ragged.range(firsts + begins, firsts + ends, row_splits_dtype=tf.int64))
-        return of_columns
+            indices.append(tf.ragged.range(firsts + begins, firsts + ends, row_splits_dtype=tf.int64))
+        return indices
 
 
 def choose_token_ranges(
@@ -41,61 +43,70 @@ def choose_token_ranges(
     window_overlap: int | None = None,
     max_first_length: int | None = None,
 ) -> TokenRanges:
-    """Returns what rows are made of texts, or of pairs of them.
+    """Choose the ranges of tokens of each sequence.
 
     Args:
-        lengths: for each column of texts `(B,)` integers, their tokens.
-        max_sequence_length: the longest row in tokens, special tokens counted.
-        window_overlap: None: longer texts are cut, of a pair the longer one first, as `pack` does. A number: the text,
-            of a pair the second one, is read in windows that share so many tokens with the one before.
-        max_first_length: in windows of a pair, the tokens of the first text that are kept. A first text that would
-            leave no room for new tokens of the second is cut to half of the row, less if `window_overlap` asks for it.
+        lengths: for each column of texts, their lengths in tokens, `(B,)` integers.
+        max_sequence_length: maximum length in tokens, including special tokens.
+        window_overlap: number of tokens that consecutive windows of a long text share; of a pair, the second text is
+            cut into windows. None: long texts are truncated, of a pair the longer one first, as in `pack`.
+        max_first_length: with windows of a pair, the maximum length of the first text. A first text that leaves no
+            room for new tokens of the second is truncated to half of the sequence, or less for a large overlap.
 
     Raises:
-        InputError: the lengths leave no room.
+        InputError: the lengths leave no room for tokens.
     """
     check_lengths(max_sequence_length, num_texts=len(lengths))
     budget = max_sequence_length - 1 - len(lengths)
-    lengths = [tf.cast(of_column, tf.int32) for of_column in lengths]
+    lengths = [tf.cast(column, tf.int32) for column in lengths]
     if window_overlap is None:
-        return _whole(lengths, budget)
+        return _truncate(lengths, budget)
     _check_overlap(window_overlap, budget)
     if max_first_length is not None:
         check_integer("max_first_length", max_first_length)
-    return _windows(lengths, budget, window_overlap, max_first_length)
+    return _cut_into_windows(lengths, budget, window_overlap, max_first_length)
 
 
-def _whole(lengths: list[tf.Tensor], budget: int) -> TokenRanges:
-    kept = truncated_lengths(lengths[0], lengths[1] if len(lengths) == 2 else None, budget, "longest_first")
-    columns = [(tf.zeros_like(ends[:, 0]), ends[:, 0]) for ends in kept[: len(lengths)]]
+def pack_indices(indices: Sequence[tf.RaggedTensor], max_sequence_length: int) -> dict[str, tf.Tensor]:
+    """Pack indices of tokens like token ids (see `pack_tokens`); special tokens have negative indices."""
+    special = {"cls_id": CLS_INDEX, "sep_id": SEP_INDEX, "pad_id": PAD_INDEX}
+    return pack_tokens(*indices, **special, max_sequence_length=max_sequence_length)
+
+
+def _truncate(lengths: list[tf.Tensor], budget: int) -> TokenRanges:
+    second = lengths[1] if len(lengths) == 2 else None
+    truncated = truncated_lengths(lengths[0], second, budget, "longest_first")
+    columns = [(tf.zeros_like(ends[:, 0]), ends[:, 0]) for ends in truncated[: len(lengths)]]
     return TokenRanges(tf.range(tf.size(lengths[0])), columns)
 
 
-def _windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_length: int | None) -> TokenRanges:
-    last = lengths[-1]
-    fixed = [_kept_of_first(*lengths, budget, overlap, max_first_length)] if len(lengths) == 2 else []
-    room = tf.fill(tf.shape(last), budget) - (fixed[0] if fixed else 0)
-    steps = tf.maximum(room - overlap, 1)  # less than 1 where one row holds all
-    counts = 1 + tf.maximum(0, -((room - last) // steps))  # rounded up
-    examples = tf.repeat(tf.range(tf.size(last)), counts)
-    numbers = tf.range(tf.size(examples)) - tf.repeat(tf.cumsum(counts, exclusive=True), counts)
-    begins = numbers * tf.gather(steps, examples)
+def _cut_into_windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_length: int | None) -> TokenRanges:
+    last = lengths[-1]  # the texts that are cut into windows
+    first = [_truncate_first(*lengths, budget, overlap, max_first_length)] if len(lengths) == 2 else []
+    room = tf.fill(tf.shape(last), budget) - (first[0] if first else 0)
+    steps = tf.maximum(room - overlap, 1)  # room is below the overlap only if one window holds the whole text
+    num_windows = 1 + tf.maximum(0, -((room - last) // steps))  # rounded up
+    examples = tf.repeat(tf.range(tf.size(last)), num_windows)
+    windows = tf.range(tf.size(examples)) - tf.repeat(tf.cumsum(num_windows, exclusive=True), num_windows)
+    begins = windows * tf.gather(steps, examples)
     ends = tf.minimum(begins + tf.gather(room, examples), tf.gather(last, examples))
-    firsts = [(tf.zeros_like(begins), tf.gather(kept, examples)) for kept in fixed]  # it stands in every window
-    return TokenRanges(examples, [*firsts, (begins, ends)])
+    columns = [(tf.zeros_like(begins), tf.gather(length, examples)) for length in first]  # repeated in every window
+    return TokenRanges(examples, [*columns, (begins, ends)])
 
 
-def _kept_of_first(firsts, seconds, budget: int, overlap: int, max_first_length: int | None) -> tf.Tensor:
-    """Returns how many tokens of the first text of each pair are kept, so that windows of the second have room."""
+def _truncate_first(
+    first: tf.Tensor, second: tf.Tensor, budget: int, overlap: int, max_first_length: int | None
+) -> tf.Tensor:
+    """Return the length of each pair's first text that leaves room for windows of the second, `(B,)`."""
     if max_first_length is not None:
-        firsts = tf.minimum(firsts, max_first_length)
-    leaves_none = (firsts + seconds > budget) & (firsts + overlap >= budget)
-    return tf.where(leaves_none, min(budget // 2, budget - overlap - 1), firsts)
+        first = tf.minimum(first, max_first_length)
+    has_no_room = (first + second > budget) & (first + overlap >= budget)
+    return tf.where(has_no_room, min(budget // 2, budget - overlap - 1), first)
 
 
 def _check_overlap(overlap: int, budget: int) -> None:
     if check_integer("window_overlap", overlap, 0) >= budget:
         raise InputError(
-            f"windows of {budget} tokens that share {overlap} leave no room for new ones; expected a smaller "
-            "window_overlap, or a longer max_sequence_length"
+            f"window_overlap is {overlap}, and a window holds {budget} tokens; expected fewer, so that each window has "
+            "new tokens: lower window_overlap, or raise max_sequence_length"
         )

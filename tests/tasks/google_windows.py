@@ -18,7 +18,7 @@ def windows_of(rows, example: int) -> list[tuple[int, range]]:
     for row in range(len(rows)):
         if rows.examples[row] == example:
             begin = rows.row_splits[row] + (rows.second_starts[row] % rows.lengths[row] or 1)
-            numbers = rows.numbers[begin : rows.row_splits[row + 1] - 1]
+            numbers = rows.text_positions[begin : rows.row_splits[row + 1] - 1]
             first = int(numbers[0]) if len(numbers) else 0
             found.append((row, range(first, first + len(numbers))))
     return found

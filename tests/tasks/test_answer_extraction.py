@@ -136,7 +136,7 @@ def test_an_answer_that_begins_or_ends_within_a_word_is_the_whole_word(length, t
     for number in np.flatnonzero(continues):
         outputs = {name: np.zeros(len(rows.token_ids), "float32") for name in ("start_logits", "end_logits")}
         for values in outputs.values():
-            values[(rows.numbers == number) & rows.is_second] = 9
+            values[(rows.text_positions == number) & rows.is_second] = 9
         [answer] = task.decode(rows, outputs, [question(context)])
         word = tokens.word_to_chars(tokens.token_to_word(int(number)))
         assert (answer["start"], answer["end"]) == (word.start, word.end)

@@ -352,7 +352,7 @@ FAULTS = {
     "an ending that is unknown": ("classify texts.doc", r"texts\.doc ends in '\.doc'; expected"),
     "windows that do not move on": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",
-        r"windows of 7 tokens that share 8 leave no room",
+        r"window_overlap is 8, and a window holds 7 tokens",
     ),
     "answers in the place of the texts": (
         "classify good.txt --out good.txt --overwrite",

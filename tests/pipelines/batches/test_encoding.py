@@ -96,7 +96,7 @@ def test_whole_texts_are_cut_exactly_as_pack_cuts_them(pair, max_sequence_length
 def test_windows_of_texts_are_hugging_faces(max_sequence_length, window_overlap, tokenizer, hugging_face):
     texts = random_texts([0, *range(30), 0, 1, 60], seed=max_sequence_length)
     settings = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
-    rows = encode(tokenizer, texts, **settings, with_places=True)
+    rows = encode(tokenizer, texts, **settings, with_offsets=True)
     assert rows.lengths.max() == max_sequence_length
     assert_rows_are_hugging_faces(rows, hugging_face_rows(hugging_face, texts, **settings))
 
@@ -107,7 +107,7 @@ def test_windows_of_pairs_are_hugging_faces(max_sequence_length, window_overlap,
     first = [" ".join(rng.choice(["a", "zzz", "the"], count)) for count in rng.integers(0, 5, 40)]
     second = random_texts([0, *range(36), 0, 1, 60], seed=max_sequence_length)
     settings = {"max_sequence_length": max_sequence_length, "window_overlap": window_overlap}
-    rows = encode(tokenizer, first, second, **settings, with_places=True)
+    rows = encode(tokenizer, first, second, **settings, with_offsets=True)
     assert len(rows) > 60
     assert_rows_are_hugging_faces(rows, hugging_face_rows(hugging_face, first, second, **settings))
 
@@ -121,7 +121,7 @@ def test_a_text_that_just_fills_a_window_makes_no_other(pair, window_overlap, to
     texts = [" ".join("abcd"[place % 4] for place in range(count)) for count in num_tokens]
     columns = [["the zzz"] * len(texts), texts] if pair else [texts]
     settings = {"max_sequence_length": 11 if pair else 8, "window_overlap": window_overlap}
-    rows = encode(tokenizer, *columns, **settings, with_places=True)
+    rows = encode(tokenizer, *columns, **settings, with_offsets=True)
     assert np.bincount(rows.examples).tolist() == [1, 1, 1, 1, 2, 2, 2, 3, 8, 9]
     assert_rows_are_hugging_faces(rows, hugging_face_rows(hugging_face, *columns, **settings))
 
@@ -130,7 +130,7 @@ def test_windows_share_the_overlap_and_lose_no_token(tokenizer):
     (text,) = random_texts([40], seed=3)
     num_tokens = len(tokenizer.tokenize([text])[0])
     rows = encode(tokenizer, [text], max_sequence_length=11, window_overlap=4)
-    windows = [numbers[1:-1] for numbers in split(rows, rows.numbers)]  # without [CLS] and [SEP]
+    windows = [numbers[1:-1] for numbers in split(rows, rows.text_positions)]  # without [CLS] and [SEP]
     assert len(windows) > 9
     for before, after in itertools.pairwise(windows):
         assert before[-4:] == after[:4]
@@ -139,10 +139,10 @@ def test_windows_share_the_overlap_and_lose_no_token(tokenizer):
 
 def test_a_first_text_is_cut_to_its_own_length_and_stands_in_every_window(tokenizer):
     first, second = ["a b c d, the a b c", "a", ""], random_texts([30, 9, 12], seed=4)
-    settings = {"max_sequence_length": 12, "window_overlap": 2, "with_places": True}
+    settings = {"max_sequence_length": 12, "window_overlap": 2, "with_offsets": True}
     rows = encode(tokenizer, first, second, max_first_length=3, **settings)
     cut = encode(tokenizer, ["a b c", "a", ""], second, **settings)
-    for name in ("token_ids", "row_splits", "second_starts", "examples", "numbers", "starts", "ends"):
+    for name in ("token_ids", "row_splits", "second_starts", "examples", "text_positions", "starts", "ends"):
         assert getattr(rows, name).tolist() == getattr(cut, name).tolist(), name
 
 
@@ -154,7 +154,7 @@ def test_a_long_first_text_is_cut_where_the_second_needs_windows(overlap, num_ke
     cut = encode(tokenizer, [first[: max(0, 2 * num_kept - 1)]], [second], **settings)
     assert len(rows) > 1
     assert rows.token_ids.tolist() == cut.token_ids.tolist()
-    assert rows.numbers[rows.is_second].max() == 9  # all of the second text is there
+    assert rows.text_positions[rows.is_second].max() == 9  # all of the second text is there
 
 
 def test_a_pair_that_fits_is_one_row_whatever_its_first_text(tokenizer):
@@ -189,7 +189,7 @@ def test_the_window_with_the_most_context_is_googles(pair, max_sequence_length, 
     best = split(rows, has_most_context(rows))
     numbers = [
         [number if second == pair else -1 for number, second in zip(of_row, is_second, strict=True)]
-        for of_row, is_second in zip(split(rows, rows.numbers), split(rows, rows.is_second), strict=True)
+        for of_row, is_second in zip(split(rows, rows.text_positions), split(rows, rows.is_second), strict=True)
     ]
     tokens = tokenizer.tokenize(texts).row_lengths().numpy()
     assert len(rows) > len(texts)
@@ -210,9 +210,9 @@ def test_every_token_has_one_window_with_the_most_context(pair, window_overlap, 
     columns = [["the a"] * len(texts), texts] if pair else [texts]
     rows = encode(tokenizer, *columns, max_sequence_length=13, window_overlap=window_overlap)
     best = has_most_context(rows)
-    assert (rows.numbers[best] >= 0).all()
+    assert (rows.text_positions[best] >= 0).all()
     assert (rows.is_second[best] == pair).all()
-    found = list(zip(rows.examples[rows.sequence_indices][best], rows.numbers[best], strict=True))
+    found = list(zip(rows.examples[rows.sequence_indices][best], rows.text_positions[best], strict=True))
     cut_to = np.inf if window_overlap is not None else 8 if pair else 11
     lengths = tokenizer.tokenize(texts).row_lengths().numpy()
     everything = [(text, token) for text, length in enumerate(lengths) for token in range(int(min(length, cut_to)))]
@@ -223,13 +223,13 @@ def test_every_token_has_one_window_with_the_most_context(pair, window_overlap, 
 @pytest.mark.parametrize("window_overlap", [None, 2])
 def test_places_are_those_of_the_text_that_a_token_is_of(window_overlap, tokenizer):
     columns = [random_texts([3, 0, 1, 2], seed=5), random_texts([1, 4, 0, 20], seed=6)]
-    settings = {"max_sequence_length": 19, "window_overlap": window_overlap, "with_places": True}
+    settings = {"max_sequence_length": 19, "window_overlap": window_overlap, "with_offsets": True}
     rows = encode(tokenizer, *columns, **settings)
     row_of, is_second = rows.sequence_indices, rows.is_second
     texts = [columns[second][rows.examples[row]] for row, second in zip(row_of, is_second.astype(int), strict=True)]
     kinds = [TOKENS[index] for index in rows.token_ids]
     is_special = np.isin(rows.token_ids, [CLS, SEP])
-    for name in ("numbers", "starts", "ends"):
+    for name in ("text_positions", "starts", "ends"):
         assert (getattr(rows, name) == -1).tolist() == is_special.tolist(), name
     for text, kind, start, end in zip(texts, kinds, rows.starts, rows.ends, strict=True):
         source = text[start:end].lower().replace("\u00e9", "e")
@@ -238,7 +238,7 @@ def test_places_are_those_of_the_text_that_a_token_is_of(window_overlap, tokeniz
         elif kind not in ("[CLS]", "[SEP]"):
             assert source == kind.removeprefix("##")
     places = [tokenizer.tokenize_with_offsets(column).starts.to_list() for column in columns]
-    for row, second, number, start in zip(row_of, is_second.astype(int), rows.numbers, rows.starts, strict=True):
+    for row, second, number, start in zip(row_of, is_second.astype(int), rows.text_positions, rows.starts, strict=True):
         assert number == -1 or places[second][rows.examples[row]][number] == start
 
 
@@ -246,9 +246,9 @@ def test_places_are_those_of_the_text_that_a_token_is_of(window_overlap, tokeniz
 @pytest.mark.parametrize("window_overlap", [None, 2])
 def test_rows_are_the_same_however_many_are_packed_at_once(pair, window_overlap, tokenizer, monkeypatch):
     columns = [["a the"] * 31, random_texts(range(31), seed=2)][1 - pair :]
-    settings = {"max_sequence_length": 11, "window_overlap": window_overlap, "with_places": True}
+    settings = {"max_sequence_length": 11, "window_overlap": window_overlap, "with_offsets": True}
     at_once = encode(tokenizer, *columns, **settings)
-    monkeypatch.setattr(encoding, "_ROWS_A_CHUNK", 7)
+    monkeypatch.setattr(encoding, "_SEQUENCES_PER_CHUNK", 7)
     in_chunks = encode(tokenizer, *columns, **settings)
     assert len(at_once) % 7 > 0  # the last ones are fewer
     for name, values in vars(at_once).items():
@@ -256,11 +256,11 @@ def test_rows_are_the_same_however_many_are_packed_at_once(pair, window_overlap,
 
 
 def test_numbers_have_the_types_that_the_batches_need(tokenizer):
-    rows = encode(tokenizer, ["a b", "c"], ["d", "the"], max_sequence_length=9, window_overlap=1, with_places=True)
+    rows = encode(tokenizer, ["a b", "c"], ["d", "the"], max_sequence_length=9, window_overlap=1, with_offsets=True)
     types = {name: values.dtype.name for name, values in vars(rows).items() if isinstance(values, np.ndarray)}
     of_rows = {"row_splits": "int64", "second_starts": "int32", "examples": "int64"}
     assert types == {
-        **dict.fromkeys(("token_ids", "numbers", "starts", "ends", "word_starts", "word_ends"), "int32"),
+        **dict.fromkeys(("token_ids", "text_positions", "starts", "ends", "word_starts", "word_ends"), "int32"),
         **of_rows,
     }
     assert rows.token_ids.tolist() == [CLS, 9, 10, SEP, 13, SEP, CLS, 11, SEP, 7, SEP]
@@ -274,7 +274,7 @@ def test_numbers_have_the_types_that_the_batches_need(tokenizer):
 @pytest.mark.parametrize("window_overlap", [None, 3])
 def test_no_texts_make_no_rows(pair, window_overlap, tokenizer):
     columns = [[]] * (1 + pair)
-    rows = encode(tokenizer, *columns, max_sequence_length=9, window_overlap=window_overlap, with_places=True)
+    rows = encode(tokenizer, *columns, max_sequence_length=9, window_overlap=window_overlap, with_offsets=True)
     assert len(rows) == 0
     assert rows.row_splits.tolist() == [0]
     for values in (
@@ -293,12 +293,12 @@ FAULTS = {
     "too short for a pair": ({"second_texts": ["b"], "max_sequence_length": 4}, "is 4; expected an integer >= 5"),
     "overlap of a whole window": (
         {"window_overlap": 7},
-        r"^windows of 7 tokens that share 7 leave no room for new ones; expected a smaller window_overlap, or a longer "
+        r"^window_overlap is 7, and a window holds 7 tokens; expected fewer, .* lower window_overlap, or raise "
         "max_sequence_length$",
     ),
     "overlap of a whole window of a pair": (
         {"second_texts": ["b"], "window_overlap": 6},
-        "windows of 6 tokens that share 6 leave no room for new ones",
+        "window_overlap is 6, and a window holds 6 tokens; expected fewer",
     ),
     "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected an integer >= 0"),
     "no first text": (

@@ -224,7 +224,7 @@ def test_an_epoch_holds_every_row_once_whatever_the_order(batches):
 
 @pytest.mark.parametrize("window", [7, *slow(65_536)])
 def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batches, monkeypatch):
-    monkeypatch.setattr(record_order, "_WINDOW", window)
+    monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     for masking in ("dynamic", "static"):
         rows = rows_of(batches(batch_size=1, epochs=2, masking=masking))
         first, second = rows[:NUM_TRAIN], rows[NUM_TRAIN:]
@@ -247,7 +247,7 @@ def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batc
     ),
 )
 def test_a_run_can_begin_with_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
-    monkeypatch.setattr(record_order, "_WINDOW", window)
+    monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
     settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
     whole = batches(**settings)
@@ -326,7 +326,7 @@ def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokeniz
 FAULTS = {
     "a batch larger than the records": (
         {"batch_size": 10_000},
-        r"holds 39 train rows, fewer than one batch of 10000: lower the batch size",
+        r"has 39 train records, fewer than one batch of 10000: lower the batch size",
     ),
     "no batch": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
     "no epoch": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
@@ -338,7 +338,7 @@ FAULTS = {
     "a negative seed": ({"seed": -3}, "seed is -3"),
     "another length": (
         {"max_sequence_length": 128},
-        r"holds rows of 23 tokens; expected 128: write records of that length with make-records --max-sequence-length",
+        r"has records of 23 tokens; expected 128: make records of that length with make-records --max-sequence-length",
     ),
     "an unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
     "a place behind the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
@@ -360,7 +360,10 @@ def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
     for shard in manifest["shards"]:
         (tmp_path / shard["name"]).write_bytes((folder / shard["name"]).read_bytes())
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="holds no held_out rows: write records of more text, or with a larger share"):
+    with pytest.raises(
+        InputError,
+        match="has no held_out records; expected at least one: make records of more text, or with a larger share",
+    ):
         make_pretraining_batches(tmp_path, tiny_tokenizer, batch_size=1, split="held_out")
 
 

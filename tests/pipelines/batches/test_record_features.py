@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.pipelines.batches.record_features import pad_records, sentence_labels
+from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
 from bert_keras.pipelines.records import Record, parse_records, serialize_record
 
 ROWS = [
@@ -51,7 +51,7 @@ def test_features_are_those_of_the_table_spelt_out(run):
 
 
 def test_unused_places_of_examples_have_no_weight():
-    labels = sentence_labels(parse_records(tf.constant([serialize_record(row) for row in ROWS])), max_examples=3)
+    labels = pad_sentence_labels(parse_records(tf.constant([serialize_record(row) for row in ROWS])), max_examples=3)
     assert labels["next_sentence_labels"].numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].numpy().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].dtype == tf.float32

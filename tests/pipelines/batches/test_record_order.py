@@ -32,7 +32,7 @@ def order(paths, monkeypatch):
     """A function that gives the windows of an epoch, as lists of numbers."""
 
     def windows(seed=0, epoch=0, skip=0, *, window=65_536, interleaved=8):
-        monkeypatch.setattr(record_order, "_WINDOW", window)
+        monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
         monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
         rows = ShardedRecords(paths, FIRST_NUMBERS, COUNTS, seed)
         batches = list(rows.shuffled(tf.constant(epoch, tf.int64), tf.constant(skip, tf.int64)).as_numpy_iterator())

@@ -30,7 +30,7 @@ def made_rows(lengths):
         row_splits=splits,
         second_starts=second_starts.astype(np.int32),
         examples=np.arange(len(lengths)),
-        numbers=places.astype(np.int32),
+        text_positions=places.astype(np.int32),
         pad_id=PAD,
     )
 
@@ -253,7 +253,7 @@ def test_weights_stay_with_their_rows(rows, fill_batches):
 
 
 def test_labels_of_tokens_stay_with_their_tokens(rows):
-    labels = np.where(rows.numbers % 3 == 0, rows.token_ids, IGNORED_LABEL)
+    labels = np.where(rows.text_positions % 3 == 0, rows.token_ids, IGNORED_LABEL)
     elements = read(make_task_batches(rows, token_labels=labels, batch_size=7, shuffle=True))
     assert len(elements) == 8
     for features, of_batch in elements:
@@ -316,7 +316,9 @@ def test_groups_are_sorted_by_their_longest_row():
 )
 def test_the_shares_of_all_replicas_are_the_whole_batch(labels, group_size):
     rows = made_rows(usual_lengths(90))
-    labels = {"of rows": {"labels": np.arange(90)}, "of tokens": {"token_labels": rows.numbers}, "none": {}}[labels]
+    labels = {"of rows": {"labels": np.arange(90)}, "of tokens": {"token_labels": rows.text_positions}, "none": {}}[
+        labels
+    ]
     settings = {"batch_size": 8, "group_size": group_size, "shuffle": True, "epochs": 2, "fill_batches": True, **labels}
     whole = list(make_task_batches(rows, **settings).as_numpy_iterator())
     shares = [
@@ -345,7 +347,7 @@ def test_the_size_of_full_batches_is_known(rows):
     for shuffle in (False, True):
         assert shapes(True, shuffle=shuffle) == [(8, None)] * 3 + [(8,)] * 2
     assert shapes(True, share=BatchShare(2, 1, 2)) == [(2, None)] * 3 + [(2,)] * 2
-    dataset = make_task_batches(rows, token_labels=rows.numbers, batch_size=8, fill_batches=True)
+    dataset = make_task_batches(rows, token_labels=rows.text_positions, batch_size=8, fill_batches=True)
     assert [tuple(spec.shape) for spec in dataset.element_spec[1:]] == [(8, None), (8,)]
     assert [spec.dtype.name for spec in dataset.element_spec[1:]] == ["int32", "float32"]
 
@@ -368,11 +370,11 @@ FAULTS = {
     "a place before the beginning": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
     "rows of no whole groups": (
         {"group_size": 2},
-        "53 rows in batches of 8 cannot be kept in groups of 2: make both multiples",
+        "53 sequences in batches of 8 cannot be divided into groups of 2: make both numbers multiples",
     ),
     "a share of batches that are not full": (
         {"share": BatchShare(2)},
-        "a share of each batch was asked for, and batches that are not full: set fill_batches",
+        "share is a part of each batch, which requires full batches: set fill_batches",
     ),
     "a batch that cannot be shared": (
         {"share": BatchShare(3), "fill_batches": True},
@@ -380,19 +382,19 @@ FAULTS = {
     ),
     "labels of both kinds": (
         {"labels": np.zeros(NUM_ROWS), "token_labels": np.zeros(3)},
-        "labels of rows and labels of tokens were given together; expected one of them",
+        "labels and token_labels are given together; expected one of them",
     ),
-    "fewer labels": ({"labels": np.zeros(5)}, "there are 5 labels for 53 rows; expected one for each"),
+    "fewer labels": ({"labels": np.zeros(5)}, "there are 5 labels for 53 sequences; expected one for each"),
     "fewer of some labels": (
         {"labels": {"a": np.zeros(NUM_ROWS), "b": np.zeros(5)}},
-        "there are 5 labels b for 53 rows; expected one for each",
+        "there are 5 labels b for 53 sequences; expected one for each",
     ),
     "labels of rows for tokens": ({"token_labels": np.zeros(NUM_ROWS)}, r"there are 53 token_labels for \d+ tokens"),
     "fewer weights": (
         {"labels": np.zeros(NUM_ROWS), "weights": np.zeros(5)},
-        "there are 5 weights for 53 rows; expected one for each",
+        "there are 5 weights for 53 sequences; expected one for each",
     ),
-    "weights of nothing": ({"weights": np.zeros(NUM_ROWS)}, "weights were given and no labels; expected both"),
+    "weights of nothing": ({"weights": np.zeros(NUM_ROWS)}, "weights are given without labels; expected both"),
 }
 
 
@@ -404,10 +406,10 @@ def test_settings_that_cannot_be_used_are_refused_at_once(rows, fault):
 
 
 def test_no_rows_and_batches_that_part_a_group_are_refused():
-    with pytest.raises(InputError, match="there are no rows to make batches of; expected one or more"):
+    with pytest.raises(InputError, match="there are no sequences to make batches of; expected at least one"):
         make_task_batches(made_rows(np.zeros(0, int)), batch_size=8)
-    with pytest.raises(InputError, match="12 rows in batches of 8 cannot be kept in groups of 3"):
+    with pytest.raises(InputError, match="12 sequences in batches of 8 cannot be divided into groups of 3"):
         make_task_batches(made_rows([5] * 12), batch_size=8, group_size=3)
     settings = {"batch_size": 8, "group_size": 4, "fill_batches": True}
-    with pytest.raises(InputError, match="a replica gets 2 rows; expected groups of 4"):
+    with pytest.raises(InputError, match="a replica gets 2 sequences of a batch; expected groups of 4"):
         make_task_batches(made_rows([5] * 12), **settings, share=BatchShare(2, 0, 2))
