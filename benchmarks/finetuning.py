@@ -8,7 +8,7 @@ training is a process of its own; the sides take turns, seed by seed. What is in
 slower or a busy machine.
 Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
 
-The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(skip_padding=True)`;
+The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(unpad=True)`;
 theirs draws batches at random and pads each to its longest row, as `DataCollatorWithPadding` does. Both read the same
 tokens, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
 """

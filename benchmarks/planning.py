@@ -71,9 +71,9 @@ def measured(preset: str, head: str, rows: int, length: int, policy: str, checkp
 
     from bert_keras.analysis.cost_model.subjects import HEADS
     from bert_keras.analysis.cost_model.workloads import Workload
-    from bert_keras.checkpoints import BertEncoder
     from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.config import BertConfig
+    from bert_keras.modeling import BertEncoder
     from bert_keras.training.freed_memory import keep_freed_memory
     from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW
 

@@ -8,11 +8,7 @@ otherwise at the end of its import.
 import importlib
 import sys
 
-REGISTERING_MODULES = (
-    "bert_keras.modeling",
-    "bert_keras.modeling.pair_losses",
-    "bert_keras.training.optimizers.adamw_and_lamb",
-)
+REGISTERING_MODULES = ("bert_keras.modeling", "bert_keras.training.optimizers.adamw_and_lamb")
 # If one of these is being imported, it imports Keras, and the modules above cannot be imported before it is done.
 _NEEDED_WHOLE = (
     "bert_keras.distribution",

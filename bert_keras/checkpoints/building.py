@@ -13,7 +13,7 @@ from bert_keras.checkpoints.checkpoint import (
 from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import InputError
-from bert_keras.modeling.layers import without_initial_values
+from bert_keras.modeling.initializers import zero_initialization
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def build_model(checkpoint: Checkpoint):
     check_complete(checkpoint)
     checkpoint.check_once()
     model_class = getattr(modeling, checkpoint.model)
-    with without_initial_values():
+    with zero_initialization():
         encoder = _encoder(checkpoint, checkpoint.wants_pooler)
         model = _with_head(model_class, encoder, checkpoint, checkpoint.settings)
     assign(model, checkpoint)
@@ -80,7 +80,7 @@ def build_head(model_class, checkpoint: Checkpoint, head: dict):
     checkpoint.check_once()
     settings = {**_settings_to_keep(model_class, checkpoint, head), **head}
     pooler = _wants_pooler(model_class, checkpoint)
-    with without_initial_values():
+    with zero_initialization():
         encoder = _encoder(checkpoint, pooler)
     model = _with_head(model_class, encoder, checkpoint, settings)
     fresh = _fresh_head(model, checkpoint, head)

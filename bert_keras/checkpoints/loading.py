@@ -8,7 +8,6 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_settings
 from bert_keras.errors import InputError
-from bert_keras.modeling.base import read_checkpoints_with
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
@@ -53,6 +52,3 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
     """Tells the name of a `.keras` file from a folder."""
     return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"
-
-
-read_checkpoints_with(load_with_head)

@@ -1,8 +1,6 @@
-"""How a training step is divided: into parts, over replicas, over workers, and what TensorFlow alone can do in one.
+"""The training step under `tf.distribute` and with gradient accumulation. Knows nothing of BERT.
 
-Knows `tf.distribute`, nothing of BERT.
-
-On another backend than TensorFlow a step is what Keras makes of it.
+Start with `distributed_step.py`. On another backend than TensorFlow the step is Keras's own.
 """
 
 import keras
@@ -11,7 +9,7 @@ from bert_keras.distribution.clipping import clip_gradients
 from bert_keras.distribution.step import Step, current_step, salted_step, within_step
 from bert_keras.errors import InputError
 
-BACKENDS = ("tensorflow", "jax")  # on others the models were not compared with anything
+BACKENDS = ("tensorflow", "jax")  # the backends that the models are tested on
 
 if keras.backend.backend() not in BACKENDS:
     raise InputError(
@@ -19,26 +17,18 @@ if keras.backend.backend() not in BACKENDS:
         "set the environment variable KERAS_BACKEND=tensorflow"
     )
 if keras.backend.backend() == "tensorflow":
-    from bert_keras.distribution.divided_step import DividedStep
-    from bert_keras.distribution.own_graph import in_own_graph
-    from bert_keras.distribution.philox import philox_bits
-    from bert_keras.distribution.real_rows import RealRows
+    from bert_keras.distribution.distributed_step import DistributedStep
     from bert_keras.distribution.updates import compile_update, to_dense, update_copies
 else:
-    philox_bits = RealRows = None
 
-    class DividedStep:
-        """Nothing: Keras's own step."""
+    class DistributedStep:
+        """Keras's own step."""
 
-        divides_steps = False
+        has_tensorflow_step = False
 
     def compile_update(update):
         """Return `update`: the backend compiles the whole step."""
         return update
-
-    def in_own_graph(function):
-        """Return `function`: the backend keeps no graphs."""
-        return function
 
     def to_dense(gradient):
         """Return `gradient`, which is dense."""
@@ -51,14 +41,11 @@ else:
 
 
 __all__ = [
-    "DividedStep",
-    "RealRows",
+    "DistributedStep",
     "Step",
     "clip_gradients",
     "compile_update",
     "current_step",
-    "in_own_graph",
-    "philox_bits",
     "salted_step",
     "to_dense",
     "update_copies",

@@ -1,4 +1,4 @@
-"""Gradient clipping as Keras optimizers define it, for gradients that are summed over all replicas. Any backend."""
+"""Gradient clipping as Keras optimizers define it, for gradients summed over all replicas. Works on any backend."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,20 @@ from keras import ops
 
 
 def clip_gradients(gradients: Sequence, optimizer) -> list:
-    """Clip gradients by the `clipnorm`, `global_clipnorm` or `clipvalue` of an optimizer, to the bit as Keras does.
+    """Clip gradients by the `clipnorm`, `global_clipnorm` or `clipvalue` of an optimizer, bit for bit as Keras does.
 
-    Keras clips the gradients of each replica before it sums them; a sum of clipped gradients is not a clipped sum.
+    Keras itself clips the gradients of each replica before it sums them, and a sum of clipped gradients is not a
+    clipped sum.
 
     Args:
         gradients: dense tensors, without None.
-        optimizer: a `keras.optimizers.Optimizer`. Zero and None mean no clipping.
+        optimizer: a `keras.optimizers.Optimizer`; zero and None mean no clipping.
     """
     if optimizer.clipnorm:
         return [_clip_norm(gradient, optimizer.clipnorm) for gradient in gradients]
     if limit := optimizer.global_clipnorm:
         norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
-        # norm - norm is NaN where the norm is not finite, so that it is seen
+        # norm - norm is NaN where the norm is not finite, so that the error is not hidden
         share = limit * ops.minimum(1.0 / norm, 1.0 / limit) + (norm - norm)
         return [gradient * ops.cast(share, gradient.dtype) for gradient in gradients]
     if limit := optimizer.clipvalue:

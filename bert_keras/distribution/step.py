@@ -1,8 +1,8 @@
-"""What layers and losses may know of the step that they compute a part of. No backend here.
+"""The current step: what layers and losses know of the batch that they compute a part of. No backend here.
 
-A step reads one batch. It may be cut into parts (to save memory), spread over replicas and workers, or be computed
-twice (gradient checkpointing); random numbers and means must come out as if one device had read the whole batch at
-once. So they ask `current_step` where they are, and need no state of their own.
+A step computes one global batch. It may be split into micro-batches, spread over replicas and workers, or computed
+twice (gradient checkpointing); random numbers and means must be the same as if one device had computed it at once.
+Layers and losses ask `current_step`, so they need no state for it.
 """
 
 import contextlib
@@ -13,21 +13,21 @@ from collections.abc import Iterator, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A part of a training or evaluation step.
+    """A micro-batch of a training or evaluation step.
 
     Attributes:
-        number: optimizer steps before this one, an integer tensor; None where nothing is drawn.
-        first_row: the place in the whole batch of the first row of this part, an integer or a tensor.
-        num_rows: rows of this part.
-        total_weights: what all labels of the whole batch weigh together, by output, divided by the number of
-            parts; a sum over this part divided by it is this part's share of the mean, times the parts.
-        salt: tells two uses of the same layer in one step apart.
-        compiled: whether a compiler folds the step's operations together.
+        number: number of optimizer steps before this one, an integer tensor.
+        first_sequence: index of its first sequence in the global batch, an integer or a tensor.
+        num_sequences: number of its sequences, an integer or a tensor.
+        total_weights: sum of the label weights of the global batch, keyed by output, divided by the number of
+            micro-batches per replica, because the results of the micro-batches are averaged.
+        salt: distinguishes two uses of one layer within a step.
+        compiled: whether a compiler (XLA) fuses the operations of the step.
     """
 
     number: object
-    first_row: object
-    num_rows: object
+    first_sequence: object
+    num_sequences: object
     total_weights: Mapping[str, object] = dataclasses.field(default_factory=dict)
     salt: int = 0
     compiled: bool = False
@@ -37,13 +37,13 @@ _current: contextvars.ContextVar[Step | None] = contextvars.ContextVar("step", d
 
 
 def current_step() -> Step | None:
-    """Returns the step that is being computed in this thread; None outside of `fit` and `evaluate`."""
+    """Return the step that this thread computes; None outside of `fit` and `evaluate`."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def within_step(step: Step | None) -> Iterator[None]:
-    """Makes `step` the current one."""
+    """Make `step` the current step."""
     token = _current.set(step)
     try:
         yield
@@ -51,7 +51,7 @@ def within_step(step: Step | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def salted_step(salt: int):
-    """Returns a context in which layers that are used elsewhere in the same step draw other random numbers."""
+def salted_step(salt: int) -> contextlib.AbstractContextManager:
+    """Return a context in which layers that are used twice in a step draw other random numbers."""
     step = current_step()
     return within_step(None if step is None else dataclasses.replace(step, salt=salt))

@@ -1,1 +1,4 @@
-"""From predictions to scores: what a fine-tuned model is worth, as its field counts it."""
+"""Scores of predictions: accuracy, F1, entities, SQuAD's exact match, correlations.
+
+Start with `classes.py`.
+"""

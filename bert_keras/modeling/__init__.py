@@ -1,4 +1,7 @@
-"""Keras layers, the encoder and every head. `keras.ops` only: the same code runs on TensorFlow and on JAX."""
+"""Keras layers, the encoder and the models with heads, on `keras.ops`: the same code runs on TensorFlow and JAX.
+
+Start with `layers.py` (the architecture) and `encoder.py`.
+"""
 
 from bert_keras.modeling.classification import BertClassifier, BertTokenClassifier
 from bert_keras.modeling.electra import ElectraPretrainer

@@ -1,60 +1,51 @@
-"""What the encoder and every model with a head share: checked features, and the door to checkpoint folders.
-
-Folders are read in `bert_keras/checkpoints`, a row below this one in the direction rule,
-so that folder hands its reader in here when it is imported (the public names do that).
-"""
+"""`BertModel`: base class of the encoder and of every model with a head."""
 
 import functools
 import os
 
 import keras
 
-from bert_keras.distribution import DividedStep
+from bert_keras.distribution import DistributedStep
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
 
 SYMBOLIC_INPUTS = (*ENCODER_INPUTS, "segment_ids")  # the features of `inputs` and of `export`
-INPUT_SHAPES = dict.fromkeys(SYMBOLIC_INPUTS, (None, None))  # what `build` is told, for `summary`
-
-_readers = []
-
-
-def read_checkpoints_with(reader) -> None:
-    """Installs `reader(model_class, folder, **head)`; the last one installed is used."""
-    _readers[:] = [reader]
+INPUT_SHAPES = dict.fromkeys(SYMBOLIC_INPUTS, (None, None))  # the shapes that `summary` prints
 
 
 def check_bert_model(model: keras.Model) -> None:
-    """Raises `InputError` for a Keras model that is none of ours."""
+    """Raise `InputError` unless `model` is a bert_keras model."""
     if not isinstance(model, BertModel):
-        raise InputError(f"a {type(model).__name__} was given; expected a model of bert_keras: load a folder with it")
+        raise InputError(
+            f"the model is a {type(model).__name__}; expected a model of bert_keras: load one with bert_keras.load"
+        )
 
 
-class BertModel(DividedStep, keras.Model):
-    """A Keras model that takes and gives dicts of features, and whose weights exist once it is constructed.
+class BertModel(DistributedStep, keras.Model):
+    """Keras model that takes and returns dicts of tensors; its constructor creates all weights.
 
     `fit` and `evaluate` work under every `tf.distribute` strategy, see `bert_keras.distribution`.
     """
 
-    extra_inputs: tuple[str, ...] = ()  # optional features beside the encoder's
+    extra_inputs: tuple[str, ...] = ()  # optional features in addition to the encoder's
 
     def build(self, input_shape=None):
-        """Nothing is left to build: every layer is built where it is made."""
+        """Do nothing: constructors build their layers."""
 
     @property
     def inputs(self) -> dict:
-        """The symbolic inputs, int32 (B, S) by name: `token_ids`, `padding_mask` and `segment_ids`.
+        """Symbolic inputs, int32 `(B, S)`: `token_ids`, `padding_mask` and `segment_ids`.
 
-        As with a functional Keras model, `keras.Model(model.inputs, ...)` builds on them.
+        As with a functional Keras model, `keras.Model(model.inputs, ...)` can extend the graph.
         """
         return self._symbolic[0]
 
     @property
     def outputs(self) -> dict:
-        """The symbolic outputs that belong to `inputs`, by name."""
+        """Symbolic outputs for `inputs`, keyed by name."""
         return self._symbolic[1]
 
-    input = inputs  # as in functional models, where the structure has this name
+    input = inputs  # functional models have both names
     output = outputs
 
     @functools.cached_property
@@ -63,33 +54,33 @@ class BertModel(DividedStep, keras.Model):
         return inputs, self(inputs)
 
     def compute_output_shape(self, input_shape=None) -> dict:
-        """Return the shapes of the outputs, by name, for features of the shapes `input_shape`, by name."""
+        """Return the shapes of the outputs, keyed by name, for features of the shapes in `input_shape`."""
         shapes = input_shape or INPUT_SHAPES
         features = {name: keras.KerasTensor(shape, dtype="int32") for name, shape in shapes.items()}
         return {name: value.shape for name, value in self.compute_output_spec(features).items()}
 
     def compute_output_spec(self, *args, **kwargs):
-        # by tracing `call`: Keras derives it from `compute_output_shape` where there is one, and takes every output for
-        # one of the compute dtype
+        # Trace `call`: Keras would derive the spec from `compute_output_shape` and assume the compute dtype for every
+        # output, but logits are float32 under every policy
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs) -> None:
-        """As `keras.Model.export`; the signature takes `token_ids`, `padding_mask` and `segment_ids`, int32 (B, S).
+        """Export with `keras.Model.export`; the signature takes the int32 `(B, S)` features of `inputs`.
 
-        The artifact takes ids and is compared with nothing. `bert_keras.export` writes artifacts that take text, or
-        ids under Hugging Face names, and compares each with its checkpoint.
+        The artifact takes ids and is not compared with the model. `bert_keras.export_model` writes artifacts that take
+        text, or ids under Hugging Face names, and runs a parity check on each.
         """
         if input_signature is None:
             input_signature = [
                 {name: keras.InputSpec(shape=(None, None), dtype="int32", name=name) for name in SYMBOLIC_INPUTS}
             ]
             if keras.backend.backend() == "jax" and format == "tf_saved_model":
-                # JAX takes each None for a length of its own
+                # JAX would treat each None as a different size
                 same_lengths = dict.fromkeys(SYMBOLIC_INPUTS, "(batch, length)")
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [same_lengths]})
         super().export(filepath, format=format, verbose=verbose, input_signature=input_signature, **kwargs)
 
-    # Keras prints all arguments of a `call` that raises, so the features are checked before it
+    # Check features before `call`: Keras appends the values of all arguments to errors raised inside `call`
     def __call__(self, inputs, *args, **kwargs):
         self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
@@ -104,16 +95,22 @@ class BertModel(DividedStep, keras.Model):
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike, **head):
-        """Builds this model on the weights of a checkpoint folder.
+        """Build this model with the weights of a checkpoint folder.
 
         Args:
-            folder: any folder that `bert_keras.load` reads, or one of Hugging Face with a head that is none of ours.
-            **head: the head's own arguments (`num_classes`, `labels`, ...). A head of the
-                same kind and size in the folder is kept; another one starts afresh.
+            folder: any folder that `bert_keras.load` reads, or a Hugging Face folder with a head of another kind.
+            **head: arguments of the head (`num_classes`, `labels`, ...). A head of the same kind and size in the
+                folder is loaded; otherwise the head is initialized randomly.
+
+        Returns:
+            A model of this class.
 
         Raises:
-            InputError: the folder cannot be read, or the head's arguments are missing.
+            InputError: the folder cannot be read, or an argument of the head is missing.
+
+        Example:
+            >>> model = bk.BertClassifier.from_checkpoint("demo/pretrained", num_classes=2, labels=["bad", "good"])
         """
-        if not _readers:
-            raise RuntimeError("import bert_keras.checkpoints first: it reads the folders")
-        return _readers[0](cls, folder, **head)
+        from bert_keras.checkpoints.loading import load_with_head  # checkpoints import modeling, so only when called
+
+        return load_with_head(cls, folder, **head)

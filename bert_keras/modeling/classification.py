@@ -1,4 +1,4 @@
-"""Fine-tuning heads over classes: `BertClassifier` (texts and pairs) and `BertTokenClassifier` (tagging)."""
+"""`BertClassifier` (texts and pairs of texts) and `BertTokenClassifier` (tagging)."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,23 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, check_labels, first_positions, handed_on, output_layer, row_weights
-from bert_keras.modeling.layers import dense, gelu
-from bert_keras.modeling.losses import StepMean
+from bert_keras.modeling.heads import (
+    HeadModel,
+    check_labels,
+    cls_positions,
+    example_weights,
+    extra_outputs,
+    output_layer,
+)
+from bert_keras.modeling.layers import gelu, make_dense
+from bert_keras.modeling.losses import GlobalBatchMean
 
 PROBLEMS = ("single_label", "multi_label", "regression")
-IGNORED_LABEL = -100  # a token that does not count: padding, special tokens, later tokens of a word
+IGNORED_LABEL = -100  # tokens without a label: padding, special tokens, later tokens of a word
 
 
 class _ClassModel(HeadModel):
-    """A head with `num_classes` outputs, their names, and a dropout before them."""
+    """Base of the two classifiers: dropout, then `num_classes` logits with labels."""
 
     def __init__(
         self,
@@ -50,23 +57,33 @@ class _ClassModel(HeadModel):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertClassifier(_ClassModel):
-    """Classes, tags or scores of a text or a pair of texts (Devlin et al. 2018, 4.1).
+    """Classifier or regressor for texts and pairs of texts (Devlin et al. 2018, 4.1).
 
-    Reads `pooled_output`. On an encoder without a pooler it reads [CLS] through ELECTRA's
-    head instead: dropout, dense, GELU (Clark et al. 2020).
+    The logits are computed from `pooled_output`; for an encoder without a pooler from [CLS] with ELECTRA's head:
+    dropout, dense, GELU (Clark et al. 2020).
 
     Args:
         encoder: a `BertEncoder`.
-        num_classes: C, the number of classes, tags or scores.
-        problem: "single_label" (softmax), "multi_label" (a sigmoid each) or "regression".
-        labels: names of the classes, stored with the checkpoint.
-        dropout_rate: dropout before the classes; default: the encoder's `hidden_dropout_rate`.
+        num_classes: number of classes, labels or scores, C.
+        problem: "single_label" (softmax), "multi_label" (one sigmoid per label) or "regression".
+        labels: names of the classes, saved with the checkpoint.
+        dropout_rate: dropout before the logits; default: the encoder's `hidden_dropout_rate`.
 
-    Returns: `logits` (B, C), float32.
-    Labels for `fit`: int (B,); float (B, C) of 0 and 1 for "multi_label"; float (B,) or (B, C) for "regression".
+    Call arguments:
+        inputs: the features of `BertEncoder`.
+
+    Returns:
+        A dict with `logits` `(B, C)`, float32.
+
+    Labels for `fit`: int `(B,)`; float `(B, C)` of 0 and 1 for "multi_label"; float `(B,)` or `(B, C)` for
+    "regression".
 
     Raises:
-        InputError: an argument is out of its range.
+        InputError: an argument is out of range.
+
+    Example:
+        >>> model = BertClassifier(BertEncoder(BertConfig.from_preset("tiny")), num_classes=2)
+        >>> model.compile("adam")  # cross-entropy and accuracy
     """
 
     def __init__(self, encoder, num_classes, *, problem="single_label", labels=None, dropout_rate=None, **kwargs):
@@ -74,21 +91,21 @@ class BertClassifier(_ClassModel):
             raise InputError(f"problem is {problem!r}, expected one of {', '.join(PROBLEMS)}")
         if encoder.pooler is not None and encoder.config.embedding_dim != encoder.config.hidden_dim:
             raise InputError(
-                "BertClassifier was given an encoder with a pooler on narrow embeddings, as no published model: "
-                "build BertEncoder(pooler=False), and the classifier brings ELECTRA's head"
+                "the encoder has a pooler and embeddings narrower than its hidden width, which no published model "
+                "combines: build BertEncoder(pooler=False); the classifier then uses ELECTRA's head"
             )
         super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
         self.problem = problem
         self.cls_dense = None
         if encoder.pooler is None:
-            self.cls_dense = dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
+            self.cls_dense = make_dense(encoder.config, encoder.config.hidden_dim, "cls_dense", dtype=self.dtype_policy)
             self.cls_dense.build((None, encoder.config.hidden_dim))
             self.cls_dropout = Dropout(self.dropout.rate, name="cls_dropout")
             self.cls_dropout.build((None, encoder.config.hidden_dim))
         self.build(INPUT_SHAPES)
 
     def call(self, inputs, training=None, **returns):
-        first, extra = self.encode_at(first_positions(inputs), inputs, training, **returns)  # (B, 1, D), [CLS]
+        first, extra = self.encode_at(cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
@@ -101,7 +118,7 @@ class BertClassifier(_ClassModel):
             "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
             "regression": keras.losses.MeanSquaredError(reduction="none"),
         }[self.problem]
-        return {"logits": StepMean(loss, "logits")}
+        return {"logits": GlobalBatchMean(loss, "logits")}
 
     def default_metrics(self):
         metric = {
@@ -115,7 +132,7 @@ class BertClassifier(_ClassModel):
         return {"logits": y}, outputs
 
     def label_weights(self, x, y, sample_weight):
-        return {"logits": row_weights(y, sample_weight)}
+        return {"logits": example_weights(y, sample_weight)}
 
     def get_config(self):
         return {**super().get_config(), "problem": self.problem}
@@ -123,16 +140,24 @@ class BertClassifier(_ClassModel):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertTokenClassifier(_ClassModel):
-    """A class for each token: named entities, parts of speech (Devlin et al. 2018, 5.3).
+    """Token classifier for named entities, parts of speech and other tags (Devlin et al. 2018, 5.3).
 
     Args:
-        encoder: a `BertEncoder`; its pooler is not read.
-        num_classes: C, the number of tags.
-        labels: names of the tags, stored with the checkpoint.
-        dropout_rate: dropout before the tags; default: the encoder's `hidden_dropout_rate`.
+        encoder: a `BertEncoder`; its pooler is not used.
+        num_classes: number of tags, C.
+        labels: names of the tags, saved with the checkpoint.
+        dropout_rate: dropout before the logits; default: the encoder's `hidden_dropout_rate`.
 
-    Returns: `logits` (B, S, C), float32.
-    Labels for `fit`: int (B, S); -100 marks a token that does not count.
+    Call arguments:
+        inputs: the features of `BertEncoder`.
+
+    Returns:
+        A dict with `logits` `(B, S, C)`, float32.
+
+    Labels for `fit`: int `(B, S)`; -100 = the token has no label.
+
+    Raises:
+        InputError: an argument is out of range.
     """
 
     def __init__(self, encoder, num_classes, *, labels=None, dropout_rate=None, **kwargs):
@@ -142,11 +167,11 @@ class BertTokenClassifier(_ClassModel):
     def call(self, inputs, training=None, **returns):
         encoded = self.encode(inputs, training, **returns)
         rows = self.dropout(encoded["sequence_output"], training=training)
-        return {"logits": self.classifier(rows), **handed_on(encoded)}
+        return {"logits": self.classifier(rows), **extra_outputs(encoded)}
 
     def default_loss(self):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-        return {"logits": StepMean(loss, "logits")}
+        return {"logits": GlobalBatchMean(loss, "logits")}
 
     def default_metrics(self):
         return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
@@ -155,7 +180,7 @@ class BertTokenClassifier(_ClassModel):
         return {"logits": ops.where(ops.not_equal(y, IGNORED_LABEL), y, 0)}, outputs
 
     def label_weights(self, x, y, sample_weight):
-        """Turns the ignored label into weight 0, so that loss and accuracy count the same tokens."""
+        """Give tokens without a label the weight 0, so that loss and accuracy count the same tokens."""
         weights = ops.cast(ops.not_equal(y, IGNORED_LABEL), "float32")
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")

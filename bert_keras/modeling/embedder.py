@@ -1,4 +1,4 @@
-"""`BertEmbedder`: one vector a text."""
+"""`BertEmbedder`: one vector per text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,38 +9,41 @@ from bert_keras.embedding_settings import SIMILARITIES, check_pooling, check_pro
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, handed_on, row_weights
-from bert_keras.modeling.losses import StepMean
-from bert_keras.modeling.pair_losses import CosineError
+from bert_keras.modeling.heads import HeadModel, example_weights, extra_outputs
+from bert_keras.modeling.losses import CosineError, GlobalBatchMean
 
-_NO_VALUE = -3e38  # below every float of a vector, and finite
+_LOWEST = -3e38  # finite, below every value of a vector
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertEmbedder(HeadModel):
-    """Sentence vectors for search and comparison (Reimers & Gurevych 2019, Sentence-BERT).
+    """Sentence embedder for search and comparison (Reimers & Gurevych 2019, Sentence-BERT).
 
     Args:
-        encoder: a `BertEncoder`. A pooler is kept with the weights but neither read nor trained.
-        pooling: how the vectors of a text's tokens become one: "mean", "cls" (the first token), "max",
-            "mean_sqrt_len_tokens" (the sum divided by the root of their number), "weightedmean" (position i counts i
-            times), "lasttoken"; or several, whose vectors are joined in that order.
-        normalize: whether vectors have length 1, so that a dot product is the cosine.
-        include_prompt: whether the tokens of a prompt, [CLS] among them, are pooled with those of the text.
-        prompts: what is to stand before texts, by name, such as {"query": "query: "}. The model reads tokens and
-            keeps the prompts for those who make them: `Predictor`, artifacts and the checkpoint folder.
-        default_prompt_name: the prompt that stands before a text where none is named; None: none.
-        similarity: how vectors are meant to be compared: "cosine", "dot", "euclidean" or "manhattan"; None: not said.
-            It is kept for sentence-transformers and changes nothing here.
+        encoder: a `BertEncoder`. A pooler is saved with the weights but neither used nor trained.
+        pooling: how token vectors are combined: "mean", "cls" (the first token), "max", "mean_sqrt_len_tokens" (the
+            sum divided by the square root of the number of tokens), "weightedmean" (position i has weight i),
+            "lasttoken"; or several, whose vectors are concatenated in that order.
+        normalize: whether to scale vectors to length 1, so that a dot product is the cosine.
+        include_prompt: whether the tokens of a prompt, including [CLS], are pooled together with those of the text.
+        prompts: texts to put before the input, keyed by name, such as {"query": "query: "}. The model takes tokens;
+            `Predictor`, artifacts and the checkpoint folder use the prompts.
+        default_prompt_name: the prompt to use where none is named; None: no prompt.
+        similarity: how vectors should be compared: "cosine", "dot", "euclidean", "manhattan" or None. Saved for
+            sentence-transformers; it changes nothing here.
 
-    The optional feature `pooling_mask` (B, S) says which tokens are pooled: 1 = pooled, 0 = prompt or padding.
+    Call arguments:
+        inputs: the features of `BertEncoder`, and optionally `pooling_mask` `(B, S)`, 1 = pooled, 0 = prompt or
+            padding.
 
-    Returns: `embedding` (B, D), float32; (B, k D) of k poolings.
-    Labels for `fit`: float (B,); rows 2i and 2i + 1 are the texts of a pair and both have its score, which their cosine
-    is to become. `modeling.pair_losses` has another loss, for pairs without scores.
+    Returns:
+        A dict with `embedding`, float32 `(B, D)`, or `(B, k D)` with k poolings.
+
+    Labels for `fit`: float `(B,)`, the target cosine of each pair; sequences 2i and 2i + 1 are the texts of a pair and
+    have the same label. `modeling.losses` has a loss for pairs without scores.
 
     Raises:
-        InputError: an unknown pooling or similarity, or a default prompt that is none of the prompts.
+        InputError: an unknown pooling or similarity, or a default prompt that is not among the prompts.
     """
 
     extra_inputs = ("pooling_mask",)
@@ -80,16 +83,16 @@ class BertEmbedder(HeadModel):
         if self.normalize:
             length = ops.sqrt(ops.sum(ops.square(embedding), axis=-1, keepdims=True))
             embedding = embedding / ops.maximum(length, 1e-12)
-        return {"embedding": embedding, **handed_on(encoded)}
+        return {"embedding": embedding, **extra_outputs(encoded)}
 
     def default_loss(self):
-        return {"embedding": StepMean(CosineError(), "embedding")}
+        return {"embedding": GlobalBatchMean(CosineError(), "embedding")}
 
     def match_labels(self, x, y, outputs):
         return {"embedding": y}, outputs
 
     def label_weights(self, x, y, sample_weight):
-        return {"embedding": row_weights(y, sample_weight)}
+        return {"embedding": example_weights(y, sample_weight)}
 
     def get_config(self):
         return {
@@ -104,29 +107,29 @@ class BertEmbedder(HeadModel):
 
 
 def _pooled(pooling: str, sequence, inputs):
-    """Pools (B, S, D) to (B, D); a row without any token gives zeros."""
+    """Pool `(B, S, D)` to `(B, D)`; a sequence without tokens becomes zeros."""
     if pooling == "cls" and "pooling_mask" not in inputs:
         return sequence[:, 0, :]
     mask = inputs.get("pooling_mask", inputs["padding_mask"])
     weights = ops.cast(mask, "float32")[..., None]
     if pooling in ("cls", "lasttoken"):
-        return ops.sum(sequence * _edge_of(mask, last=pooling == "lasttoken")[..., None], axis=1)
+        return ops.sum(sequence * _edge_token(mask, last=pooling == "lasttoken")[..., None], axis=1)
     if pooling == "max":
-        highest = ops.max(ops.where(weights > 0, sequence, _NO_VALUE), axis=1)
+        highest = ops.max(ops.where(weights > 0, sequence, _LOWEST), axis=1)
         return ops.where(ops.max(weights, axis=1) > 0, highest, 0.0)
     if pooling == "weightedmean":
-        weights = weights * _places(mask)[..., None]
+        weights = weights * _one_based_positions(mask)[..., None]
     total, count = ops.sum(sequence * weights, axis=1), ops.maximum(ops.sum(weights, axis=1), 1e-9)
     return total / (ops.sqrt(count) if pooling == "mean_sqrt_len_tokens" else count)
 
 
-def _edge_of(mask, *, last: bool):
-    """Returns 1.0 at the first or the last token (B, S) that `mask` has, 0.0 elsewhere."""
-    places, mask = _places(mask), ops.cast(mask, "float32")
-    rank = mask * (places if last else 1.0 / places)
+def _edge_token(mask, *, last: bool):
+    """Return 1.0 at the first or last token of `mask` `(B, S)`, 0.0 elsewhere."""
+    positions, mask = _one_based_positions(mask), ops.cast(mask, "float32")
+    rank = mask * (positions if last else 1.0 / positions)
     return mask * ops.cast(rank == ops.max(rank, axis=1, keepdims=True), "float32")
 
 
-def _places(mask):
-    """Returns 1.0, 2.0, ... (B, S); the length of a symbolic mask is not known, so it is counted."""
+def _one_based_positions(mask):
+    """Return 1.0, 2.0, ... `(B, S)`, as a cumulative sum because the length of a symbolic mask is unknown."""
     return ops.cumsum(ops.ones_like(mask, dtype="float32"), axis=1)

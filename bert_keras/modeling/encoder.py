@@ -1,20 +1,17 @@
-"""`BertEncoder`: token ids to one vector a token and one a text."""
+"""`BertEncoder`: token ids to one vector per token and one per sequence."""
 
 import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
-from bert_keras.distribution import RealRows, current_step, within_step
-from bert_keras.modeling.all_rows import ALL_ROWS
+from bert_keras.distribution import current_step, within_step
 from bert_keras.modeling.base import INPUT_SHAPES, BertModel
-from bert_keras.modeling.layers import (
-    BertEmbeddings,
-    TransformerBlock,
-    bias_of_readers,
+from bert_keras.modeling.layers import BertEmbeddings, TransformerBlock, make_dense
+from bert_keras.modeling.sequence_layout import (
+    SequenceLayout,
+    UnpaddedLayout,
     check_length,
-    dense,
-    flat_rows,
-    packed_layout,
+    packed_positions_and_bias,
     padding_bias,
 )
 
@@ -23,40 +20,39 @@ from bert_keras.modeling.layers import (
 class BertEncoder(BertModel):
     """The bidirectional transformer encoder of Devlin et al. (2018), post-norm, with the tanh pooler.
 
-    Its weights exist as soon as it is constructed.
+    All weights are created by the constructor.
 
     Args:
-        config: the shape of the encoder.
-        pooler: whether to end in the pooler, a tanh layer over the first token ([CLS]). The
-            masked-LM, tagging and question-answering models of BERT have none, nor has ELECTRA.
-        embeddings: an embeddings layer to share with another encoder (ELECTRA's generator).
+        config: sizes and activation of the encoder.
+        pooler: whether to add the pooler, a tanh layer on the first token ([CLS]). BERT's masked-LM, tagging and
+            question-answering models have none, and neither has ELECTRA.
+        embeddings: embeddings layer to share with another encoder (ELECTRA's generator).
 
     Attributes:
-        gradient_checkpointing: in training keep only what goes into each block and compute its inside again for the
-            gradients (Chen et al. 2016): a block's worth of activations instead of all, for a third more work.
-        skips_padding: in training compute real tokens alone, but for the scores of attention. Their vectors are the
-            same, those of padding are 0. Not for XLA, since how many tokens are real is known only as it runs.
-        skips_padding_in_inference: the same in inference.
+        gradient_checkpointing: keep only the input of each block during training and recompute its inside for the
+            gradients (Chen et al. 2016): the activations of one block in memory instead of all, for a third more work.
+        unpad_in_training: compute only real tokens during training, except for the attention scores. Real tokens get
+            the same vectors, padding gets zeros. TensorFlow without XLA only: the number of real tokens varies.
+        unpad_in_inference: the same for inference.
 
     Call arguments:
-        inputs: a dict of int tensors (B, S): `token_ids`; `padding_mask`, 1 = real token,
-            0 = padding; `segment_ids`, all 0 when absent; `pack_ids`, which of several
-            examples in one row a token belongs to (from 1; 0 = padding): each example
-            then sees itself alone and its positions restart at 0.
-        training: whether dropout is on.
-        return_hidden_states: also return `hidden_states`, a tuple of `num_layers` + 1
-            tensors (B, S, D), the first one out of the embeddings.
-        return_attention_scores: also return `attention_scores`, a tuple of `num_layers`
-            float32 tensors (B, N, S, S), softmaxed: row = who looks, column = at whom.
-        read_positions: int (B, R), the only positions whose vectors will be read. The last block
-            computes just them: the same vectors for less work. Not together with the two above.
+        inputs: dict of int tensors `(B, S)`: `token_ids`; `padding_mask`, 1 = real token, 0 = padding; optional
+            `segment_ids`, all 0 by default; optional `pack_ids` for packed sequences: the example that each token
+            belongs to, from 1 (0 = padding). A packed example attends to itself only and its positions start at 0.
+        training: whether to apply dropout.
+        return_hidden_states: also return `hidden_states`, a tuple of `num_layers` + 1 tensors `(B, S, D)`; the first
+            is the output of the embeddings.
+        return_attention_scores: also return `attention_scores`, a tuple of `num_layers` float32 tensors
+            `(B, N, S, S)`, attention probabilities; axis -2 is the query, axis -1 the key.
+        query_positions: int `(B, R)`, the only positions whose vectors are needed. The last block computes only
+            these: the same vectors for less work. Cannot be combined with the two options above.
 
     Returns:
-        A dict: `sequence_output` (B, S, D), `pooled_output` (B, D) if there is a pooler,
-        and what was asked for. With `read_positions`: `sequence_output` (B, R, D) alone.
+        A dict with `sequence_output` `(B, S, D)`, `pooled_output` `(B, D)` if there is a pooler, and the outputs
+        asked for. With `query_positions`: `sequence_output` `(B, R, D)` only.
 
     Raises:
-        InputError: a feature is missing or extra, or the batch is longer than the positions.
+        InputError: a feature is missing or unknown, or the batch is longer than `max_sequence_length`.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_preset("tiny", vocabulary_size=100))
@@ -69,18 +65,20 @@ class BertEncoder(BertModel):
         super().__init__(**kwargs)
         self.config = config
         self.gradient_checkpointing = False
-        self.skips_padding = False
-        self.skips_padding_in_inference = False
+        self.unpad_in_training = False
+        self.unpad_in_inference = False
         self.embeddings = embeddings or BertEmbeddings(config, name="embeddings", dtype=self.dtype_policy)
-        narrow = config.embedding_dim != config.hidden_dim
-        self.embedding_projection = (
-            dense(config, config.hidden_dim, "embedding_projection", dtype=self.dtype_policy) if narrow else None
-        )
+        self.embedding_projection = None
+        if config.embedding_dim != config.hidden_dim:
+            self.embedding_projection = self._dense("embedding_projection")
         self.blocks = [
             TransformerBlock(config, name=f"block_{i}", dtype=self.dtype_policy) for i in range(config.num_layers)
         ]
-        self.pooler = dense(config, config.hidden_dim, "pooler", dtype=self.dtype_policy) if pooler else None
+        self.pooler = self._dense("pooler") if pooler else None
         self.build(INPUT_SHAPES)
+
+    def _dense(self, name: str) -> keras.layers.Dense:
+        return make_dense(self.config, self.config.hidden_dim, name, dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         if self.built:
@@ -100,34 +98,33 @@ class BertEncoder(BertModel):
         training=None,
         return_hidden_states=False,
         return_attention_scores=False,
-        read_positions=None,
+        query_positions=None,
     ):
-        token_ids = ops.cast(inputs["token_ids"], "int32")
-        batch, length = ops.shape(token_ids)
+        batch, length = ops.shape(inputs["token_ids"])
         check_length(length, self.config.max_sequence_length)
-        positions, attention_bias = self._layout(inputs, length)
-        segment_ids, rows = self._segment_ids(inputs), ALL_ROWS
-        if self.skips_padding if training else self.skips_padding_in_inference:
-            rows = RealRows(inputs["padding_mask"])
-            whole = (token_ids, segment_ids, ops.broadcast_to(positions, (batch, length)))
-            token_ids, segment_ids, positions = (rows.only(ops.reshape(one, (-1,))) for one in whole)
-
-        x = self.embeddings(token_ids, segment_ids, positions, training=training, rows=rows)
+        positions, layout = self._positions_and_layout(inputs, training)
+        ids = layout.unpad_ids(*self._token_and_segment_ids(inputs), positions)
+        x = self.embeddings(*ids, layout=layout, training=training)
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
-        if read_positions is not None:
-            return {"sequence_output": self._vectors_at(read_positions, x, attention_bias, training, rows)}
+
+        if query_positions is not None:
+            for block in self.blocks[:-1]:
+                x = self._run_block(block, x, layout, training)
+            x = self._run_block(self.blocks[-1], x, layout, training, query_positions=query_positions)
+            return {"sequence_output": ops.reshape(x, (*ops.shape(query_positions), self.config.hidden_dim))}
+
         hidden_states, attention_scores = [x], []
         for block in self.blocks:
             if return_attention_scores:
-                x, scores = block(x, attention_bias, training=training, rows=rows)
+                x, scores = block(x, layout=layout, training=training)
                 attention_scores.append(scores)
             else:
-                x = self._rows_of(block, x, attention_bias, training, rows=rows)
+                x = self._run_block(block, x, layout, training)
             hidden_states.append(x)
 
         def unflatten(x):
-            return ops.reshape(rows.spread(x), (batch, length, self.config.hidden_dim))
+            return ops.reshape(layout.pad(x), (batch, length, self.config.hidden_dim))
 
         outputs = {"sequence_output": unflatten(x)}
         if self.pooler is not None:
@@ -139,48 +136,35 @@ class BertEncoder(BertModel):
         return outputs
 
     def pool(self, vectors):
-        """Returns the pooler's view (..., D) of the vectors (..., D) of [CLS]."""
+        """Apply the pooler to the vectors `(..., D)` of [CLS]."""
         return ops.tanh(self.pooler(vectors))
 
-    def _vectors_at(self, positions, x, attention_bias, training, rows):
-        """Runs the blocks, the last one for the rows at `positions` (B, R) only: (B, R, D)."""
-        batch, num_readers = ops.shape(positions)
-        length = ops.shape(attention_bias)[-1]
-        *blocks, last_block = self.blocks
-        for block in blocks:
-            x = self._rows_of(block, x, attention_bias, training, rows=rows)
-        bias = bias_of_readers(attention_bias, positions)
-        read_rows = flat_rows(positions, length)
-        x = self._rows_of(last_block, x, bias, training, read_rows=read_rows, rows=rows)
-        return ops.reshape(x, (batch, num_readers, self.config.hidden_dim))
+    def _run_block(self, block, x, layout, training, **options):
+        """Run a block and return its vectors without the attention scores; recompute it for gradients if asked to."""
+        step = current_step()  # recomputation runs later, when this is no longer the current step
 
-    def _rows_of(self, block, x, attention_bias, training, **rows_to_compute):
-        """Runs a block, without a word of its attention scores; what it computes inside is not kept, if so wished."""
-        step = current_step()  # the one to compute again with, when it is no longer the current one
-
-        def rows(x):
+        def run(x):
             with within_step(step):
-                return block(x, attention_bias, training=training, **rows_to_compute)[0]
+                return block(x, layout=layout, training=training, **options)[0]
 
-        return keras.remat(rows)(x) if training and self.gradient_checkpointing else rows(x)
+        return keras.remat(run)(x) if training and self.gradient_checkpointing else run(x)
 
-    def _layout(self, inputs, length):
-        """Returns the position of each token and who may see whom, as a bias on the attention scores."""
-        if inputs.get("pack_ids") is not None:
-            return packed_layout(ops.cast(inputs["pack_ids"], "int32"), inputs["padding_mask"])
-        return ops.arange(length), padding_bias(inputs["padding_mask"])
+    def _token_and_segment_ids(self, inputs):
+        token_ids, segment_ids = ops.cast(inputs["token_ids"], "int32"), inputs.get("segment_ids")
+        return token_ids, ops.zeros_like(token_ids) if segment_ids is None else ops.cast(segment_ids, "int32")
 
-    def _segment_ids(self, inputs):
-        if inputs.get("segment_ids") is None:
-            return ops.zeros_like(ops.cast(inputs["token_ids"], "int32"))
-        return ops.cast(inputs["segment_ids"], "int32")
+    def _positions_and_layout(self, inputs, training):
+        """Return the position of each token, `(S,)` or `(B, S)`, and the layout of the batch."""
+        padding_mask, pack_ids = inputs["padding_mask"], inputs.get("pack_ids")
+        if pack_ids is None:
+            positions, bias = ops.arange(ops.shape(padding_mask)[1]), padding_bias(padding_mask)
+        else:
+            positions, bias = packed_positions_and_bias(ops.cast(pack_ids, "int32"), padding_mask)
+        unpads = self.unpad_in_training if training else self.unpad_in_inference
+        return positions, UnpaddedLayout(bias, padding_mask) if unpads else SequenceLayout(bias)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-            "pooler": self.pooler is not None,
-        }
+        return {**super().get_config(), "config": self.config.to_dict(), "pooler": self.pooler is not None}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

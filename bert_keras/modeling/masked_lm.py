@@ -1,4 +1,4 @@
-"""Pretraining heads of BERT: `BertMaskedLM` and `BertPretrainer` (masked LM + next sentence)."""
+"""`BertMaskedLM`, and `BertPretrainer` with the masked-LM and the next-sentence head."""
 
 import keras
 from keras import ops
@@ -7,17 +7,24 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, check_pooler, first_positions, handed_on, output_layer, rows_at
+from bert_keras.modeling.heads import (
+    HeadModel,
+    check_pooler,
+    cls_positions,
+    extra_outputs,
+    gather_positions,
+    output_layer,
+)
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
-from bert_keras.modeling.losses import CrossEntropy, StepMean, TopAccuracy
+from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MaskedLMHead(ConfiguredLayer):
-    """Rows (R, D) to float32 logits over the vocabulary (R, V), through the tied token embedding.
+    """Masked-LM head: vectors `(R, D)` to float32 logits over the vocabulary `(R, V)`.
 
-    Transform, activation, norm, then the product with the transposed token table, plus a bias.
-    The layer computes in float32 under every policy: rounding a logit of 20 to bfloat16 moves it by 0.06.
+    Dense, activation and layer norm, then the product with the transposed token embedding (tied weights) and a bias.
+    It computes in float32 under every dtype policy: rounding a logit of 20 to bfloat16 moves it by 0.06.
     """
 
     def __init__(self, config: BertConfig, token_embedding: keras.layers.Embedding, *, head_act: str, **kwargs):
@@ -35,30 +42,30 @@ class MaskedLMHead(ConfiguredLayer):
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.config.vocabulary_size)
 
-    def call(self, rows):
-        hidden = self.layer_norm(self.activation(self.transform(rows)))
+    def call(self, vectors):
+        hidden = self.layer_norm(self.activation(self.transform(vectors)))
         return ops.matmul(hidden, ops.transpose(self.token_embedding.embeddings)) + self.bias
 
 
 class MaskedLMModel(HeadModel):
-    """What the models with a masked-LM head share: the head, its slots, its labels."""
+    """Base of the models with a masked-LM head."""
 
     extra_inputs = ("mask_positions",)
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
         super().__init__(encoder, **kwargs)
-        self.head_act = checked_head_act(encoder.config, head_act)
+        self.head_act = resolve_head_act(encoder.config, head_act)
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
         self.mlm_head.build((None, encoder.config.hidden_dim))
 
-    def slot_logits(self, vectors):
-        """Returns the logits (B, M, V) of the encoder's vectors (B, M, D)."""
-        batch, num_slots, width = ops.shape(vectors)
+    def vocabulary_logits(self, vectors):
+        """Return the logits `(B, M, V)` of the encoder's vectors `(B, M, D)`."""
+        batch, num_positions, width = ops.shape(vectors)
         logits = self.mlm_head(ops.reshape(vectors, (-1, width)))
-        return ops.reshape(logits, (batch, num_slots, self.encoder.config.vocabulary_size))
+        return ops.reshape(logits, (batch, num_positions, self.encoder.config.vocabulary_size))
 
     def default_loss(self):
-        return {"mlm_logits": StepMean(CrossEntropy("mlm"), "mlm_logits")}
+        return {"mlm_logits": GlobalBatchMean(CrossEntropy("mlm"), "mlm_logits")}
 
     def default_metrics(self):
         return {"mlm_logits": [TopAccuracy()]}
@@ -76,17 +83,24 @@ class MaskedLMModel(HeadModel):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertMaskedLM(MaskedLMModel):
-    """Predicts masked tokens (Devlin et al. 2018, 3.1, task 1). Only masked slots are projected to the vocabulary.
+    """Masked language model (Devlin et al. 2018, 3.1, task 1). Only masked positions are projected to the vocabulary.
 
     Args:
-        encoder: a `BertEncoder`; its token table is the head's output matrix.
-        head_act: activation in the head: the encoder's (default), or "gelu", which is the only one
-            where the embeddings are narrower than the encoder, as in ELECTRA's generator.
+        encoder: a `BertEncoder`; the head shares its token embedding.
+        head_act: activation of the head: the encoder's (default) or "gelu". Encoders with embeddings narrower than
+            their hidden width (ELECTRA's generator) always have "gelu".
 
-    Call: the encoder's inputs, and `mask_positions` (B, M) to pick slots.
-    Returns: `mlm_logits`, float32, (B, M, V), or (B, S, V) without `mask_positions`.
-    Labels for `fit`: a dict of `mask_ids` (B, M) and `mask_weights` (B, M), 1.0 = counts.
-    The loss is the cross-entropy's mean over the slots that count, across the whole batch.
+    Call arguments:
+        inputs: the features of `BertEncoder`, and optionally `mask_positions` `(B, M)`.
+
+    Returns:
+        A dict with `mlm_logits`, float32: `(B, M, V)`, or `(B, S, V)` without `mask_positions`.
+
+    Labels for `fit`: a dict of `mask_ids` `(B, M)` and `mask_weights` `(B, M)`, 1.0 = a masked position, 0.0 = unused.
+    The loss is the mean cross-entropy of the masked positions of the global batch.
+
+    Raises:
+        InputError: `head_act` is not valid for the encoder.
     """
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
@@ -94,32 +108,38 @@ class BertMaskedLM(MaskedLMModel):
         self.build(INPUT_SHAPES)
 
     def default_metrics(self):
-        return {"mlm_logits": [TopAccuracy(name="mlm_accuracy")]}  # of one output Keras leaves out the name
+        return {"mlm_logits": [TopAccuracy(name="mlm_accuracy")]}  # with one output Keras does not prefix its name
 
     def call(self, inputs, training=None, **returns):
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)
-            return {"mlm_logits": self.slot_logits(encoded["sequence_output"]), **handed_on(encoded)}
+            return {"mlm_logits": self.vocabulary_logits(encoded["sequence_output"]), **extra_outputs(encoded)}
         vectors, extra = self.encode_at(inputs["mask_positions"], inputs, training, **returns)
-        return {"mlm_logits": self.slot_logits(vectors), **extra}
+        return {"mlm_logits": self.vocabulary_logits(vectors), **extra}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertPretrainer(MaskedLMModel):
-    """BERT's two pretraining tasks at once: masked LM and next-sentence prediction (Devlin et al. 2018, 3.1).
+    """BERT's pretraining model: masked LM and next-sentence prediction (Devlin et al. 2018, 3.1).
 
     Args:
         encoder: a `BertEncoder` with a pooler.
         head_act: as in `BertMaskedLM`.
 
-    Call: as `BertMaskedLM`; `pack_starts` (B, K) says where the examples of packed rows begin.
-    Returns: `mlm_logits` as `BertMaskedLM`, and `next_sentence_logits` (B, 2), or (B, K, 2) of packed rows, float32:
-    column 0 = B follows A, column 1 = B is a random sentence (or, where records were made so, the two are swapped).
-    Labels for `fit`: those of `BertMaskedLM` and `next_sentence_labels` (B,), or (B, K) with
-    `next_sentence_weights` (B, K), 1.0 = counts. The loss is the sum of both.
+    Call arguments:
+        inputs: as in `BertMaskedLM`; for packed sequences also `pack_starts` `(B, K)`, the position of each packed
+            example's [CLS].
+
+    Returns:
+        A dict with `mlm_logits`, as in `BertMaskedLM`, and float32 `next_sentence_logits` `(B, 2)`, or `(B, K, 2)` for
+        packed sequences: class 0 = B follows A, class 1 = B is from another document (or, in records made with
+        sentence order, A and B are swapped).
+
+    Labels for `fit`: those of `BertMaskedLM`, and `next_sentence_labels` `(B,)`, or `(B, K)` with
+    `next_sentence_weights` `(B, K)`, 1.0 = a packed example, 0.0 = unused. The loss is the sum of both losses.
 
     Raises:
-        InputError: the encoder has no pooler.
+        InputError: the encoder has no pooler, or `head_act` is not valid for it.
     """
 
     extra_inputs = ("mask_positions", "pack_starts")
@@ -132,11 +152,11 @@ class BertPretrainer(MaskedLMModel):
 
     def call(self, inputs, training=None, **returns):
         starts = inputs.get("pack_starts")
-        starts = first_positions(inputs) if starts is None else ops.cast(starts, "int32")
+        starts = cls_positions(inputs) if starts is None else ops.cast(starts, "int32")
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)
-            vectors, extra = encoded["sequence_output"], handed_on(encoded)
-            first = rows_at(starts, vectors)
+            vectors, extra = encoded["sequence_output"], extra_outputs(encoded)
+            first = gather_positions(vectors, starts)
         else:
             positions = ops.concatenate([starts, ops.cast(inputs["mask_positions"], "int32")], axis=1)
             read, extra = self.encode_at(positions, inputs, training, **returns)
@@ -144,10 +164,10 @@ class BertPretrainer(MaskedLMModel):
         logits = self.next_sentence(self.encoder.pool(first))  # (B, K, 2)
         if inputs.get("pack_starts") is None:
             logits = logits[:, 0]
-        return {"mlm_logits": self.slot_logits(vectors), "next_sentence_logits": logits, **extra}
+        return {"mlm_logits": self.vocabulary_logits(vectors), "next_sentence_logits": logits, **extra}
 
     def default_loss(self):
-        next_sentence = StepMean(CrossEntropy("next_sentence"), "next_sentence_logits")
+        next_sentence = GlobalBatchMean(CrossEntropy("next_sentence"), "next_sentence_logits")
         return {**super().default_loss(), "next_sentence_logits": next_sentence}
 
     def default_metrics(self):
@@ -164,19 +184,19 @@ class BertPretrainer(MaskedLMModel):
 
 
 def check_no_sample_weight(model, sample_weight) -> None:
-    """Raise `InputError` for weights of examples, which the masked positions have already."""
+    """Raise `InputError` for `sample_weight`: masked positions have weights already."""
     if sample_weight is not None:
         raise InputError(
-            f"{type(model).__name__} was given sample_weight; expected none: its labels carry mask_weights (B, M), so "
-            "multiply those of each example by its weight"
+            f"sample_weight cannot be used with {type(model).__name__}, whose labels contain mask_weights (B, M): "
+            "multiply the mask_weights of each example by its weight"
         )
 
 
-def checked_head_act(config: BertConfig, head_act: str | None) -> str:
-    """Returns the head's activation: the encoder's in BERT, always "gelu" in ELECTRA (narrow embeddings).
+def resolve_head_act(config: BertConfig, head_act: str | None) -> str:
+    """Return the head's activation: by default the encoder's, or "gelu" with ELECTRA's narrow embeddings.
 
     Raises:
-        InputError: another one, which no published model has and no checkpoint format could say.
+        InputError: another activation, which no published model has and no checkpoint format can express.
     """
     narrow = config.embedding_dim != config.hidden_dim
     allowed = ("gelu",) if narrow else (config.hidden_act, "gelu")

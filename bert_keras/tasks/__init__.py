@@ -1,1 +1,4 @@
-"""What BERT is fine-tuned for: classes, tags, answers, sentence vectors. Examples to rows, and logits to answers."""
+"""The tasks: text classification, tagging, question answering, embedding and fill-mask. Text in, answers and scores out.
+
+Start with `base.py` (`Task`) and `predictor.py`.
+"""

@@ -89,11 +89,10 @@ class SentenceEmbedding(Task):
         return dataclasses.replace(self, prompt=get_prompt({"": "", **self.prompts}, name))
 
     def loss(self):
-        from bert_keras.modeling.losses import StepMean
-        from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
+        from bert_keras.modeling.losses import CosineError, GlobalBatchMean, InBatchContrast
 
         has_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
-        return {"embedding": StepMean(has_pairs, "embedding")}
+        return {"embedding": GlobalBatchMean(has_pairs, "embedding")}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         return TextExample(text, second_text, None, line)

@@ -1,6 +1,7 @@
-"""Optimizers, schedules, recipes and the two trainings, both plain `model.fit`.
+"""Pretraining and fine-tuning through `model.fit`, with optimizers, schedules, recipes and backups.
 
-The names are handed on lazily, so that recipes can be read and checked before TensorFlow is loaded.
+Start with `pretraining.py` and `finetuning.py`. Names are imported lazily, so that recipes can be read and checked
+before TensorFlow is loaded.
 """
 
 import importlib

@@ -109,16 +109,16 @@ def finetune(
     train_rows = task.add_labels(task.encode(tokenizer, train), train)
     steps_per_epoch = train_rows.num_batches(settings.batch_size)
     num_steps = steps_per_epoch * settings.num_epochs
-    skips_padding = not isinstance(strategy, tf.distribute.TPUStrategy)  # whose shapes must be known before
+    unpads = not isinstance(strategy, tf.distribute.TPUStrategy)  # whose shapes must be known before
     with strategy.scope():
-        _compile(model, task, settings, num_steps, skip_padding=skips_padding)
+        _compile(model, task, settings, num_steps, unpad=unpads)
     scorer = _Scorer(task, model, task.encode(tokenizer, dev), dev)
     epochs = EpochScores(
         scorer.scores, task.main_score, patience=settings.patience, all_reduce_any=make_all_reduce_any(strategy)
     )
 
     def batches(first_batch: int):
-        order = {"shuffle": True, "sort_by_length": not skips_padding, "seed": settings.seed}
+        order = {"shuffle": True, "sort_by_length": not unpads, "seed": settings.seed}
         order |= {"epochs": None, "first_batch": first_batch}
         return distribute_batches(
             strategy,
@@ -178,7 +178,7 @@ def _model_of(task: Task, checkpoint: Checkpoint, settings: FineTuning) -> keras
     return model
 
 
-def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, skip_padding: bool) -> None:
+def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: int, *, unpad: bool) -> None:
     rates = {"warmup_ratio": settings.warmup_ratio, "weight_decay": settings.weight_decay}
     optimizer = adamw(settings.learning_rate, num_steps, epsilon=_EPSILON, **rates)
     optimizer.rate_factors = rate_factors(model, settings.layer_decay)
@@ -189,7 +189,7 @@ def _compile(model: keras.Model, task: Task, settings: FineTuning, num_steps: in
         accumulation_steps=settings.accumulation_steps,
         gradient_checkpointing=settings.gradient_checkpointing,
         jit_compile=False,  # each length of a batch would be compiled anew
-        skip_padding=skip_padding,
+        unpad=unpad,
     )
 
 

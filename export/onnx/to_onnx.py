@@ -5,7 +5,6 @@ import os
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints import BertEmbedder
 from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import MissingExtraError, ParityError
@@ -13,6 +12,7 @@ from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx.onnx_file import write_onnx_file
 from bert_keras.export.onnx.onnx_rewriting import rewritten
 from bert_keras.features import to_huggingface_names
+from bert_keras.modeling import BertEmbedder
 from bert_keras.publishing import publish_file
 
 OPSET = 18  # the newest that tf2onnx 1.17 writes, with LayerNormalization (17); onnxruntime reads it since 1.14 (2023)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints import BertEmbedder
 from bert_keras.export.parity.comparison import TIE, Comparison
 from bert_keras.export.parity.probe_inputs import IdRow, batches
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.answers.fillings import NUM_FILLINGS
+from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.mask_filling import fill_mask

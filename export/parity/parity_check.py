@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints import BertEmbedder
 from bert_keras.export.parity import probe_inputs
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import expect_texts
@@ -16,6 +15,7 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.runtimes import exchange
 from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.saved_model.text_model import DEFAULT, IDS, text_function
+from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel
 
 # Of a float output; the largest of MiniLM's artifacts: 1.9e-5, in a masked LM's logits (docs/export.md)

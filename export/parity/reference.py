@@ -8,11 +8,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.checkpoints import BertEmbedder
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS
 from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
 from bert_keras.export.saved_model.text_model import text_length
 from bert_keras.features import to_huggingface_names
+from bert_keras.modeling import BertEmbedder
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task

@@ -1,1 +1,4 @@
-"""Each artifact in its own runtime, as a program that knows nothing of this package, in a fresh process."""
+"""Programs that run an artifact in its own runtime, in a fresh process and without importing this package.
+
+Start with `fresh_process.py`.
+"""

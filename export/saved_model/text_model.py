@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.saved_model.answers.classes import classifying
 from bert_keras.export.saved_model.answers.fillings import filling_masks
@@ -15,6 +14,7 @@ from bert_keras.export.saved_model.answers.served import TextFunction, of_no_tex
 from bert_keras.export.saved_model.answers.spans import answering
 from bert_keras.export.saved_model.answers.tags import tagging
 from bert_keras.export.saved_model.answers.vectors import embedding, encoding
+from bert_keras.modeling import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
@@ -130,11 +130,11 @@ def _chunk_by_chunk(traced, features: Mapping[str, tf.Tensor]) -> dict[str, tf.T
 @contextlib.contextmanager
 def _skipping_padding(model: keras.Model) -> Iterator[None]:
     encoder = getattr(model, "encoder", model)
-    before, encoder.skips_padding_in_inference = encoder.skips_padding_in_inference, True
+    before, encoder.unpad_in_inference = encoder.unpad_in_inference, True
     try:
         yield
     finally:
-        encoder.skips_padding_in_inference = before
+        encoder.unpad_in_inference = before
 
 
 class _Hidden:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bert_keras.checkpoints import BertClassifier, BertEmbedder
 from bert_keras.errors import InputError
 from bert_keras.export.exporting import Export
 from bert_keras.export.parity.parity_check import TOLERANCE, Check, start_ids_check, without_hidden
@@ -21,6 +20,7 @@ from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_
 from bert_keras.export.tflite.tflite_file import constant_types, read_file, signatures
 from bert_keras.export.tflite.tflite_runner import logits_of
 from bert_keras.export.tflite.to_tflite import SIGNATURE, TfliteSource, tflite_source, write_tflite_source
+from bert_keras.modeling import BertClassifier, BertEmbedder
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import softmax

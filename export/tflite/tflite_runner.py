@@ -6,12 +6,12 @@ import os
 
 import numpy as np
 
-from bert_keras.checkpoints import BertClassifier
 from bert_keras.errors import MissingExtraError
 from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
 from bert_keras.export.parity.reference import joined_outputs
 from bert_keras.export.runtimes import run_tflite
 from bert_keras.export.tflite.to_tflite import SIGNATURE
+from bert_keras.modeling import BertClassifier
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 
 _SMALLEST = 1e-30  # of a probability, that there is a logarithm

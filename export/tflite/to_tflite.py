@@ -12,13 +12,13 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from bert_keras.checkpoints import BertClassifier
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checks import check_integer
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.ids_graph import ids_function
 from bert_keras.export.tflite.tflite_file import constant_bytes, operators, read_file
+from bert_keras.modeling import BertClassifier
 from bert_keras.publishing import publish_file
 
 LENGTHS = (32, 64, 128)

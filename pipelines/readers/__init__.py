@@ -1,1 +1,4 @@
-"""Files of labelled examples: tables of texts, tagged words, questions."""
+"""Readers of labelled examples: tables of texts, tagged words, questions.
+
+Start with `labelled_texts.py`.
+"""

@@ -77,7 +77,7 @@ def test_what_starts_afresh_is_drawn_as_if_all_were(encoder_folder, monkeypatch)
         return [np.array(layer.kernel) for layer in (model.classifier, model.encoder.pooler)]
 
     alone = drawn()
-    monkeypatch.setattr(building, "without_initial_values", contextlib.nullcontext)
+    monkeypatch.setattr(building, "zero_initialization", contextlib.nullcontext)
     for some, whole in zip(alone, drawn(), strict=True):
         assert some.std() > 0.01
         np.testing.assert_array_equal(some, whole)

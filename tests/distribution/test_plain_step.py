@@ -57,7 +57,7 @@ def test_one_device_takes_the_step_of_keras_traced_once_and_parts_take_the_same(
     """With dropout. The classifier's examples are weighted."""
     plain = fitted(head, monkeypatch)
     assert len(keras_steps) == 1  # `build_step` has made all variables before
-    divided = fitted(head, monkeypatch, is_divided=True)
+    divided = fitted(head, monkeypatch, is_distributed=True)
     assert len(keras_steps) == 1
     assert_equal(divided, plain, 1e-6)  # measured: 1.2e-7
     assert len({line["loss"] for line in plain[0]}) == NUM_STEPS

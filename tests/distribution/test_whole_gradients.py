@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_keras.distribution import clip_gradients
 from tests.distribution.conftest import REPOSITORY
-from tests.distribution.test_divided_step import assert_same_training
+from tests.distribution.test_distributed_step import assert_same_training
 from tests.distribution.toy import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, data, makers, train
 
 TOLERANCE = 1e-6  # of weights of about 0.5; measured: 1.2e-7

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.distribution import DividedStep
+from bert_keras.distribution import DistributedStep
 from bert_keras.training.optimizers.adamw_and_lamb import BertAdamW, Lamb
 from tests.distribution import train_heads
 
@@ -25,7 +25,7 @@ QUICK = ("sgd plain", "sgd norm", "scaled adamw global")  # what the quick suite
 SCALES = {"sgd global": 2.0**125, "adamw global": 2.0**127}  # 2**127 overflows at first
 
 
-class Toy(DividedStep, keras.Model):
+class Toy(DistributedStep, keras.Model):
     """Two dense layers on 5 numbers."""
 
     def __init__(self):
@@ -134,7 +134,7 @@ def report(names: list[str]) -> dict:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     heads = {
         "whole": train_heads.trained("pretrainer", None),
-        "divided": train_heads.trained("pretrainer", strategy, parts=2, checkpointing=True, skip_padding=True),
+        "divided": train_heads.trained("pretrainer", strategy, parts=2, checkpointing=True, unpad=True),
     }
     return {"trained": trained, "batches": read_batches(strategy), "pretrainer": heads}
 

@@ -101,7 +101,7 @@ def main() -> None:
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(arguments.devices)])
     keras.config.set_dtype_policy(arguments.policy)
     options = {name: getattr(arguments, name) for name in ("steps", "jit", "jit_update", "parts")}
-    options |= {"checkpointing": arguments.checkpointing, "skip_padding": arguments.skip_padding}
+    options |= {"checkpointing": arguments.checkpointing, "unpad": arguments.unpad}
     print(json.dumps({head: trained(head, strategy, **options) for head in arguments.heads}), flush=True)
 
 
@@ -112,7 +112,7 @@ def trained(
     steps: int = 20,
     parts: int = 1,
     checkpointing: bool = False,
-    skip_padding: bool = False,
+    unpad: bool = False,
     jit: bool = False,
     jit_update: bool = False,
 ) -> dict:
@@ -127,7 +127,7 @@ def trained(
             jit_compile=jit,
             accumulation_steps=parts,
             gradient_checkpointing=checkpointing,
-            skip_padding=skip_padding,
+            unpad=unpad,
         )
     data = tf.data.Dataset.from_tensor_slices(data_of(head, steps)).batch(NUM_ROWS, drop_remainder=True)
     options = tf.data.Options()

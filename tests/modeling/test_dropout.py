@@ -101,10 +101,10 @@ def test_it_survives_its_config():
 def test_in_a_step_a_part_of_the_batch_draws_what_it_would_in_the_whole(compiled):
     layer = Dropout(0.4, seed=3)
 
-    def masks_of(first_row, num_rows):
-        step = Step(tf.constant(17), first_row, num_rows, compiled=compiled)
+    def masks_of(first_sequence, num_sequences):
+        step = Step(tf.constant(17), first_sequence, num_sequences, compiled=compiled)
         with within_step(step):
-            return layer(tf.ones((num_rows, 7, 11)), training=True).numpy()
+            return layer(tf.ones((num_sequences, 7, 11)), training=True).numpy()
 
     whole = masks_of(0, 6)
     np.testing.assert_array_equal(np.concatenate([masks_of(tf.constant(first), 2) for first in (0, 2, 4)]), whole)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.modeling.layers import TruncatedNormal, without_initial_values
+from bert_keras.modeling.initializers import TruncatedNormal, zero_initialization
 
 RANGE = 0.05
 SIZES = {"vocabulary_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 256, "intermediate_dim": 128}
@@ -62,7 +62,7 @@ def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
 
 def test_zeros_of_one_shape_are_made_once():
     draw = TruncatedNormal(stddev=RANGE, seed=1)
-    with without_initial_values():
+    with zero_initialization():
         first, again, other = draw((3, 5)), draw((3, 5)), draw((5, 3))
     assert first is again
     assert (other.shape, np.abs(first).max()) == ((5, 3), 0)
@@ -70,7 +70,7 @@ def test_zeros_of_one_shape_are_made_once():
 
 
 def test_what_is_built_without_initial_values_shares_nothing_once_it_is_written(sizes):
-    with without_initial_values():
+    with zero_initialization():
         encoder = bk.BertEncoder(bk.BertConfig(**sizes))
     first, second = (block.attention.query.kernel for block in encoder.blocks[:2])
     first.assign_add(np.ones(first.shape))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.modeling.losses import CrossEntropy, StepMean, TopAccuracy, cross_entropy
+from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy, cross_entropy
 
 TOLERANCE = 5e-6  # of losses up to 20; measured: 9.5e-7
 
@@ -54,9 +54,9 @@ def test_the_mean_is_over_the_weights_of_the_whole_batch(logits_and_ids):
     losses = cross_entropy(logits, ids).numpy()
     wanted = (losses * weights).sum() / weights.sum()
     np.testing.assert_allclose(
-        StepMean(CrossEntropy(), "mlm_logits")(ids, logits, weights), wanted, rtol=0, atol=TOLERANCE
+        GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, weights), wanted, rtol=0, atol=TOLERANCE
     )
-    assert StepMean(CrossEntropy(), "mlm_logits")(ids, logits, np.zeros((3, 5), "float32")) == 0.0
+    assert GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, np.zeros((3, 5), "float32")) == 0.0
 
 
 def test_the_accuracy_is_keras_s(logits_and_ids):
@@ -70,7 +70,7 @@ def test_the_accuracy_is_keras_s(logits_and_ids):
     assert 0.3 < float(ours.result()) < 0.7
 
 
-@pytest.mark.parametrize("thing", [TopAccuracy(name="a"), StepMean(CrossEntropy(), "mlm_logits", name="b")])
+@pytest.mark.parametrize("thing", [TopAccuracy(name="a"), GlobalBatchMean(CrossEntropy(), "mlm_logits", name="b")])
 def test_they_survive_their_config(thing):
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(thing))
     assert type(again) is type(thing)

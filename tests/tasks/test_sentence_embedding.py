@@ -9,8 +9,7 @@ import tensorflow as tf
 from scipy import stats
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.losses import StepMean
-from bert_keras.modeling.pair_losses import CosineError, InBatchContrast
+from bert_keras.modeling.losses import CosineError, GlobalBatchMean, InBatchContrast
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextExample
@@ -121,7 +120,7 @@ def test_loss_and_gradient_are_sentence_transformers(objective, num_pairs):
     vectors, scores = vectors_of_pairs(num_pairs, seed=num_pairs)
     given = tf.Variable(vectors)
     with tf.GradientTape() as tape:
-        loss = StepMean(ours(), "embedding")(np.repeat(scores, 2), given)
+        loss = GlobalBatchMean(ours(), "embedding")(np.repeat(scores, 2), given)
     pair = [torch.tensor(part, requires_grad=True) for part in (vectors[::2], vectors[1::2])]
     wanted = their_loss(objective).compute_loss_from_embeddings(pair, torch.tensor(scores))
     wanted.backward()
@@ -144,7 +143,7 @@ def test_losses_come_back_from_their_configs(loss):
 def test_vectors_of_nothing_have_a_finite_loss_and_gradient(objective):
     given = tf.Variable(np.zeros((6, 5), "float32"))
     with tf.GradientTape() as tape:
-        loss = StepMean(LOSSES[objective][0](), "embedding")(np.ones(6, "float32"), given)
+        loss = GlobalBatchMean(LOSSES[objective][0](), "embedding")(np.ones(6, "float32"), given)
     assert np.isfinite(loss)
     assert np.isfinite(tape.gradient(loss, given)).all()
 
@@ -180,7 +179,7 @@ def test_batches_are_filled_but_where_pairs_are_contrasted():
     filled = np.concatenate([vectors, vectors[:2], vectors[:2]])
     weights = np.repeat(np.float32([1, 0]), [6, 4])
     for objective, is_same in (("regression", True), ("contrastive", False)):
-        loss = StepMean(LOSSES[objective][0](), "embedding")
+        loss = GlobalBatchMean(LOSSES[objective][0](), "embedding")
         difference = abs(loss(np.ones(6), vectors) - loss(np.ones(10), filled, weights))
         assert (difference < 6e-7) == is_same  # measured: 6e-8 and 0.37
 

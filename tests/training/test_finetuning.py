@@ -151,7 +151,7 @@ def test_the_defaults_train_everything_at_one_rate(planned):
     assert (facts["factors"], facts["rate"], facts["decay"], facts["parts"]) == (None, 3e-5, 0.01, 1)
     assert (facts["num_steps"], facts["end of the rate"], facts["rows"]) == (6, 6, [32, 32, 32])
     assert len(facts["trained"]) == len(plan.model.weights)
-    assert plan.model.encoder.skips_padding
+    assert plan.model.encoder.unpad_in_training
     assert plan.model.jit_compile is False
 
 

@@ -1,1 +1,4 @@
-"""Counting: parameters, floating-point operations and steps of a model as it is built and traced."""
+"""The cost model: parameters, FLOPs, memory and time of a model, counted from the model as it is built and traced.
+
+Start with `planning.py`.
+"""

@@ -12,10 +12,10 @@ from bert_keras.analysis.cost_model.inference_memory import InferenceMemory, inf
 from bert_keras.analysis.cost_model.parameters import Component, parameters_of
 from bert_keras.analysis.cost_model.planning import Plan
 from bert_keras.analysis.cost_model.training_memory import Memory
-from bert_keras.checkpoints import BertEncoder
 from bert_keras.config import BertConfig
 from bert_keras.figures import COLORS, FigureSection, check_matplotlib, create_figure, save_figures, simplify_axes
-from bert_keras.modeling.layers import without_initial_values
+from bert_keras.modeling import BertEncoder
+from bert_keras.modeling.initializers import zero_initialization
 from bert_keras.publishing import publish_folder
 
 _BESIDE = ("base", "large")
@@ -75,7 +75,7 @@ def parameters_section(parameters: Sequence[Component]) -> FigureSection:
 @functools.cache
 def _of_preset(name: str) -> list[Component]:
     config = BertConfig.from_preset(name)
-    with without_initial_values():
+    with zero_initialization():
         one, two = (parameters_of(BertEncoder(dataclasses.replace(config, num_layers=number))) for number in (1, 2))
     counted = []
     for first, both in zip(one, two, strict=True):

@@ -17,10 +17,10 @@ from bert_keras.analysis.cost_model.tracing.sized_graph import Sizes
 from bert_keras.analysis.cost_model.training_costs import PhaseCost, TrainingCosts
 from bert_keras.analysis.cost_model.training_memory import Memory, machine_memory
 from bert_keras.analysis.cost_model.workloads import Workload, usual_lengths
-from bert_keras.checkpoints import ElectraPretrainer
 from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.extras import check_tensorflow_backend
+from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.phases import PhasePlan
 from bert_keras.training.config.recipes import Pretraining

@@ -5,20 +5,20 @@ import pathlib
 import keras
 
 from bert_keras.analysis.cost_model.subject_names import check_preset
-from bert_keras.checkpoints import (
+from bert_keras.checkpoints import load
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.config import BertConfig
+from bert_keras.errors import InputError
+from bert_keras.modeling import (
     BertClassifier,
     BertEncoder,
     BertMaskedLM,
     BertPretrainer,
     BertQuestionAnswerer,
     BertTokenClassifier,
-    load,
 )
-from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.config import BertConfig
-from bert_keras.errors import InputError
 from bert_keras.modeling.base import check_bert_model
-from bert_keras.modeling.layers import without_initial_values
+from bert_keras.modeling.initializers import zero_initialization
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.pretraining import build_model
 
@@ -44,10 +44,10 @@ def model_of(subject, run: Pretraining | None, head: str | None, num_classes: in
             raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
         begun = run.model.start_from
         size = _VOCABULARY_SIZE if begun is None else read_checkpoint(begun).config.vocabulary_size
-        with without_initial_values():
+        with zero_initialization():
             return build_model(run, size)
     pooler = head in (None, *_WITH_POOLER)
-    with without_initial_values():  # counts need no values, and drawing those of base takes 4 s
+    with zero_initialization():  # counts need no values, and drawing those of base takes 4 s
         return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
 
 

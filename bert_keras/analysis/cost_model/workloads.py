@@ -8,15 +8,15 @@ import tensorflow as tf
 
 from bert_keras.analysis.cost_model.subject_names import check_plan_length
 from bert_keras.analysis.cost_model.tracing.recording import ENCODER, Operation, gradients_of, traced_operations
-from bert_keras.checkpoints import (
+from bert_keras.errors import InputError
+from bert_keras.features import ENCODER_INPUTS
+from bert_keras.modeling import (
     BertClassifier,
     BertEncoder,
     BertQuestionAnswerer,
     BertTokenClassifier,
     ElectraPretrainer,
 )
-from bert_keras.errors import InputError
-from bert_keras.features import ENCODER_INPUTS
 from bert_keras.modeling.electra import ID_BLOCK
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
 

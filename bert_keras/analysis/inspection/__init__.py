@@ -1,1 +1,4 @@
-"""Looking inside: what a model attends to, computes and answers on one text, as arrays, as a page and as pictures."""
+"""What a model computes on one text: attention, vectors, predictions; as arrays, an HTML page and figures.
+
+Start with `inspecting.py`.
+"""

@@ -1,4 +1,5 @@
 """The commands of `bert-keras`, one module per command.
 
-Each module declares its arguments and has a `run(arguments)`; `../parsing.py` finds it by its name.
+Start with `finetune.py`. Each module declares its arguments and has a `run(arguments)`; `../parsing.py` imports it by
+its name.
 """

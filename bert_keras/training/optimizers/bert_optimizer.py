@@ -76,7 +76,7 @@ class BertOptimizer(keras.optimizers.Optimizer):
         InputError: averaged weights or Keras's gradient accumulation are asked for.
     """
 
-    takes_whole_gradients = True  # summed over all replicas, see `distribution.updates.apply_over_replicas`
+    takes_summed_gradients = True  # summed over all replicas, see `distribution.updates.apply_over_replicas`
 
     def __init__(
         self,

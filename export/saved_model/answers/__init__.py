@@ -1,1 +1,4 @@
-"""What a SavedModel answers to raw text, in the graph: for each task what `Task.answers` gives in Python."""
+"""Answers in the graph of a SavedModel: for each task what `Task.answers` returns in Python.
+
+Start with `served.py`.
+"""

@@ -13,7 +13,7 @@ from bert_keras.analysis.cost_model.costs import flops_by_part
 from bert_keras.analysis.cost_model.subjects import HEADS
 from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.errors import InputError
-from bert_keras.modeling.layers import without_initial_values
+from bert_keras.modeling.initializers import zero_initialization
 from tests.marks import slow, slow_except
 
 BASE_BLOCK = {
@@ -38,7 +38,7 @@ def plan(subject, **shape):
 
 @pytest.fixture(scope="module")
 def base_encoder():
-    with without_initial_values():
+    with zero_initialization():
         return bk.BertEncoder(bk.BertConfig.from_preset("base"))
 
 
@@ -313,9 +313,9 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
         ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
         (
             {"subject": bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False), "head": "pretraining"},
-            "its encoder has no pooler",
+            "needs an encoder with a pooler",
         ),
-        ({"subject": keras.Sequential([])}, "a Sequential was given; expected a model of bert_keras"),
+        ({"subject": keras.Sequential([])}, "the model is a Sequential; expected a model of bert_keras"),
         ({"subject": "tiny", "length": 513}, "rows of 513 tokens were asked for, the model reads at most 512"),
     ],
 )

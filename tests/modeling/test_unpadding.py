@@ -35,7 +35,7 @@ def both(sizes):
 
     def run(batch, **options) -> list[dict]:
         outputs = []
-        for encoder.skips_padding in (False, True):
+        for encoder.unpad_in_training in (False, True):
             outputs.append(tf.function(lambda: encoder(batch, training=True, **options), autograph=False)())
         return outputs
 
@@ -65,7 +65,7 @@ def test_the_vectors_of_real_tokens_are_the_same_and_those_of_padding_are_0(kind
 def test_vectors_at_some_places_are_the_same(both, batch):
     filled = batch["padding_mask"].any(axis=1)
     places = np.minimum([[0, 2, 1]], batch["padding_mask"].sum(axis=1, keepdims=True) - 1).clip(0).astype("int32")
-    theirs, ours = (one["sequence_output"].numpy() for one in both(batch, read_positions=places))
+    theirs, ours = (one["sequence_output"].numpy() for one in both(batch, query_positions=places))
     np.testing.assert_allclose(ours[filled], theirs[filled], rtol=0, atol=TOLERANCE)
     assert np.isfinite(ours).all()
 
@@ -74,7 +74,7 @@ def test_a_batch_of_empty_rows_alone_has_vectors_too(both, batch):
     """A replica's share of a batch that was filled may be that."""
     batch["padding_mask"][:] = 0
     places = np.zeros((len(batch["token_ids"]), 1), "int32")
-    _, ours = both(batch, read_positions=places)
+    _, ours = both(batch, query_positions=places)
     assert np.isfinite(ours["sequence_output"]).all()
 
 
@@ -83,7 +83,7 @@ def test_gradients_are_the_same(both, batch):
     readers = tf.random.stateless_normal((*batch["token_ids"].shape, encoder.config.hidden_dim), [1, 2])
     readers *= batch["padding_mask"][:, :, None]
     weights = [weight.value for weight in encoder.trainable_weights if "pooler" not in weight.path]
-    for encoder.skips_padding in (False, True):
+    for encoder.unpad_in_training in (False, True):
         with tf.GradientTape() as tape:
             read = tf.reduce_sum(encoder(batch, training=True)["sequence_output"] * readers)
         gradients.append([tf.convert_to_tensor(gradient) for gradient in tape.gradient(read, weights)])
@@ -93,17 +93,17 @@ def test_gradients_are_the_same(both, batch):
 
 def test_only_training_skips(both, batch):
     outputs = []
-    for both.encoder.skips_padding in (False, True):
+    for both.encoder.unpad_in_training in (False, True):
         outputs.append(both.encoder(batch)["sequence_output"].numpy())
     np.testing.assert_array_equal(*outputs)
 
 
 def test_xla_is_left_off_or_refused(make_model):
     model = make_model("classifier")
-    model.compile("sgd", skip_padding=True)
+    model.compile("sgd", unpad=True)
     assert model.jit_compile is False
-    assert model.encoder.skips_padding
+    assert model.encoder.unpad_in_training
     with pytest.raises(bk.InputError, match="set jit_compile=False"):
-        model.compile("sgd", skip_padding=True, jit_compile=True)
+        model.compile("sgd", unpad=True, jit_compile=True)
     model.compile(keras.optimizers.SGD())
-    assert not model.encoder.skips_padding
+    assert not model.encoder.unpad_in_training

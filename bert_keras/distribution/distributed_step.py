@@ -1,7 +1,7 @@
-"""`DividedStep`: `fit` and `evaluate` of a Keras model whose steps are cut into parts and spread over replicas.
+"""`DistributedStep`: `fit` and `evaluate` of a Keras model with micro-batches and replicas.
 
-Whatever the division, a step is the one that a single device would take with the whole batch: losses are means over
-everything that counts in it, gradients are clipped when they are whole, and metrics count every row once.
+However a batch is split, the update is the one that a single device would make for the global batch: losses are
+means over the global batch, gradients are clipped after they are summed, and metrics count every example once.
 """
 
 import contextlib
@@ -17,23 +17,23 @@ from bert_keras.distribution.updates import apply_over_replicas
 from bert_keras.errors import InputError
 
 
-class DividedStep:
-    """What a `keras.Model` needs to train in parts and under every `tf.distribute` strategy; to be mixed in.
+class DistributedStep:
+    """Mixin for `keras.Model`: gradient accumulation and training under every `tf.distribute` strategy.
 
-    One replica without parts takes Keras's own step.
+    One replica without gradient accumulation uses Keras's own step.
 
     Attributes:
-        accumulation_steps: the parts that each replica computes one after the other.
+        accumulation_steps: number of micro-batches that each replica computes one after the other.
     """
 
     accumulation_steps = 1
-    divides_steps = True
+    has_tensorflow_step = True
     _strategy: tf.distribute.Strategy | None = None
     _built_for: weakref.ref | None = None
 
     def __init__(self, *args, **kwargs):
-        # For a model that is made under a strategy, Keras's `fit` reads a batch to build it and reduces the batch over
-        # all workers, which fails with several of them (3.15.1). No strategy is current in a graph of its own.
+        # Keras's `fit` builds a model that was created under a strategy on a batch reduced over all workers, which
+        # fails with several workers (3.15.1). Inside a separate graph no strategy is current.
         strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
         with contextlib.nullcontext() if strategy is None else tf.Graph().as_default():
             super().__init__(*args, **kwargs)
@@ -41,99 +41,98 @@ class DividedStep:
 
     @property
     def distribute_strategy(self) -> tf.distribute.Strategy:
-        """The strategy that the model was made under, else the current one. Keras runs every step under it."""
+        """The strategy that the model was created under, otherwise the current one. Keras runs every step under it."""
         return self._strategy or tf.distribute.get_strategy()
 
     @property
-    def is_divided(self) -> bool:
-        """Whether a step has several parts or replicas, and so is not Keras's own."""
+    def is_distributed(self) -> bool:
+        """Whether a step has several micro-batches or replicas, so that it is not Keras's own."""
         return self.accumulation_steps > 1 or self.distribute_strategy.num_replicas_in_sync > 1
 
     def label_weights(self, x, y, sample_weight):
-        """Returns what each label counts, by output; losses that are not means over them need not be named."""
+        """Return the weight of each label, keyed by output; only for losses that are means over labels."""
         return {}
 
     def train_step(self, data):
-        """Takes one step; `data` is this replica's share of the batch."""
-        if self.is_divided:
-            return self._divided_train_step(data)
+        """Run one training step; `data` is this replica's share of the global batch."""
+        if self.is_distributed:
+            return self._distributed_train_step(data)
         number = tf.cast(self.optimizer.iterations, tf.int32)
-        with within_step(Step(number, 0, _num_rows(data), compiled=bool(self.jit_compile))):
+        with within_step(Step(number, 0, _batch_size(data), compiled=bool(self.jit_compile))):
             return super().train_step(data)
 
     def test_step(self, data):
-        """Evaluates one batch; `data` is this replica's share of it."""
-        if not self.is_divided:
+        """Evaluate one batch; `data` is this replica's share of it."""
+        if not self.is_distributed:
             return super().test_step(data)
         replica = tf.distribute.get_replica_context()
-        self._over_parts(self._scores, data, self._whole_step(data, replica))
+        self._over_micro_batches(self._scores, data, self._replica_step(data, replica))
         return self._results(replica)
 
-    def _divided_train_step(self, data) -> dict[str, tf.Tensor]:
-        """Take a step in parts, on this and the other replicas, and return the metrics."""
+    def _distributed_train_step(self, data) -> dict[str, tf.Tensor]:
+        """Run a step in micro-batches, on this and the other replicas, and return the metrics."""
         replica = tf.distribute.get_replica_context()
-        step = self._whole_step(data, replica)
+        step = self._replica_step(data, replica)
 
-        def gradients_of(data, number, first_row, total_weights):
-            of_replica = Step(number, first_row, step.num_rows, total_weights, compiled=step.compiled)
-            return self._over_parts(self._gradients, data, of_replica)
+        def compute_gradients(data, number, first_sequence, total_weights):
+            share = Step(number, first_sequence, step.num_sequences, total_weights, compiled=step.compiled)
+            return self._over_micro_batches(self._gradients, data, share)
 
         if replica.num_replicas_in_sync > 1 and self.jit_compile:
-            gradients_of = tf.function(gradients_of, jit_compile=True)  # a new one: another replica's has its weights
-        gradients = gradients_of(data, step.number, step.first_row, step.total_weights)
+            # a new function per replica, because each captures the variables of its own replica
+            compute_gradients = tf.function(compute_gradients, jit_compile=True)
+        gradients = compute_gradients(data, step.number, step.first_sequence, step.total_weights)
         if replica.num_replicas_in_sync > 1:
             apply_over_replicas(self.optimizer, gradients, self.trainable_weights)
         else:
             self.optimizer.apply(gradients, self.trainable_weights)
         return self._results(replica)
 
-    def _whole_step(self, data, replica: tf.distribute.ReplicaContext) -> Step:
-        """Returns where this replica stands in the step, and what the labels of all replicas weigh."""
-        num_rows = _num_rows(data)
+    def _replica_step(self, data, replica: tf.distribute.ReplicaContext) -> Step:
+        """Return this replica's share of the step, with the label weights summed over all replicas."""
+        num_sequences = _batch_size(data)
         weights = self.label_weights(*keras.utils.unpack_x_y_sample_weight(data))
-        weights = weights if isinstance(weights, dict) else {}  # a loss of the caller's
+        weights = weights if isinstance(weights, dict) else {}  # a custom loss
         totals = {name: tf.reduce_sum(tf.cast(values, tf.float32)) for name, values in weights.items()}
         if replica.num_replicas_in_sync > 1 and totals:
             totals = replica.all_reduce(tf.distribute.ReduceOp.SUM, totals)
-        first_row = 0
+        first_sequence = 0
         if replica.num_replicas_in_sync > 1:
-            first_row = tf.cast(replica.replica_id_in_sync_group, tf.int32) * num_rows
+            first_sequence = tf.cast(replica.replica_id_in_sync_group, tf.int32) * num_sequences
         number = tf.cast(self.optimizer.iterations, tf.int32)
-        return Step(number, first_row, num_rows, totals, compiled=bool(self.jit_compile))
+        return Step(number, first_sequence, num_sequences, totals, compiled=bool(self.jit_compile))
 
-    def _over_parts(self, compute: Callable, data, step: Step) -> list[tf.Tensor | None]:
-        """Returns the means over the parts of this replica of what `compute` gives for each; None stays None."""
-        parts = self.accumulation_steps
-        if parts == 1:
+    def _over_micro_batches(self, compute: Callable, data, step: Step) -> list[tf.Tensor | None]:
+        """Return the means of `compute` over the micro-batches of this replica; None stays None."""
+        count = self.accumulation_steps
+        if count == 1:
             return compute(data, step)
-        if isinstance(step.num_rows, int) and step.num_rows % parts:
+        if isinstance(step.num_sequences, int) and step.num_sequences % count:
             raise InputError(
-                f"a batch of {step.num_rows} rows a replica was given, which cannot be cut into accumulation_steps "
-                f"{parts} equal parts: change either"
+                f"a replica's batch of {step.num_sequences} examples cannot be split into {count} equal micro-batches "
+                "(accumulation_steps): change the batch size or accumulation_steps"
             )
-        rows = step.num_rows // parts
-        total_weights = {name: total / parts for name, total in step.total_weights.items()}
-        cut = _each(lambda values: tf.reshape(values, [parts, rows, *_tail(values)]), data)
+        size = step.num_sequences // count
+        total_weights = {name: total / count for name, total in step.total_weights.items()}
+        split = _map_tensors(lambda values: tf.reshape(values, [count, size, *_example_shape(values)]), data)
 
-        def of_part(index):
-            part = Step(step.number, step.first_row + index * rows, rows, total_weights, compiled=step.compiled)
-            return compute(_each(lambda values: values[index], cut), part)
+        def compute_one(index):
+            first_sequence = step.first_sequence + index * size
+            part = Step(step.number, first_sequence, size, total_weights, compiled=step.compiled)
+            return compute(_map_tensors(lambda values: values[index], split), part)
 
-        def add_part(index, sums):
-            given = [value for value in of_part(index) if value is not None]
-            return index + 1, [total + value for total, value in zip(sums, given, strict=True)]
+        def add_one(index, sums):
+            results = [value for value in compute_one(index) if value is not None]
+            return index + 1, [total + value for total, value in zip(sums, results, strict=True)]
 
-        first = of_part(0)  # its structure is known only now
+        first = compute_one(0)  # outside of the loop, because its structure is not known before
         sums = [value for value in first if value is not None]
-        _, sums = tf.while_loop(lambda index, _: index < parts, add_part, (1, sums), parallel_iterations=1)
+        _, sums = tf.while_loop(lambda index, _: index < count, add_one, (1, sums), parallel_iterations=1)
         sums = iter(sums)
-        return [None if value is None else next(sums) / parts for value in first]
+        return [None if value is None else next(sums) / count for value in first]
 
     def _gradients(self, data, step: Step) -> list[tf.Tensor | None]:
-        """Returns the gradients of a part of a step, and counts it in the metrics.
-
-        None stands for a weight that the loss does not depend on.
-        """
+        """Return the gradients of a micro-batch and update the metrics; None where the loss ignores a weight."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with within_step(step), tf.GradientTape() as tape:
             outputs = self(x, training=True)
@@ -145,7 +144,7 @@ class DividedStep:
         return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _scores(self, data, step: Step) -> list[tf.Tensor]:
-        """Counts a part of an evaluation in the metrics; there is nothing to sum."""
+        """Update the metrics with a micro-batch of an evaluation; nothing is summed."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with within_step(step):
             outputs = self(x, training=False)
@@ -155,16 +154,16 @@ class DividedStep:
         return []
 
     def _track(self, loss: tf.Tensor, data) -> None:
-        """Adds a loss to Keras's mean of losses, which is one over replicas."""
+        """Add a loss to Keras's mean of losses, which divides by the number of replicas."""
         num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        self._loss_metric().update_state(loss * num_replicas, sample_weight=_num_rows(data))
+        self._loss_metric().update_state(loss * num_replicas, sample_weight=_batch_size(data))
 
     def _loss_metric(self) -> keras.metrics.Metric:
-        """Return Keras's mean of losses, which `compile` makes; no other metric of a model has this name."""
+        """Return Keras's mean of losses, which `compile` creates; no other metric has this name."""
         return next(metric for metric in self.metrics if metric.name == "loss")
 
     def _results(self, replica: tf.distribute.ReplicaContext) -> dict[str, tf.Tensor]:
-        """Returns the metrics over all replicas, in each of them."""
+        """Return the metrics over all replicas, the same in each replica."""
         if replica.num_replicas_in_sync == 1:
             return self.get_metrics_result()
         variables = [variable for metric in self.metrics for variable in metric.variables]
@@ -179,7 +178,7 @@ class DividedStep:
             return self.get_metrics_result()
 
     def make_train_function(self, force=False):
-        """As Keras's; several replicas take their step together."""
+        """Create the training function as Keras does; with several replicas, run the step on all of them."""
         if self.train_function is not None and not force:
             return
         if self.distribute_strategy.num_replicas_in_sync == 1:
@@ -189,7 +188,7 @@ class DividedStep:
         self.train_function = self._after_building(self.train_function)
 
     def make_test_function(self, force=False):
-        """As Keras's; several replicas evaluate together."""
+        """Create the evaluation function as Keras does; with several replicas, evaluate on all of them."""
         if self.test_function is not None and not force:
             return
         if self.distribute_strategy.num_replicas_in_sync == 1:
@@ -199,14 +198,14 @@ class DividedStep:
         self.test_function = self._after_building(self.test_function)
 
     def _after_building(self, function: Callable) -> Callable:
-        """Return a function of an iterator that makes all variables before it calls `function` for the first time.
+        """Return a function of an iterator that creates all variables before its first call of `function`.
 
-        Keras makes them while it traces the step, and TensorFlow then traces it a second time; replicas cannot make
+        Keras creates them while it traces the step, so that TensorFlow traces it a second time; replicas cannot create
         them at all.
         """
 
         def run(iterator):
-            loss = self._loss_metric()  # `compile` makes another one
+            loss = self._loss_metric()  # each `compile` creates a new one
             if hasattr(iterator, "element_spec") and (self._built_for is None or self._built_for() is not loss):
                 self.build_step(iterator.element_spec)
                 self._built_for = weakref.ref(loss)
@@ -215,10 +214,10 @@ class DividedStep:
         return run
 
     def _on_replicas(self, step: Callable) -> Callable:
-        """Returns a function of an iterator that runs `step` on every replica, `steps_per_execution` times.
+        """Return a function of an iterator that runs `step` on every replica, `steps_per_execution` times.
 
-        Keras's own fails with several workers: it reduces what each replica gives, also scalars, which its way of
-        doing so does not take (3.15.1).
+        Keras's own fails with several workers: it concatenates the results of the replicas, which scalars cannot be
+        (3.15.1).
         """
         strategy = self.distribute_strategy
 
@@ -230,40 +229,40 @@ class DividedStep:
         return run if self.run_eagerly else tf.function(run, reduce_retracing=True, autograph=False)
 
     def build_step(self, element_spec) -> None:
-        """Make the variables of the optimizer, the losses and the metrics; `fit` does it with its first batch.
+        """Create the variables of the optimizer, the losses and the metrics; `fit` does it with its first batch.
 
         Args:
-            element_spec: of the dataset or the distributed dataset to train on; or an example of a batch.
+            element_spec: element spec of the dataset or distributed dataset to train on, or an example batch.
         """
-        data = _each(_spec_in_replica, element_spec)
+        data = _map_tensors(_spec_in_replica, element_spec)
         with self.distribute_strategy.scope():
             if not self.optimizer.built:
                 self.optimizer.build(self.trainable_variables)
-            # variables that are made in this scope get their values at its end, not in the graph that is traced
+            # variables created in this scope get their values at its end, not in the graph that is traced
             with keras.StatelessScope():
-                trace = tf.function(lambda data: self._scores(data, Step(0, 0, _num_rows(data))), autograph=False)
+                trace = tf.function(lambda data: self._scores(data, Step(0, 0, _batch_size(data))), autograph=False)
                 trace.get_concrete_function(data)
 
 
-def _num_rows(data) -> int | tf.Tensor:
+def _batch_size(data) -> int | tf.Tensor:
     first = next(values for values in tf.nest.flatten(data) if values is not None)
     return tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
 
 
-def _each(function: Callable, data):
-    """Returns the same structure with `function` of every tensor; None stays None."""
+def _map_tensors(function: Callable, data):
+    """Apply `function` to every tensor of a structure; None stays None."""
     return tf.nest.map_structure(lambda values: None if values is None else function(values), data)
 
 
-def _tail(values: tf.Tensor) -> list:
-    """Returns the shape of a row."""
+def _example_shape(values: tf.Tensor) -> list:
+    """Return the shape without the batch axis."""
     shape = tf.shape(values)
-    return [shape[place] if size is None else size for place, size in enumerate(values.shape) if place]
+    return [shape[axis] if size is None else size for axis, size in enumerate(values.shape) if axis]
 
 
 def _spec_in_replica(spec) -> tf.TensorSpec | None:
-    """Return the spec of a tensor in one replica, from its spec, its spec in all replicas, or an example."""
+    """Return the spec of a tensor in one replica, from its spec, its spec over all replicas, or an example tensor."""
     if isinstance(spec, tf.OptionalSpec):
-        return None  # Keras puts it where there are no sample weights
+        return None  # Keras uses it for absent sample weights
     first = tf.nest.flatten(spec, expand_composites=True)[0]
     return tf.TensorSpec(first.shape, first.dtype)

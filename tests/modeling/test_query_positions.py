@@ -22,7 +22,7 @@ def packed(batch):
 @pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"embedding_dim": 22}], ids=str)
 def test_the_vectors_at_positions_are_those_of_the_whole_sequence(layout, changes, jit_compile, make_model, make_batch):
     encoder, batch = make_model("encoder_without_pooler", **changes), layout(make_batch())
-    read = tf.function(lambda: encoder(batch, read_positions=POSITIONS), jit_compile=jit_compile)()
+    read = tf.function(lambda: encoder(batch, query_positions=POSITIONS), jit_compile=jit_compile)()
     assert list(read) == ["sequence_output"]
     whole = encoder(batch)["sequence_output"].numpy()
     wanted = np.take_along_axis(whole, POSITIONS[:, :, None], axis=1)
@@ -48,7 +48,7 @@ def test_gradients_are_those_of_the_whole_sequence(make_model, make_batch):
             loss = tf.reduce_sum(vectors_of() * factors)
         return tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
 
-    read = gradients(lambda: encoder(batch, read_positions=POSITIONS)["sequence_output"])
+    read = gradients(lambda: encoder(batch, query_positions=POSITIONS)["sequence_output"])
     whole = gradients(lambda: tf.gather(encoder(batch)["sequence_output"], POSITIONS, batch_dims=1))
     for ours, theirs, weight in zip(read, whole, encoder.trainable_weights, strict=True):
         ours, theirs = tf.convert_to_tensor(ours), tf.convert_to_tensor(theirs)
@@ -67,7 +67,7 @@ def test_less_is_computed(make_model, make_batch):
         options["output"] = "none"
         return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
 
-    assert flops(read_positions=POSITIONS) < 0.6 * flops()
+    assert flops(query_positions=POSITIONS) < 0.6 * flops()
 
 
 def test_keras_functional_use_still_works(make_model):

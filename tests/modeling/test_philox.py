@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.distribution import philox_bits
+from bert_keras.modeling.tensorflow_kernels import philox_bits
 
 SEED = tf.constant([11, 4], tf.uint32)
 NUM_VALUES = 1 << 17
 
 
-@pytest.mark.parametrize("first_place", [0, 1, 2, 3, 4, 5, 1003])
-def test_a_part_of_a_draw_is_what_stands_there_in_the_whole(first_place):
+@pytest.mark.parametrize("first_index", [0, 1, 2, 3, 4, 5, 1003])
+def test_a_part_of_a_draw_is_what_stands_there_in_the_whole(first_index):
     whole = philox_bits(SEED, (1100,)).numpy()
-    part = philox_bits(SEED, (97,), tf.constant(first_place, tf.uint32)).numpy()
-    np.testing.assert_array_equal(part, whole[first_place : first_place + 97])
+    part = philox_bits(SEED, (97,), tf.constant(first_index, tf.uint32)).numpy()
+    np.testing.assert_array_equal(part, whole[first_index : first_index + 97])
 
 
 def test_the_shape_only_folds_the_values():
