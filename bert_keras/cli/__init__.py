@@ -1,6 +1,6 @@
-"""The command line: `bert-keras VERB`. One file a verb.
+"""The command line, `bert-keras COMMAND`: parsing, checks and printing; `commands/` has one module per command.
 
-A verb's module has a docstring whose first line is its help, `add_arguments(parser)`, which declares what it
-takes, and `run(arguments)`, which checks everything, prints its settings, calls the library and reports. Bad
-input leaves `run` as an `InputError`; `main` makes one sentence and exit status 2 of it.
+Start with `main.py`. The first line of a command module's docstring is its help; `add_arguments(parser)` declares its
+arguments; `run(arguments)` checks them, prints the settings, calls the library and prints the result. An `InputError`
+from `run` becomes one sentence and exit status 2 (`running.py`).
 """

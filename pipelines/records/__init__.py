@@ -1,6 +1,6 @@
-"""Text to pretraining records: documents, sentence objectives, rows, shards and their manifest.
+"""Text to pretraining records: documents, sentence pairs, packed sequences, shards and their manifest.
 
-Nothing is imported before it is asked for: the processes that `write_records` starts come through here too.
+Start with `records_folder.py`. Names are imported lazily, because worker processes import this package too.
 """
 
 import importlib
