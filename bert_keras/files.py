@@ -61,7 +61,7 @@ def parse_json(
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise InputError(
-            f"{source} is nested too deeply; expected a few levels of lists or objects: restore the file from its source"
+            f"{source} is nested too deeply; expected a few levels: restore the file from its source"
         ) from None
     except InputError:
         raise

@@ -41,8 +41,8 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
         name = read_field(entry, "type", str, source=path)
         if not name.startswith(_PACKAGE):
             raise InputError(
-                f"{path} lists {quote(name)}, a class of the folder's own code, which is not run here; expected modules "
-                "of sentence_transformers: use sentence-transformers for this model"
+                f"{path} lists {quote(name)}, a class of the folder's own code, which is not run here; expected "
+                "modules of sentence_transformers: use sentence-transformers for this model"
             )
         kind = name.rpartition(".")[2]
         modules.append(
@@ -57,7 +57,7 @@ def read_module_list(folder: pathlib.Path) -> list[Module]:
 def transformer_folder(folder: pathlib.Path) -> pathlib.Path:
     """Return the folder of the encoder and its tokenizer: the one in `modules.json`, else `folder` itself.
 
-    sentence-transformers before version 2 wrote them to `0_Transformer`, and a `config.json` without a model to `folder`.
+    sentence-transformers < 2 wrote them to `0_Transformer`, and a `config.json` without a model to `folder`.
 
     Raises:
         InputError: see `read_module_list`.

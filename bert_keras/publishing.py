@@ -1,7 +1,8 @@
-"""Output folders and files that appear whole or not at all, and never replace files that bert-keras did not write.
+"""Write output folders and files atomically, and never replace files that bert-keras did not write.
 
-`publish_folder` builds a folder under a temporary name on the same disk, lists its files in `.bert_keras.json`, syncs
-it, and moves it to its place in one step. The list is how a later run knows which files it may replace.
+`publish_folder` writes a folder under a temporary name on the same disk, lists its files in `.bert_keras.json`, syncs
+it to disk, and renames it in one step. From the list a later run knows which files it may replace. The temporary
+folders are managed by `staging.py`.
 """
 
 import contextlib
@@ -15,7 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from bert_keras.checks import format_names
 from bert_keras.errors import InputError, UnpublishedError
 from bert_keras.files import read_json, write_json
-from bert_keras.staging import LISTING, PREFIX, clean_up, fill, find_existing_parent, list_entries, new_staging, replace
+from bert_keras.staging import (
+    LISTING,
+    PREFIX,
+    clean_up,
+    create_staging,
+    fill,
+    find_existing_parent,
+    list_entries,
+    replace,
+)
 
 
 @contextlib.contextmanager
@@ -29,26 +39,34 @@ def publish_folder(
 ) -> Iterator[pathlib.Path]:
     """Yield a temporary folder that becomes `out` when the block ends without an error.
 
-    A symbolic link stays, and the folder that it points to is written. An existing empty folder is filled, not
-    replaced, so that it may be a mount point or the current folder. What a killed run left is removed or completed.
+    If `out` is a symbolic link, its target is written. An existing empty folder is filled, not replaced, so that it can
+    be a mount point or the current folder. Files that a killed run left are removed, or moved to their place if they
+    are complete.
 
     Args:
-        out: the folder to publish. Its parents are made.
-        written_by: the command or function that writes it, for the list of files.
-        overwrite: replace a folder that an earlier run of `written_by` wrote; otherwise a folder with content is an
-            error, raised before any work.
-        replaces: other commands or functions whose folders may be replaced too.
+        out: the folder to write. Missing parents are created.
+        written_by: the command or function that writes it, recorded in the list of files.
+        overwrite: replace a folder that an earlier run of `written_by` wrote. Without it, a folder that is not empty is
+            an error, raised before any work.
+        replaces: other commands or functions whose folders may be replaced.
         inputs: paths that this run reads.
+
+    Yields:
+        The temporary folder.
 
     Raises:
         InputError: see `check_writable_folder`.
-        UnpublishedError: the folder is complete and could not be moved to its place; the error says where it is.
+        UnpublishedError: the folder is complete but could not be moved to `out`; the message says where it is.
+
+    Example:
+        >>> with publish_folder("out", "convert") as folder:
+        ...     (folder / "vocab.txt").write_text(text)
     """
     folder = check_writable_folder(out, written_by, overwrite=overwrite, replaces=replaces, inputs=inputs)
     is_new = not folder.exists()
     is_filled = not is_new and not list_entries(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with new_staging(folder, inside=is_filled) as staging:
+    with create_staging(folder, inside=is_filled) as staging:
         yield staging
         _complete(staging, written_by)
         try:
@@ -57,7 +75,7 @@ def publish_folder(
             elif is_new:
                 os.rename(staging, folder)
             else:
-                _check_replaceable(out, folder, (written_by, *replaces))  # again: the work may have taken days
+                _check_replaceable(out, folder, (written_by, *replaces))  # again, because the work may have taken days
                 replace(folder, staging)
         except (OSError, InputError) as error:
             kept = _keep(staging, folder)
@@ -77,11 +95,11 @@ def check_writable_folder(
 ) -> pathlib.Path:
     """Check that `publish_folder` with these arguments can write a folder, and return its path without links.
 
-    A folder is made where the temporary one will be, and removed again, so a read-only disk is found before any work.
+    The check creates a temporary folder and removes it again, so a read-only disk is noticed before any work.
 
     Raises:
-        InputError: `out` is a file, contains an input of this run, cannot be written, or has content: without
-            `overwrite` any, with it files that `written_by` did not write.
+        InputError: `out` is a file, contains an input of this run, cannot be written, or is not empty. With
+            `overwrite`: it contains files that `written_by` did not write.
     """
     try:
         folder = resolve(out)
@@ -91,12 +109,12 @@ def check_writable_folder(
         entries = list_entries(folder)
         if entries and not overwrite:
             raise InputError(
-                f"{out} exists and is not empty; nothing was written: name another folder, or overwrite it"
+                f"{out} exists and is not empty; nothing was written: name another folder, or set overwrite"
             )
         check_holds_no_input(out, inputs)
         if entries:
             _check_replaceable(out, folder, (written_by, *replaces))
-        with new_staging(folder, inside=folder.is_dir() and not entries, at_nearest=True):
+        with create_staging(folder, inside=folder.is_dir() and not entries, at_nearest=True):
             pass
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
@@ -107,13 +125,13 @@ def check_writable_folder(
 def write_or_keep(
     out: str | os.PathLike, write: Callable[[str | os.PathLike], None], *, if_lost: Callable[[], str]
 ) -> None:
-    """Write a folder that took long to compute; where it cannot be written, keep it in another folder.
+    """Write a folder that took long to compute; if it cannot be written, write it elsewhere.
 
     Args:
         out: the folder.
-        write: writes the folder that it is given. If it fails on `out`, it is called again for a folder next to `out`,
-            and then for one in the system's temporary folder.
-        if_lost: called if no folder takes it; returns what is left and what to do, in words.
+        write: function that writes the folder at a path. If it fails for `out`, it is called for a folder next to
+            `out`, then for one in the system's temporary folder.
+        if_lost: called if all of them fail; returns the end of the message: what remains and what to do.
 
     Raises:
         InputError: `out` cannot be written; the message says where the folder is.
@@ -122,37 +140,37 @@ def write_or_keep(
         write(out)
     except UnpublishedError:
         raise
-    except Exception as error:  # a full disk is an Exception of its own kind in some libraries
+    except Exception as error:  # on a full disk some libraries raise an exception of their own
         reason = f"{out} cannot be written ({getattr(error, 'strerror', None) or error})"
-        raise InputError(f"{reason}; {_kept_elsewhere(out, write) or if_lost()}") from error
+        raise InputError(f"{reason}; {_write_elsewhere(out, write) or if_lost()}") from error
 
 
-def _kept_elsewhere(out: str | os.PathLike, write: Callable[[str | os.PathLike], None]) -> str | None:
-    """Write a model to the first folder that takes it; return where it is, in words, None if no folder does."""
+def _write_elsewhere(out: str | os.PathLike, write: Callable[[str | os.PathLike], None]) -> str | None:
+    """Write a trained model to the first folder that works, and return a sentence with its path, or None."""
     out = resolve(out)
     for folder in (out.parent, pathlib.Path(tempfile.gettempdir())):
         place = folder / f"{out.name}.unpublished.{uuid.uuid4().hex[:8]}"
         with contextlib.suppress(Exception):
             write(place)
-            return f"the trained model is in {place}: move it where you want it"
+            return f"the trained model is in {place}: move it to its place"
     return None
 
 
 def check_holds_no_input(out: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Raise `InputError` if a path that is read is `out` or lies in it."""
+    """Raise `InputError` if an input path is `out` or inside it."""
     folder = resolve(out)
     for path in inputs:
         path = pathlib.Path(path)
-        if path.exists() and path.resolve().is_relative_to(folder):  # a preset's name is no path
-            raise InputError(f"{path} is read by this run and would be replaced by {out}: write to another place")
+        if path.exists() and path.resolve().is_relative_to(folder):  # the name of a preset is not a path
+            raise InputError(f"{path} is an input of this run and would be replaced by {out}: write to another path")
 
 
 def check_writable_file(
     out: str | os.PathLike, *, overwrite: bool = False, inputs: Iterable[str | os.PathLike] = ()
 ) -> None:
-    """Raise `InputError` if `publish_file(out)` would fail or replace something that may not be replaced.
+    """Raise `InputError` if `publish_file(out)` would fail, or would replace a file without `overwrite`.
 
-    A folder that is missing is made later; here a nameless file in the nearest one that exists is the test.
+    The check creates an unnamed file in the nearest existing folder; missing folders are created later.
     """
     out = pathlib.Path(out)
     _check_regular(out)
@@ -168,7 +186,7 @@ def check_writable_file(
 
 @contextlib.contextmanager
 def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Yield a temporary path that becomes the file `out` when the block ends without an error; a link stays."""
+    """Yield a temporary path that becomes the file `out`, or the target of a link, unless the block raises an error."""
     _check_regular(pathlib.Path(out))
     file = resolve(out)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +201,7 @@ def publish_file(out: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def _check_regular(out: pathlib.Path) -> None:
-    """Raise `InputError` if there is something at `out` that no file can replace: a folder, a device or a pipe."""
+    """Raise `InputError` if `out` is a folder, a device or a pipe, which a file cannot replace."""
     if out.is_dir():
         raise InputError(f"{out} is a folder; expected the name of a file to write: name a file in it")
     if out.exists() and not out.is_file():
@@ -191,12 +209,12 @@ def _check_regular(out: pathlib.Path) -> None:
 
 
 def get_companion_folder(out: str | os.PathLike, kind: str) -> pathlib.Path:
-    """Return the folder for the state of an unfinished run of `out`.
+    """Return the folder for the state of an unfinished run that writes `out`.
 
-    It is `.NAME.KIND` next to `out`, or in `out` where that exists and its parent is read-only.
+    It is `.NAME.KIND` next to `out`, or a folder in `out` if that exists and its parent is read-only.
     """
     out, folder = pathlib.Path(out), resolve(out)
-    if out.name and out.absolute() == folder:  # without links: the path as the user knows it
+    if out.name and out.absolute() == folder:  # no links: keep the path as the user wrote it
         folder = out
     if folder.is_dir() and not os.access(folder.parent, os.W_OK):
         return folder / f"{PREFIX}{kind}"
@@ -204,10 +222,10 @@ def get_companion_folder(out: str | os.PathLike, kind: str) -> pathlib.Path:
 
 
 def resolve(out: str | os.PathLike) -> pathlib.Path:
-    """Return the absolute path without symbolic links; it need not exist.
+    """Return the absolute path without symbolic links. The path need not exist.
 
     Raises:
-        InputError: the links form a loop.
+        InputError: the symbolic links form a loop.
     """
     try:
         path = pathlib.Path(out).resolve()
@@ -219,23 +237,21 @@ def resolve(out: str | os.PathLike) -> pathlib.Path:
 
 
 def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Sequence[str]) -> None:
-    """Raise `InputError` unless one of the writers wrote everything in a folder, and the folder can be moved away."""
+    """Raise `InputError` unless one of the writers wrote all files of a folder, and the folder can be renamed."""
     try:
         listing = read_json(folder / LISTING)
         writer, files = str(listing["written_by"]), {str(name) for name in listing["files"]}
     except (InputError, KeyError, TypeError):
         writer, files = None, set()
-    remedy = "name another folder, or delete this one yourself"
+    fix = "name another folder, or delete this one yourself"
     if writer is None:
         names = format_names(sorted(path.name for path in list_entries(folder)))
-        raise InputError(f"{out} holds {names} and no {LISTING}, so {writers[0]} did not write it: {remedy}")
+        raise InputError(f"{out} holds {names} and no {LISTING}, so {writers[0]} did not write it: {fix}")
     if writer not in writers:
+        raise InputError(f"{out} was written by {writer}, and {writers[0]} replaces only what it wrote itself: {fix}")
+    if unlisted := sorted(_find_unlisted(folder, files)):
         raise InputError(
-            f"{out} was written by {writer}, and {writers[0]} replaces only what it wrote itself: {remedy}"
-        )
-    if strangers := sorted(_strangers(folder, files)):
-        raise InputError(
-            f"{out} holds {format_names(strangers)}, which {writer} did not write and which would be lost: move it "
+            f"{out} holds {format_names(unlisted)}, which {writer} did not write and which would be lost: move it "
             "elsewhere, or name another folder"
         )
     is_mount_point = _is_mount_point(folder)
@@ -244,8 +260,8 @@ def _check_replaceable(out: str | os.PathLike, folder: pathlib.Path, writers: Se
         raise InputError(f"{out} is {kind} and has content, so it cannot be replaced: empty it, or name another folder")
 
 
-def _strangers(folder: pathlib.Path, files: set[str]) -> Iterator[str]:
-    """Yield the paths in a folder that are neither listed nor a folder of listed files."""
+def _find_unlisted(folder: pathlib.Path, files: set[str]) -> Iterator[str]:
+    """Yield the paths in a folder that are neither listed files nor folders of listed files."""
     folders = {parent.as_posix() for name in files for parent in pathlib.PurePosixPath(name).parents}
     for root, directories, names in os.walk(folder):
         here = pathlib.Path(root).relative_to(folder)
@@ -259,7 +275,7 @@ def _strangers(folder: pathlib.Path, files: set[str]) -> Iterator[str]:
 
 
 def _keep(staging: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
-    """Give a complete folder that cannot be published a name that no later run removes; None where that fails."""
+    """Rename a complete folder so that no later run removes it, and return its path; None if that fails."""
     name = f"unpublished.{uuid.uuid4().hex[:8]}"
     for place in (folder.with_name(f"{folder.name}.{name}"), folder / name):
         with contextlib.suppress(OSError):
@@ -269,11 +285,11 @@ def _keep(staging: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def _complete(staging: pathlib.Path, written_by: str) -> None:
-    """List the files of a folder, give them the permissions of new files, and sync everything to disk."""
+    """Write the list of files of a folder, set the permissions of its files, and sync it to disk."""
     paths = sorted(path for path in staging.rglob("*") if not path.is_dir())
     listing = {"written_by": written_by, "files": [path.relative_to(staging).as_posix() for path in paths]}
     write_json(staging / LISTING, listing)
-    allowed = staging.stat().st_mode  # mkdir applied the umask
+    allowed = staging.stat().st_mode  # mkdir has applied the umask
     for path in paths:
         path.chmod((0o777 if path.stat().st_mode & 0o100 else 0o666) & allowed)
     for path in sorted(staging.rglob("*")):
@@ -282,7 +298,7 @@ def _complete(staging: pathlib.Path, written_by: str) -> None:
 
 
 def _is_mount_point(folder: pathlib.Path) -> bool:
-    """Whether a folder is a mount point, also of its own disk (`mount --bind`)."""
+    """Whether a folder is a mount point, including bind mounts, which `os.path.ismount` misses."""
     if os.path.ismount(folder):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Temporary folders next to or in an output folder: made, locked, moved to their place, cleaned up after a crash."""
+"""Create, lock, rename and clean up the temporary folders of `publish_folder`."""
 
 import contextlib
 import ctypes
@@ -16,22 +16,22 @@ from bert_keras.files import read_json
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows: two runs at once are not noticed there
+except ModuleNotFoundError:  # Windows: there, two runs at once are not detected
     fcntl = None
 
 LISTING = ".bert_keras.json"
-PREFIX = ".bert_keras."  # of everything that we put into a folder while it is written
+PREFIX = ".bert_keras."  # of temporary files in an output folder
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 @contextlib.contextmanager
-def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False) -> Iterator[pathlib.Path]:
-    """Yield a new temporary folder, locked while in use and removed at the end.
+def create_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False) -> Iterator[pathlib.Path]:
+    """Yield a new temporary folder, which is locked while in use and removed at the end.
 
     Args:
         folder: the output folder.
-        inside: make it in `folder` instead of next to it.
-        at_nearest: where the parent of `folder` does not exist yet, make it in the nearest parent that does.
+        inside: create it in `folder` instead of next to it.
+        at_nearest: if the parent of `folder` does not exist, create it in the nearest existing parent.
     """
     parent = folder if inside else find_existing_parent(folder.parent) if at_nearest else folder.parent
     name = "bert_keras" if inside else folder.name
@@ -39,7 +39,7 @@ def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False)
         staging = parent / f".{name}.{uuid.uuid4().hex[:8]}.tmp"
         staging.mkdir()
         with _lock(staging) as is_ours:
-            if is_ours is False or not staging.exists():  # another run took it for a stale one
+            if is_ours is False or not staging.exists():  # another run removed it as stale
                 continue
             try:
                 yield staging
@@ -49,7 +49,7 @@ def new_staging(folder: pathlib.Path, *, inside: bool, at_nearest: bool = False)
 
 
 def fill(folder: pathlib.Path, staging: pathlib.Path) -> None:
-    """Move the content of a complete folder into an empty one, or nothing."""
+    """Move all files of a complete folder into an empty folder; on an error, move them back."""
     if entries := list_entries(folder):
         raise FileExistsError(None, f"{format_names(sorted(path.name for path in entries))} appeared there", folder)
     names = os.listdir(staging)
@@ -63,7 +63,7 @@ def fill(folder: pathlib.Path, staging: pathlib.Path) -> None:
 
 
 def _move(staging: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move everything in a folder into another one, the list of files last, and replace nothing there."""
+    """Move all files of a folder into another, the list of files last, without replacing any."""
     for name in sorted(os.listdir(staging), key=lambda name: name == LISTING):
         if (folder / name).exists():
             raise FileExistsError(None, f"{name} appeared there", folder)
@@ -72,7 +72,7 @@ def _move(staging: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def replace(folder: pathlib.Path, staging: pathlib.Path) -> None:
-    """Put a complete folder in the place of another; `staging` is the old one afterwards, or gone."""
+    """Replace a folder by a complete one. Afterwards `staging` is the old folder, or does not exist."""
     if exchange(folder, staging):
         return
     aside = staging.with_suffix(".old")
@@ -87,7 +87,7 @@ def replace(folder: pathlib.Path, staging: pathlib.Path) -> None:
 
 
 def exchange(first: pathlib.Path, second: pathlib.Path) -> bool:
-    """Swap two folders in one step; return whether that was possible: Linux can on most file systems."""
+    """Swap two folders in one step, and return whether it worked: on Linux, for most file systems."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None)
@@ -97,7 +97,7 @@ def exchange(first: pathlib.Path, second: pathlib.Path) -> bool:
 
 
 def clean_up(folder: pathlib.Path) -> None:
-    """Undo or complete what killed runs left half done."""
+    """Undo or complete the unfinished moves of killed runs, and remove their temporary folders."""
     name = re.escape(folder.name)
     if folder.parent.is_dir():
         for path in folder.parent.iterdir():
@@ -112,7 +112,7 @@ def clean_up(folder: pathlib.Path) -> None:
 
 
 def _restore_or_remove(old: pathlib.Path, folder: pathlib.Path) -> None:
-    """Move an old folder back if nothing is in its place; remove it if the new one is there."""
+    """Move an old folder back if the new one does not exist, else remove it."""
     if not folder.exists():
         os.rename(old, folder)
     elif (folder / LISTING).exists():
@@ -120,10 +120,10 @@ def _restore_or_remove(old: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def _finish_filling(folder: pathlib.Path, staging: pathlib.Path) -> bool:
-    """Move the rest of a complete folder into the one that a killed run was filling with it; return whether it was."""
+    """If a killed run was moving a complete folder into `folder`, move the rest, and return True."""
     try:
         names = {name.split("/")[0] for name in read_json(staging / LISTING)["files"]}
-    except InputError:  # killed before the list of files was written
+    except InputError:  # the run was killed before it wrote the list of files
         return False
     rest = set(os.listdir(staging))
     if not any(path.name in names - rest for path in list_entries(folder)):
@@ -142,38 +142,36 @@ def _remove_if_stale(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: pathlib.Path) -> Iterator[None]:
-    """Make the folder if it is missing, and hold a lock on it, which ends with the process even if that is killed.
+    """Hold a lock on a folder, which is created if missing. The lock ends with the process, even if it is killed.
 
     Raises:
-        InputError: another process holds it.
+        InputError: another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _lock(folder) as is_ours:
         if is_ours is False:
-            raise InputError(
-                f"another process is at work on {folder}: wait until it is done, or write to another folder"
-            )
+            raise InputError(f"another process is using {folder}: wait until it is done, or write to another folder")
         yield
 
 
 def list_entries(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Return what is in a folder, without what we put there while it is written."""
+    """Return the paths in a folder, except temporary ones of ours; an empty list if it does not exist."""
     if not folder.is_dir():
         return []
     return [path for path in folder.iterdir() if path.name == LISTING or not path.name.startswith(PREFIX)]
 
 
 def find_existing_parent(path: pathlib.Path) -> pathlib.Path:
-    """Return the path itself or the nearest of its parents that exists."""
+    """Return the path, or its nearest parent that exists."""
     return next(parent for parent in (path, *path.parents) if parent.exists())
 
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[bool | None]:
-    """Yield whether this process holds the lock of a folder, None where that cannot be known."""
+    """Try to lock a folder; yield whether this process holds the lock, None if that is unknown."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # it is gone, or somebody else's
+    except OSError:  # it was removed, or belongs to another user
         yield None
         return
     try:
@@ -189,6 +187,6 @@ def _is_locked(descriptor: int) -> bool | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
+    except OSError:  # the file system has no locks
         return None
     return True

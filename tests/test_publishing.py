@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and never in place of what somebody else put there."""
+"""Output folders and files are written atomically, and never replace files that bert-keras did not write."""
 
 import contextlib
 import os
@@ -24,17 +24,17 @@ from bert_keras.publishing import (
 from bert_keras.staging import LISTING, lock_folder
 
 
-class _HalfWayError(Exception):
-    """What breaks a block half way."""
+class _StoppedError(Exception):
+    """Raised in the middle of a block."""
 
 
-def everything_in(folder) -> dict:
-    """Returns the content of all files, without the lists of files."""
+def read_files(folder) -> dict:
+    """Return the content of all files of a folder, except the lists of files."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != LISTING)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def told_of_unpublished(why):
+def raises_unpublished(why):
     return pytest.raises(UnpublishedError, match=rf"{why}.*; the complete folder is .*unpublished\.")
 
 
@@ -44,12 +44,12 @@ def write(out, content="content", name="file", **options):
         (folder / name).write_text(content)
 
 
-def test_a_folder_appears_whole_with_its_parents(tmp_path):
+def test_a_folder_appears_complete_with_its_parents(tmp_path):
     with publish_folder(tmp_path / "a/b/out", "a test") as folder:
         (folder / "deep").mkdir()
         (folder / "deep/file").write_text("content")
         assert not (tmp_path / "a/b/out").exists()
-    assert everything_in(tmp_path) == {"a/b/out/deep/file": b"content"}
+    assert read_files(tmp_path) == {"a/b/out/deep/file": b"content"}
     assert read_json(tmp_path / "a/b/out" / LISTING) == {"written_by": "a test", "files": ["deep/file"]}
 
 
@@ -57,23 +57,23 @@ def test_a_failed_block_leaves_nothing(tmp_path):
     for out in (tmp_path / "new", tmp_path / "empty"):
         if out.name == "empty":
             out.mkdir()
-        with contextlib.suppress(_HalfWayError), publish_folder(out, "a test") as folder:
+        with contextlib.suppress(_StoppedError), publish_folder(out, "a test") as folder:
             (folder / "file").write_text("content")
-            raise _HalfWayError
+            raise _StoppedError
     assert [*tmp_path.rglob("*")] == [tmp_path / "empty"]
 
 
-def test_a_folder_with_content_is_replaced_only_if_asked_to(tmp_path):
+def test_a_folder_with_content_is_replaced_only_with_overwrite(tmp_path):
     out = tmp_path / "out"
     write(out, "old", "old")
     with pytest.raises(bk.InputError, match=r"out exists and is not empty.*overwrite"):
         write(out)
-    with contextlib.suppress(_HalfWayError), publish_folder(out, "a test", overwrite=True) as folder:
+    with contextlib.suppress(_StoppedError), publish_folder(out, "a test", overwrite=True) as folder:
         (folder / "new").write_text("half of it")
-        raise _HalfWayError
-    assert everything_in(tmp_path) == {"out/old": b"old"}
+        raise _StoppedError
+    assert read_files(tmp_path) == {"out/old": b"old"}
     write(out, "new", "new", overwrite=True)
-    assert everything_in(tmp_path) == {"out/new": b"new"}
+    assert read_files(tmp_path) == {"out/new": b"new"}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_folder_with_content_is_replaced_only_if_asked_to(tmp_path):
         (lambda out: [(out / name).touch() for name in "abcde"], r"a, b, c and 2 more"),
     ],
 )
-def test_what_somebody_put_into_a_folder_of_ours_is_never_deleted(tmp_path, add, named):
+def test_a_users_files_in_an_output_folder_are_never_deleted(tmp_path, add, named):
     out = tmp_path / "out"
     write(out, name="deep/file")
     add(out)
@@ -97,7 +97,7 @@ def test_what_somebody_put_into_a_folder_of_ours_is_never_deleted(tmp_path, add,
 
 
 @pytest.mark.parametrize("listing", [None, "{", "[]", '{"written_by": "a test"}', '{"written_by": 1, "files": 2}'])
-def test_a_folder_without_a_list_of_ours_is_never_replaced(tmp_path, listing):
+def test_a_folder_without_a_list_of_files_is_never_replaced(tmp_path, listing):
     (tmp_path / "file").write_text("mine")
     if listing is not None:
         (tmp_path / LISTING).write_text(listing)
@@ -111,22 +111,22 @@ def test_each_writer_replaces_its_own_folders(tmp_path):
     with pytest.raises(bk.InputError, match=r"out was written by pretrain, and finetune replaces only what it wrote"):
         write(tmp_path / "out", written_by="finetune", overwrite=True)
     write(tmp_path / "out", "new", written_by="save", overwrite=True, replaces=("pretrain",))
-    assert everything_in(tmp_path) == {"out/file": b"new"}
+    assert read_files(tmp_path) == {"out/file": b"new"}
 
 
 @pytest.mark.parametrize("read", ["out", "out/file", "link"])
-def test_a_folder_that_is_read_is_never_replaced(tmp_path, read):
+def test_an_input_folder_is_never_replaced(tmp_path, read):
     write(tmp_path / "out")
     (tmp_path / "link").symlink_to(tmp_path / "out/file")
-    with pytest.raises(bk.InputError, match=rf"{read} is read by this run and would be replaced by .*out"):
+    with pytest.raises(bk.InputError, match=rf"{read} is an input of this run and would be replaced by .*out"):
         check_writable_folder(tmp_path / "out", "a test", overwrite=True, inputs=[tmp_path / read])
 
 
-def test_an_empty_folder_is_filled_and_stays_the_same_folder(tmp_path, monkeypatch):
+def test_an_empty_folder_is_filled_and_not_replaced(tmp_path, monkeypatch):
     inode = tmp_path.stat().st_ino
     monkeypatch.chdir(tmp_path)
     write(".", name="deep/file")
-    assert everything_in(tmp_path) == {"deep/file": b"content"}
+    assert read_files(tmp_path) == {"deep/file": b"content"}
     assert tmp_path.stat().st_ino == inode
     with pytest.raises(bk.InputError, match=r"is the current folder, or contains it, and has content"):
         write(".", overwrite=True)
@@ -138,7 +138,7 @@ def test_a_mount_point_is_filled_and_not_replaced(tmp_path, monkeypatch):
     write(tmp_path / "mount")
     with pytest.raises(bk.InputError, match=r"mount is a mount point and has content, so it cannot be replaced"):
         write(tmp_path / "mount", "new", overwrite=True)
-    assert everything_in(tmp_path) == {"mount/file": b"content"}
+    assert read_files(tmp_path) == {"mount/file": b"content"}
 
 
 @pytest.mark.parametrize("place", ["/", "/proc"])
@@ -147,7 +147,7 @@ def test_mount_points_are_recognized(place):
     assert not publishing._is_mount_point(pathlib.Path(__file__).parent)
 
 
-def test_a_file_in_the_way_is_named(tmp_path):
+def test_a_file_at_the_output_path_is_reported(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(bk.InputError, match=r"out is a file"):
         write(tmp_path / "out", overwrite=True)
@@ -155,12 +155,12 @@ def test_a_file_in_the_way_is_named(tmp_path):
         write(tmp_path / "out/deep")
 
 
-def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "disk/out")  # not there yet
+def test_a_link_is_kept_and_its_target_is_written(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "disk/out")  # does not exist yet
     write(tmp_path / "link")
     write(tmp_path / "link", "new", overwrite=True)
     assert (tmp_path / "link").is_symlink()
-    assert everything_in(tmp_path / "disk") == {"out/file": b"new"}
+    assert read_files(tmp_path / "disk") == {"out/file": b"new"}
     (tmp_path / "file").symlink_to(tmp_path / "disk/single")
     with publish_file(tmp_path / "file") as folder:
         folder.write_text("single")
@@ -168,14 +168,14 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
     assert (tmp_path / "disk/single").read_text() == "single"
 
 
-def test_links_in_a_circle_are_refused(tmp_path):
+def test_a_loop_of_links_is_refused(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(bk.InputError, match=r"a is a symbolic link that leads back to itself"):
         check_writable_folder(tmp_path / "a", "a test")
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_any_work(tmp_path):
+def test_an_unwritable_folder_is_reported_before_any_work(tmp_path):
     with pytest.raises(bk.InputError, match=r"File name too long"):
         check_writable_folder(tmp_path / ("n" * 250), "a test")  # its temporary name has 14 characters more
     with pytest.raises(bk.InputError, match=r"/proc/new/out cannot be written"):
@@ -185,26 +185,26 @@ def test_a_folder_that_cannot_be_written_is_found_before_any_work(tmp_path):
 
 
 def test_a_complete_folder_that_cannot_be_moved_is_kept(tmp_path):
-    told = told_of_unpublished(r"out cannot be written \(.*not empty\)")
-    with told as error, publish_folder(tmp_path / "out", "a test") as folder:
+    raises = raises_unpublished(r"out cannot be written \(.*not empty\)")
+    with raises as error, publish_folder(tmp_path / "out", "a test") as folder:
         (folder / "file").write_text("content")
         (tmp_path / "out").mkdir()
-        (tmp_path / "out/mine").write_text("mine")  # somebody was faster
+        (tmp_path / "out/mine").write_text("mine")  # another process was faster
     [kept] = tmp_path.glob("out.unpublished.*")
     assert str(kept) in str(error.value)
-    assert everything_in(tmp_path) == {"out/mine": b"mine", f"{kept.name}/file": b"content"}
+    assert read_files(tmp_path) == {"out/mine": b"mine", f"{kept.name}/file": b"content"}
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_a_file_that_appears_while_a_folder_is_made_is_kept(tmp_path, is_empty):
+def test_a_file_that_appears_during_the_run_is_kept(tmp_path, is_empty):
     if is_empty:
         (tmp_path / "out").mkdir()
     else:
         write(tmp_path / "out", "old", "old")
-    with told_of_unpublished("mine"), publish_folder(tmp_path / "out", "a test", overwrite=True) as folder:
+    with raises_unpublished("mine"), publish_folder(tmp_path / "out", "a test", overwrite=True) as folder:
         (folder / "file").write_text("content")
         (tmp_path / "out/mine").write_text("mine")
-    assert sorted(everything_in(tmp_path).values()) == sorted([b"content", b"mine"] + [b"old"] * (not is_empty))
+    assert sorted(read_files(tmp_path).values()) == sorted([b"content", b"mine"] + [b"old"] * (not is_empty))
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
@@ -232,13 +232,13 @@ def test_an_interrupted_replacement_leaves_the_old_folder_or_the_new_one(tmp_pat
         calls.append(source)
         rename(source, target)
         if len(calls) == 1:
-            raise KeyboardInterrupt  # the worst moment: the old folder is away, the new one not yet there
+            raise KeyboardInterrupt  # the worst moment: the old folder is moved away and the new one does not exist yet
 
     monkeypatch.setattr(os, "rename", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         write(tmp_path / "out", "new", overwrite=True)
     monkeypatch.undo()
-    assert everything_in(tmp_path) == {"out/file": b"new" if exchange else b"old"}
+    assert read_files(tmp_path) == {"out/file": b"new" if exchange else b"old"}
 
 
 _KILLED = """
@@ -267,17 +267,17 @@ _BETWEEN_RENAMES = """
 """.strip().replace("\n    ", "\n    ")
 
 
-@pytest.mark.parametrize("is_there", ["missing", "empty", "full"])
-def test_a_killed_run_leaves_nothing_that_the_next_one_minds(tmp_path, is_there):
+@pytest.mark.parametrize("content_before", ["missing", "empty", "full"])
+def test_the_next_run_removes_the_files_of_a_killed_run(tmp_path, content_before):
     out = tmp_path / "out"
-    if is_there == "empty":
+    if content_before == "empty":
         out.mkdir()
-    elif is_there == "full":
+    elif content_before == "full":
         write(out, "old")
     kill(out, in_block="killed()")
     assert any(path.suffix == ".tmp" for path in tmp_path.rglob("*"))
     write(out, "newer", overwrite=True)
-    assert everything_in(tmp_path) == {"out/file": b"newer"}
+    assert read_files(tmp_path) == {"out/file": b"newer"}
     assert sorted(path.name for path in tmp_path.rglob("*")) == [LISTING, "file", "out"]
 
 
@@ -286,20 +286,20 @@ def test_a_run_killed_between_two_renames_is_undone_by_the_next(tmp_path):
     kill(tmp_path / "out", break_at=_BETWEEN_RENAMES)
     assert not (tmp_path / "out").exists()
     check_writable_folder(tmp_path / "out", "a test", overwrite=True)
-    assert everything_in(tmp_path) == {"out/file": b"old"}
+    assert read_files(tmp_path) == {"out/file": b"old"}
 
 
-def test_a_run_killed_while_it_filled_a_folder_is_completed_by_the_next(tmp_path):
+def test_a_run_killed_while_filling_a_folder_is_completed_by_the_next(tmp_path):
     (tmp_path / "out").mkdir()
     kill(tmp_path / "out", break_at=_BETWEEN_RENAMES)
-    assert len(everything_in(tmp_path / "out")) == 2
+    assert len(read_files(tmp_path / "out")) == 2
     with pytest.raises(bk.InputError, match=r"out exists and is not empty"):
         check_writable_folder(tmp_path / "out", "a test")
-    assert everything_in(tmp_path / "out") == {"a": b"new", "b": b"new"}
+    assert read_files(tmp_path / "out") == {"a": b"new", "b": b"new"}
     assert read_json(tmp_path / "out" / LISTING)["files"] == ["a", "b"]
 
 
-def test_what_a_killed_run_computed_is_not_removed_with_what_is_in_its_way(tmp_path):
+def test_a_user_file_in_the_way_does_not_delete_the_results_of_a_killed_run(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     kill(out, break_at=_BETWEEN_RENAMES)
@@ -307,81 +307,81 @@ def test_what_a_killed_run_computed_is_not_removed_with_what_is_in_its_way(tmp_p
     (out / rest).write_text("mine")
     with pytest.raises(bk.InputError, match=rf"out cannot be written \(.*{rest} appeared there\)"):
         check_writable_folder(out, "a test")
-    assert sorted(everything_in(out).values()) == [b"mine", b"new", b"new"]
+    assert sorted(read_files(out).values()) == [b"mine", b"new", b"new"]
 
 
-def test_a_run_killed_before_its_list_of_files_was_written_is_removed(tmp_path):
+def test_a_folder_without_its_list_of_files_is_removed_after_a_kill(tmp_path):
     (tmp_path / "out").mkdir()
     kill(tmp_path / "out", in_block="open(folder / publishing.LISTING, 'w').close(); killed()")
     write(tmp_path / "out")
-    assert everything_in(tmp_path) == {"out/file": b"content"}
+    assert read_files(tmp_path) == {"out/file": b"content"}
 
 
-def test_an_old_folder_is_removed_only_if_the_new_one_is_there(tmp_path):
+def test_an_old_folder_is_removed_only_if_the_new_one_exists(tmp_path):
     write(tmp_path / "out", "old")
     kill(tmp_path / "out", break_at=_BETWEEN_RENAMES)
-    (tmp_path / "out").mkdir()  # by somebody else
+    (tmp_path / "out").mkdir()  # by another process
     check_writable_folder(tmp_path / "out", "a test")
-    assert list(everything_in(tmp_path).values()) == [b"old"]
+    assert list(read_files(tmp_path).values()) == [b"old"]
 
 
-def test_a_name_that_is_no_path_is_no_input(tmp_path, monkeypatch):
+def test_a_preset_name_is_not_an_input_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_writable_folder("base", "plan", inputs=["base"])  # plan base --pictures base
 
 
-def test_a_complete_folder_is_kept_in_a_mount_point(tmp_path, small_disk):
-    with told_of_unpublished("appeared there"), publish_folder(small_disk, "a test") as folder:
+def test_an_unpublished_folder_is_kept_inside_a_mount_point(tmp_path, small_disk):
+    with raises_unpublished("appeared there"), publish_folder(small_disk, "a test") as folder:
         (folder / "file").write_text("content")
         (small_disk / "mine").write_text("mine")
     [kept] = small_disk.glob("unpublished.*")
-    assert everything_in(kept) == {"file": b"content"}
+    assert read_files(kept) == {"file": b"content"}
 
 
-def test_the_temporary_folder_of_a_live_run_is_left_alone(tmp_path):
+def test_the_temporary_folder_of_a_running_process_is_not_touched(tmp_path):
     with publish_folder(tmp_path / "out", "a test") as first:
         (first / "file").write_text("first")
         write(tmp_path / "out", "second")
         assert (first / "file").read_text() == "first"
         (tmp_path / "out/file").unlink()
         (tmp_path / "out" / LISTING).unlink()
-    assert everything_in(tmp_path) == {"out/file": b"first"}
+    assert read_files(tmp_path) == {"out/file": b"first"}
 
 
-def test_one_run_at_a_time(tmp_path):
-    refused = pytest.raises(bk.InputError, match=r"another process is at work on .*out")
+def test_a_folder_is_locked_by_one_run_at_a_time(tmp_path):
+    refused = pytest.raises(bk.InputError, match=r"another process is using .*out")
     with lock_folder(tmp_path / "out"), refused, lock_folder(tmp_path / "out"):
         pass
     with lock_folder(tmp_path / "out"):
         pass
 
 
-def test_the_state_of_an_unfinished_run_is_beside_its_folder_or_in_it(tmp_path, monkeypatch):
+def test_the_companion_folder_is_next_to_the_output_or_inside_it(tmp_path, monkeypatch):
     assert get_companion_folder(tmp_path / "out", "training") == tmp_path / ".out.training"
     (tmp_path / "link").symlink_to(tmp_path / "disk/out")
     assert get_companion_folder(tmp_path / "link", "training") == tmp_path / "disk/.out.training"
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write everywhere
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root can write everywhere
     state = get_companion_folder(tmp_path / "out", "training")
     assert state == tmp_path / "out/.bert_keras.training"
     state.mkdir()
     write(tmp_path / "out")  # the state is not content
-    assert everything_in(tmp_path) == {"out/file": b"content"}
+    assert read_files(tmp_path) == {"out/file": b"content"}
     assert state.is_dir()
 
 
-def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path):
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path):
     with publish_file(tmp_path / "a/file") as folder:
         folder.write_text("first")
-    with contextlib.suppress(_HalfWayError), publish_file(tmp_path / "a/file") as folder:
+    with contextlib.suppress(_StoppedError), publish_file(tmp_path / "a/file") as folder:
         folder.write_text("second")
-        raise _HalfWayError
-    assert everything_in(tmp_path) == {"a/file": b"first"}
+        raise _StoppedError
+    assert read_files(tmp_path) == {"a/file": b"first"}
     with pytest.raises(bk.InputError, match=r"a is a folder"), publish_file(tmp_path / "a"):
         pass
 
 
-def test_a_file_that_cannot_be_written_is_told_beforehand_and_the_check_leaves_nothing(tmp_path):
+def test_an_unwritable_file_is_reported_before_any_work(tmp_path):
     check_writable_file(tmp_path / "new/deep/file.txt")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file.txt").write_text("old")
@@ -392,7 +392,7 @@ def test_a_file_that_cannot_be_written_is_told_beforehand_and_the_check_leaves_n
         check_writable_file(tmp_path, overwrite=True)
     with pytest.raises(bk.InputError, match=r"deep/new\.txt cannot be written \(.*file\.txt: Not a directory\)"):
         check_writable_file(tmp_path / "file.txt/deep/new.txt")
-    with pytest.raises(bk.InputError, match=r"file\.txt is read by this run and would be replaced"):
+    with pytest.raises(bk.InputError, match=r"file\.txt is an input of this run and would be replaced"):
         check_writable_file(tmp_path / "file.txt", overwrite=True, inputs=[tmp_path / "file.txt"])
 
 

@@ -188,7 +188,7 @@ def test_modules_that_are_not_computed_are_refused_by_name(kinds, message, folde
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"path": "", "type": "custom_st.Transformer"}, "'custom_st.Transformer', whose code comes with the folder"),
+        ({"path": "", "type": "custom_st.Transformer"}, "'custom_st.Transformer', a class of the folder's own code"),
         ({"path": "../x", "type": "sentence_transformers.models.Pooling"}, r"names '\.\./x'; expected a path inside"),
         ({"path": ""}, "lacks type; expected a string"),
         (3, "lists 3; expected objects"),

@@ -229,11 +229,11 @@ CASES = {
         r"TFLite files is 2; expected 3",
     ),
     "export: verdicts of others": ("export good foreign", r"foreign.parity\.json holds no verdicts of bert-keras"),
-    "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a file of tflite needs the package"),
+    "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a tflite file needs the package"),
     "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),
     "evaluate: no matplotlib": (
         "without=matplotlib evaluate good dev.csv --plot plot.png",
-        r"drawing pictures needs the package 'matplotlib', .* pip install 'bert-keras\[plots\]'",
+        r"drawing figures needs the package 'matplotlib', .* pip install 'bert-keras\[plots\]'",
     ),
     "inspect: no matplotlib": ("without=matplotlib inspect good cat --out out", r"needs the package 'matplotlib'"),
     "inspect: no matplotlib for a training": (

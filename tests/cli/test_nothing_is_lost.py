@@ -51,18 +51,18 @@ def everything_in(folder):
 
 # command, what the refusal names; p is the folder of everything, p/models/ck a checkpoint, p/rec records
 REFUSED = {
-    "convert to the folder of the input": ("convert p/models/ck p", "p/models/ck is read by this run"),
-    "convert to the input": ("convert p/models/ck p/models/ck", "p/models/ck is read by this run"),
+    "convert to the folder of the input": ("convert p/models/ck p", "p/models/ck is an input of this run"),
+    "convert to the input": ("convert p/models/ck p/models/ck", "p/models/ck is an input of this run"),
     "convert to a folder of something else": ("convert p/models/ck p/rec", "p/rec was written by make-records"),
-    "pretrain to the folder of the records": ("pretrain p/rec p", "p/rec is read by this run"),
-    "pretrain to the records": ("pretrain p/rec p/rec", "p/rec is read by this run"),
+    "pretrain to the folder of the records": ("pretrain p/rec p", "p/rec is an input of this run"),
+    "pretrain to the records": ("pretrain p/rec p/rec", "p/rec is an input of this run"),
     "pretrain to the model to start from": (
         "pretrain p/rec p/models/ck --start-from p/models/ck",
-        "p/models/ck is read by this run",
+        "p/models/ck is an input of this run",
     ),
     "make-records to the folder of the vocabulary": (
         "make-records p/vocab.txt p --max-sequence-length 16",
-        "p/vocab.txt is read by this run",
+        "p/vocab.txt is an input of this run",
     ),
     "make-records to a checkpoint": (
         "make-records p/vocab.txt p/models/ck --max-sequence-length 16",
@@ -70,19 +70,19 @@ REFUSED = {
     ),
     "finetune to the checkpoint": (
         "finetune p/models/ck p/models/ck --train p/train.csv --dev p/dev.csv",
-        "p/models/ck is read by this run",
+        "p/models/ck is an input of this run",
     ),
     "finetune to the folder of the examples": (
         "finetune p/models/ck p --train p/train.csv --dev p/dev.csv",
-        "p/models/ck is read by this run",
+        "p/models/ck is an input of this run",
     ),
     "finetune to records": (
         "finetune p/models/ck p/rec --train p/train.csv --dev p/dev.csv",
         "p/rec was written by make-records",
     ),
-    "inspect to the model": ("inspect p/models/ck cat --out p/models/ck --no-pictures", "p/models/ck is read by"),
+    "inspect to the model": ("inspect p/models/ck cat --out p/models/ck --no-pictures", "p/models/ck is an input of"),
     "inspect to a repository": ("inspect p/models/ck cat --out p/.git --no-pictures", "p/.git holds HEAD and no"),
-    "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is read by this run"),
+    "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is an input of this run"),
     "plan to other folders": ("plan tiny --pictures p", r"p holds .git, art, dev.csv and 6 more and no"),
     "export to the folder of everything": ("export p/models/ck p", "p holds art and no artifacts"),
     "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck holds README.md and no artifacts"),
@@ -174,7 +174,7 @@ def test_two_trainings_of_one_folder_are_refused_at_the_start(project, capsys):
     command = ["pretrain", "p/rec", "out", *TINY]
     with training_options.only_training_of(project.parent / "out", tf.distribute.get_strategy()):
         assert main(command) == 2
-    assert "another process is at work on" in capsys.readouterr().err
+    assert "another process is using" in capsys.readouterr().err
     assert not (project.parent / ".out.training").exists()
     assert main(command) == 0
 
@@ -194,7 +194,7 @@ def test_two_exports_at_once_lose_nothing(project, cli):
     errors = [process.communicate(timeout=300)[1] for process in processes]
     statuses = sorted(process.returncode for process in processes)
     assert statuses == [0, 2], errors
-    assert any("another process is at work on" in error for error in errors)
+    assert any("another process is using" in error for error in errors)
     assert (project.parent / "out/saved_model/1/saved_model.pb").exists()
     assert not (project.parent / "out/saved_model/2").exists()
 

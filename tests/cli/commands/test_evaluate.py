@@ -136,7 +136,7 @@ FAULTS = {
     ),
     "scores in the place of the examples": (
         "classify dev.csv --out dev.csv --overwrite",
-        r"dev\.csv is read by this run and would be replaced by dev\.csv: write to another place",
+        r"dev\.csv is an input of this run and would be replaced by dev\.csv: write to another path",
     ),
 }
 

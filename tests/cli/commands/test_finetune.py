@@ -364,7 +364,7 @@ FAULTS = {
     ),
     "an output that holds what is read": (
         "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
-        r"full/train\.csv is read by this run and would be replaced by full: write to another place",
+        r"full/train\.csv is an input of this run and would be replaced by full: write to another path",
     ),
     "an output that is there": (
         "checkpoint full --train train.csv --dev dev.csv",

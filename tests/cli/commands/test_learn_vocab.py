@@ -119,7 +119,7 @@ def test_settings_and_progress_are_told(capsys):
         ),
         (
             ["folder/a.txt", "--text", "folder", "--overwrite"],
-            r"folder/a\.txt is read by this run and would be replaced",
+            r"folder/a\.txt is an input of this run and would be replaced",
         ),
         (["text.txt", "--special-token", "a b", "--text", "no"], r"text\.txt exists.*; .*'a b'.*; no does not exist"),
     ],
@@ -157,7 +157,7 @@ def test_make_records_reads_the_same_kinds_of_text(text, capsys):
 def test_records_never_replace_the_text_they_are_made_of(workplace, capsys):
     (workplace / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     assert main(["make-records", "vocab.txt", "folder", "--text", "folder/a.txt", "--overwrite"]) == 2
-    assert re.search(r"folder/a\.txt is read by this run and would be replaced by folder", capsys.readouterr().err)
+    assert re.search(r"folder/a\.txt is an input of this run and would be replaced by folder", capsys.readouterr().err)
     assert (workplace / "folder/b.txt").exists()
 
 

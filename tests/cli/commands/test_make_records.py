@@ -121,7 +121,7 @@ FAULTS = {
     "a folder with files": (["--text", "text.txt", "OUT=."], r"exists and is not empty"),
     "text that would be replaced": (
         ["--text", "text.txt", "OUT=../x/..", "--overwrite"],
-        r"is read by this run and would be replaced",
+        r"is an input of this run and would be replaced",
     ),
     "split without text": (["--sentences", "split"], r"--sentences split is for text of your own.*add --text"),
     "documents apart for pairs": (

@@ -356,7 +356,7 @@ FAULTS = {
     ),
     "answers in the place of the texts": (
         "classify good.txt --out good.txt --overwrite",
-        r"good\.txt is read by this run and would be replaced by good\.txt: write to another place",
+        r"good\.txt is an input of this run and would be replaced by good\.txt: write to another path",
     ),
 }
 

@@ -166,7 +166,7 @@ def test_a_torn_fingerprint_starts_afresh(text, tiny_tokenizer, tmp_path, undist
 def test_two_runs_at_once_are_refused_and_the_first_keeps_its_folder(text, tiny_tokenizer, tmp_path):
     path = partial_path(tmp_path / "out")
     with lock_folder(path):
-        with pytest.raises(InputError, match=r"another process is at work on .*\.out\.partial"):
+        with pytest.raises(InputError, match=r"another process is using .*\.out\.partial"):
             write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
         assert path.is_dir()
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
