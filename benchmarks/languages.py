@@ -3,7 +3,7 @@
     python benchmarks/languages.py ../shared/data/ud_pud
 
 For each language and set of options it runs `bert-keras learn-vocab` and `make-records` on the 1,000 sentences of its
-`LANGUAGE_pud-ud-test.conllu.gz` and prints a table for docs/languages.md. Words are those that the treebank counts.
+`LANGUAGE_pud-ud-test.conllu.gz` and prints a table for docs/guide/languages.md. Words are those that the treebank counts.
 """
 
 import argparse

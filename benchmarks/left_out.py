@@ -57,7 +57,7 @@ VARIANTS: dict[str, tuple[Callable, str | None]] = {
 
 
 def main() -> None:
-    """Prints the table of docs/formulas.md."""
+    """Prints the table of docs/reference/formulas.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("texts", type=pathlib.Path)

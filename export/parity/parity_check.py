@@ -18,7 +18,7 @@ from bert_keras.export.saved_model.text_model import DEFAULT, IDS, text_function
 from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel
 
-# Of a float output; the largest of MiniLM's artifacts: 1.9e-5, in a masked LM's logits (docs/export.md)
+# Of a float output; the largest of MiniLM's artifacts: 1.9e-5, in a masked LM's logits (docs/guide/export.md)
 TOLERANCE = 1e-4
 _TIMED_LENGTH, _NUM_TIMED = 128, 7
 _TIMED_WARM = 2  # the first ones of a shape are slower

@@ -25,7 +25,7 @@ LENGTHS = (32, 64, 128)
 SIGNATURE = "serving_default"
 
 # Bytes a parameter takes in a file: in a matrix, and in a vector (biases and norms, which dynamic int8 leaves alone).
-# There is no static int8: see `docs/decisions.md`.
+# There is no static int8: see `docs/design/decisions.md`.
 _WEIGHT_BYTES = {"float32": (4, 4), "float16": (2, 2), "dynamic_int8": (1, 4)}
 QUANTIZATIONS = tuple(_WEIGHT_BYTES)
 

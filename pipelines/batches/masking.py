@@ -82,7 +82,7 @@ def mask_tokens(
     - "token": single tokens. Exactly the budget is masked.
     - "whole_word": all tokens of a word or none. A word that does not fit into the rest of the budget is skipped, as
       in Google's `create_pretraining_data.py`, so fewer tokens are masked when no short word is left. In English text
-      every sequence filled its budget (`docs/pretraining.md`). The replacement is drawn per token.
+      every sequence filled its budget (`docs/guide/pretraining.md`). The replacement is drawn per token.
     - "span": runs of 1 to 10 whole words, 3.8 on average (Joshi et al. 2019). The replacement is drawn per span.
 
     Args:

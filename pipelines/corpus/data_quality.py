@@ -1,6 +1,6 @@
 """Warnings about usable data that is probably not what the user meant: statistics in, sentences with a fix out.
 
-Each limit is far from the values of good data (docs/languages.md, docs/records.md), and is reached before the damage is
+Each limit is far from the values of good data (docs/guide/languages.md, docs/guide/records.md), and is reached before the damage is
 large.
 """
 
@@ -56,24 +56,24 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
         yield (
             f"{format_percent(facts['long_word_share'])} of the text's characters are in words of more than 100 "
             "characters, which become [UNK]: put spaces between the words of a language that has none "
-            "(docs/languages.md)"
+            "(docs/guide/languages.md)"
         )
     if facts["stripped_share"] > MAX_STRIPPED_SHARE:
         scripts = ", ".join(f"{name} {format_percent(share)}" for name, share in facts["stripped_scripts"].items())
         yield (
             f"stripping accents and vowel signs changes {format_percent(facts['stripped_share'])} of the text's "
             f"characters ({scripts}), and words that differ only in them become one: pass {keep_marks} "
-            "(docs/languages.md)"
+            "(docs/guide/languages.md)"
         )
     if facts["hangul_share"] > MAX_HANGUL_SHARE:
         yield (
             f"{format_percent(facts['hangul_share'])} of the text's characters are Hangul syllables, and stripping "
-            f"accents splits each into two or three letters: pass {keep_marks} (docs/languages.md)"
+            f"accents splits each into two or three letters: pass {keep_marks} (docs/guide/languages.md)"
         )
     if facts["lowercase"] and facts["dotless_share"] > MAX_DOTLESS_SHARE:
         yield (
             f"{format_percent(facts['dotless_share'])} of the text's characters are Turkish \u0131 and \u0130, but "
-            "case is folded as in English, which turns I into i: pass --cased (docs/languages.md)"
+            "case is folded as in English, which turns I into i: pass --cased (docs/guide/languages.md)"
         )
 
 
@@ -85,7 +85,7 @@ def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
         yield (
             f"{format_percent(quality['long_word_share'])} of the text's characters are in words too long for the "
             "tokenizer (over 100 characters by default), which become [UNK]: put spaces between the words of a "
-            "language that has none (docs/languages.md)"
+            "language that has none (docs/guide/languages.md)"
         )
     if quality["unknown_token_share"] > MAX_UNKNOWN_SHARE and not (has_long_words and covers):
         yield (

@@ -1,6 +1,6 @@
 """Sentences of running text.
 
-`sentencex` (Wikimedia, MIT) was chosen by measurement, see `docs/records.md`: of three splitters it finds the most
+`sentencex` (Wikimedia, MIT) was chosen by measurement, see `docs/guide/records.md`: of three splitters it finds the most
 sentence ends of UD English EWT, and it is a hundred times as fast as pysbd.
 """
 

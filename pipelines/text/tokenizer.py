@@ -52,7 +52,7 @@ class BertTokenizer:
     """Splits text into WordPiece ids exactly as BERT does, in the graph and in bulk.
 
     Its ids are those of Google's `tokenization.py` for every string, under the Unicode version of `rules` and the same
-    `max_input_chars_per_word`; `docs/tokenizer.md` lists where Hugging Face's tokenizer differs from that. Bytes that
+    `max_input_chars_per_word`; `docs/reference/tokenizer.md` lists where Hugging Face's tokenizer differs from that. Bytes that
     are not UTF-8 and NUL are ignored, as Google's code does.
 
     Args:

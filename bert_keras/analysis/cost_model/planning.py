@@ -94,7 +94,7 @@ def plan(
     """Counts the parameters and operations of a model, and tells the memory and the time of its training.
 
     Parameters, operations, tensors and steps are counted from the model as it is built and traced. What a process holds
-    and how long a step takes are estimates for this machine, whose speed is measured; docs/planning.md has their error.
+    and how long a step takes are estimates for this machine, whose speed is measured; docs/guide/planning.md has their error.
 
     Args:
         subject: the name of a preset or of a recipe for pretraining, a TOML file of pretraining, a config, a folder

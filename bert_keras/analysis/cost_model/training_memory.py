@@ -16,7 +16,7 @@ from bert_keras.analysis.cost_model.tracing.sized_graph import SizedGraph, Sized
 from bert_keras.analysis.cost_model.workloads import Workload, dimensions_of
 from bert_keras.training.dtype_policy import dtype_policy_scope
 
-# What a process needs beside its tensors, fitted to real steps of tiny, mini, small and base (docs/planning.md):
+# What a process needs beside its tensors, fitted to real steps of tiny, mini, small and base (docs/guide/planning.md):
 # the libraries as `bert-keras` loads them; TensorFlow's and its graph's own
 _LIBRARIES = 0.9e9
 _BYTES, _BYTES_AN_OPERATION, _BYTES_A_PARAMETER = 183e6, 44e3, 6.5
@@ -41,7 +41,7 @@ class Memory:
         attention_scores: of these, what has the shape (B, N, S, S), in all blocks: who looks at whom, and its dropout.
         tensors: the most that gradients, activations and what is computed from them take at one moment.
         process: what the process will hold: weights, optimizer and tensors, the libraries, and what TensorFlow needs
-            for itself. An estimate for a CPU, see docs/planning.md.
+            for itself. An estimate for a CPU, see docs/guide/planning.md.
         largest_batch: the most rows with which `process` fits into the memory that was asked for; 0: not even one;
             None: none was asked for.
     """

@@ -28,7 +28,7 @@ _OF_TABLES = ("format", "text_column", "columns", "delimiter")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of masked-LM models."""
-    group = parser.add_argument_group("masked-LM models (docs/pretraining.md)")
+    group = parser.add_argument_group("masked-LM models (docs/guide/pretraining.md)")
     group.add_argument("--limit", type=positive_integer, metavar="N", help="use the first N sequences, or texts")
     group.add_argument("--split", choices=("held_out", "train"), help="of the records (default held_out)")
     group.add_argument("--seed", type=whole_number, help="draws the masks in records (default 0)")

@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "records", type=pathlib.Path, nargs="+", metavar="RECORDS", help="folders that make-records wrote, one a length"
     )
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the checkpoint folder to write")
-    parser.add_argument("--recipe", help="bert, roberta, electra-small, 24h or cramming (docs/pretraining.md)")
+    parser.add_argument("--recipe", help="bert, roberta, electra-small, 24h or cramming (docs/guide/pretraining.md)")
     parser.add_argument("--config", type=pathlib.Path, metavar="FILE", help="a TOML file of settings")
     for flag, key, kind, text in _FLAGS:
         name = "MODEL" if flag == "--start-from" else flag.removeprefix("--").replace("-", "_").upper()

@@ -51,7 +51,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deterministic",
         action="store_true",
-        help="the same bits on every run, also on GPUs; without XLA (docs/training.md)",
+        help="the same bits on every run, also on GPUs; without XLA (docs/guide/training.md)",
     )
     add_overwrite(
         parser, "replace OUT if an earlier run of this command wrote it; drop its backups, unless --resume is given"

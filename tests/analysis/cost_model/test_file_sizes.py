@@ -27,5 +27,5 @@ def test_eight_bits_of_minilm_are_a_quarter_and_a_little():
         max_sequence_length=512,
     )
     said = artifact_bytes(bk.BertClassifier(bk.BertEncoder(config), 2))
-    assert said["ONNX int8"] / said["ONNX"] == pytest.approx(0.2549, rel=0.02)  # the file, docs/export.md
+    assert said["ONNX int8"] / said["ONNX"] == pytest.approx(0.2549, rel=0.02)  # the file, docs/guide/export.md
     assert said["TFLite dynamic_int8"] / said["TFLite float32"] == pytest.approx(0.2561, rel=0.02)

@@ -1,4 +1,4 @@
-"""`bk.finetune` and `bk.evaluate`: the example of docs/finetuning.md runs, and says what the commands say."""
+"""`bk.finetune` and `bk.evaluate`: the example of docs/guide/finetuning.md runs, and says what the commands say."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 
-DOCS = pathlib.Path(__file__).parents[3] / "docs/finetuning.md"
+DOCS = pathlib.Path(__file__).parents[3] / "docs/guide/finetuning.md"
 
 
 def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, tmp_path, monkeypatch, capsys):
