@@ -251,7 +251,7 @@ def test_a_masked_lm_head_that_transformers_has_not_is_refused(hidden_act, head_
 
 
 def test_a_classifier_refuses_a_pooler_on_narrow_embeddings(sizes):
-    with pytest.raises(bk.InputError, match=r"pooler on narrow embeddings.*pooler=False"):
+    with pytest.raises(bk.InputError, match=r"embeddings narrower than its hidden width.*pooler=False"):
         bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes, embedding_dim=22)), 4)
 
 
