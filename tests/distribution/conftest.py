@@ -1,4 +1,4 @@
-"""Trainings of every head in a process of their own, since TensorFlow's devices are decided when it starts."""
+"""Trains every head in a separate process, because TensorFlow's devices are set when it starts."""
 
 import json
 import os
@@ -14,7 +14,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def train_heads():
-    """A function that trains all heads with given options of `train_heads.py`: {head: [log of each step]}."""
+    """A function that trains all heads with options of `train_heads.py` and returns {head: [logs of each step]}."""
     done = {}
 
     def train(*options: str) -> dict:

@@ -1,4 +1,4 @@
-"""What a TPU asks of a step, as far as a CPU can tell: no strings, no calls into Python, and XLA compiles it whole."""
+"""Requirements of TPUs that a CPU can check: no strings, no Python calls, and XLA compiles the full step."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext"
 
 @pytest.fixture(params=["electra", *slow("token_classifier")])
 def head(request):
-    """Heads with every kind of loss, and one that draws."""
+    """Heads with every kind of loss, and one that samples."""
     return request.param
 
 
@@ -27,7 +27,7 @@ def model_and_batch(head):
     return model, batch
 
 
-def test_the_step_holds_nothing_that_only_a_host_can_do(model_and_batch):
+def test_training_step_has_no_host_only_operations(model_and_batch):
     model, batch = model_and_batch
     graph = tf.function(model.train_step).get_concrete_function(batch).graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
@@ -38,7 +38,7 @@ def test_the_step_holds_nothing_that_only_a_host_can_do(model_and_batch):
 
 
 @pytest.mark.slow
-def test_xla_compiles_the_whole_step(model_and_batch):
+def test_xla_compiles_the_full_training_step(model_and_batch):
     model, batch = model_and_batch
     step = tf.function(model.train_step, jit_compile=True)
     losses = [float(step(batch)["loss"]) for _ in range(3)]
@@ -48,7 +48,7 @@ def test_xla_compiles_the_whole_step(model_and_batch):
 
 
 @pytest.mark.parametrize("head", ["token_classifier", *slow("electra")])
-def test_single_batches_are_trained_on_and_scored_as_in_any_keras_model(head):
+def test_train_on_batch_and_test_on_batch_work(head):
     batch = data_of(head, 1)
     model, twin = HEADS[head](), HEADS[head]()
     for one in (model, twin):

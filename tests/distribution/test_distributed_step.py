@@ -1,4 +1,4 @@
-"""A step in parts or on replicas is the step of one device with the whole batch, dropout included."""
+"""Micro-batches and replicas make the update of one device with the global batch, including dropout."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def assert_same_training(ours: dict, theirs: dict, tolerance: float) -> None:
 @pytest.mark.parametrize(
     "division", [("--parts", "4"), ("--devices", "2"), ("--checkpointing",), ("--skip-padding",)], ids=" ".join
 )
-def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
+def test_micro_batches_and_replicas_do_not_change_the_training(head, division, train_heads):
     whole, divided = (train_heads("--heads", *SOON, *options)[head] for options in ((), division))
     assert_same_training(divided, whole, TOLERANCE)
     np.testing.assert_allclose(divided["weights"], whole["weights"], rtol=0, atol=TOLERANCE)
@@ -33,8 +33,8 @@ def test_the_division_of_a_step_changes_nothing(head, division, train_heads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", SOON)
-def test_16_bits_train_as_32_do(head, train_heads):
-    """Losses differed by 0.4 % at most; by 2.5 to 32 % where the loss was not scaled."""
+def test_16_bit_training_follows_float32_training(head, train_heads):
+    """Losses differed by at most 0.4 %; without loss scaling by 2.5 to 32 %."""
     precise, coarse = (
         train_heads("--heads", *SOON, *options)[head]["steps"] for options in ((), ("--policy", "mixed_float16"))
     )
@@ -48,22 +48,22 @@ def test_16_bits_train_as_32_do(head, train_heads):
 @pytest.mark.parametrize(
     "division", [("--devices", "4", "--parts", "2", "--skip-padding"), ("--jit-update",)], ids=" ".join
 )
-def test_nor_do_parts_on_replicas_or_a_compiled_update(head, division, train_heads):
+def test_micro_batches_on_replicas_and_compiled_updates_do_not_change_the_training(head, division, train_heads):
     assert_same_training(train_heads(*division)[head], train_heads()[head], TOLERANCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("division", [("--devices", "2"), ("--checkpointing", "--parts", "2")], ids=" ".join)
-def test_nor_does_the_division_of_a_compiled_step(head, division, train_heads):
-    """A compiled step draws other dropout than one that is not."""
+def test_splitting_a_compiled_step_does_not_change_the_training(head, division, train_heads):
+    """Compiled steps draw other dropout masks, so they are compared with each other."""
     assert_same_training(train_heads("--jit", *division)[head], train_heads("--jit")[head], TOLERANCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_replicas_and_parts_compute_in_16_bits_as_one_device_does(head, policy, train_heads):
+def test_16_bit_training_is_the_same_on_replicas_and_micro_batches(head, policy, train_heads):
     whole, divided = (
         train_heads("--policy", policy, *options)[head] for options in ((), ("--devices", "2", "--parts", "2"))
     )

@@ -1,4 +1,4 @@
-"""One replica without parts takes Keras's own step, and that is the step that is divided."""
+"""One replica without gradient accumulation uses Keras's own step, and the distributed step equals it."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ NUM_STEPS = 4
 
 
 def fitted(head: str, monkeypatch, *, config=CONFIG, **attributes) -> tuple[list[dict], list[np.ndarray], dict]:
-    """Train a tiny model, whose class has some attributes of a test, and evaluate it: logs, weights, scores."""
+    """Train and evaluate a tiny model whose class gets `attributes`; return logs, weights and scores."""
     monkeypatch.setattr("tests.distribution.train_heads.CONFIG", config)
     keras.utils.set_random_seed(5)
     model = HEADS[head]()
@@ -53,8 +53,8 @@ def keras_steps():
 
 
 @pytest.mark.parametrize("head", ["pretrainer", *slow("classifier", "electra")])
-def test_one_device_takes_the_step_of_keras_traced_once_and_parts_take_the_same(head, keras_steps, monkeypatch):
-    """With dropout. The classifier's examples are weighted."""
+def test_one_device_uses_the_step_of_keras_traced_once(head, keras_steps, monkeypatch):
+    """With dropout; the classifier has sample weights."""
     plain = fitted(head, monkeypatch)
     assert len(keras_steps) == 1  # `build_step` has made all variables before
     divided = fitted(head, monkeypatch, is_distributed=True)
@@ -64,8 +64,8 @@ def test_one_device_takes_the_step_of_keras_traced_once_and_parts_take_the_same(
 
 
 @pytest.mark.slow
-def test_the_plain_step_is_that_of_keras(monkeypatch):
-    """Without dropout, which is drawn as a function of the step."""
+def test_single_device_step_equals_the_step_of_keras(monkeypatch):
+    """Without dropout, because our masks depend on the step and Keras's do not."""
     config = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0})
     ours = fitted("token_classifier", monkeypatch, config=config)
     theirs = fitted(
@@ -87,7 +87,7 @@ def fit_once(head: str) -> None:
     model.fit(tf.data.Dataset.from_tensor_slices(data_of(head, 1)).batch(NUM_ROWS), shuffle=False, verbose=0)
 
 
-def test_parts_take_another_step_than_keras(keras_steps):
+def test_micro_batches_do_not_use_the_step_of_keras(keras_steps):
     train(keras.optimizers.SGD)
     assert keras_steps == ["Toy"]
     train(keras.optimizers.SGD, accumulation_steps=2)
@@ -95,7 +95,7 @@ def test_parts_take_another_step_than_keras(keras_steps):
 
 
 @pytest.mark.slow
-def test_keras_alone_traces_the_step_twice(keras_steps, monkeypatch):
+def test_keras_itself_traces_the_step_twice(keras_steps, monkeypatch):
     fit_once("pretrainer")
     assert len(keras_steps) == 1
     monkeypatch.setattr(bk.BertPretrainer, "make_train_function", keras.Model.make_train_function)

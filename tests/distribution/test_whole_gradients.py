@@ -1,4 +1,4 @@
-"""Replicas and parts take the step of one device: gradients are summed once, clipped whole, and no batch is lost.
+"""Replicas and micro-batches make the update of one device: gradients are summed, then clipped; no batch is lost.
 
 SGD is among the optimizers since Adam and LAMB hardly notice gradients that are summed twice.
 """
@@ -23,18 +23,18 @@ TOLERANCE = 1e-6  # of weights of about 0.5; measured: 1.2e-7
 
 @pytest.fixture(scope="module")
 def report():
-    """What `toy.py` prints of some optimizers."""
+    """The output of `toy.py` for some optimizers."""
     return report_of(QUICK)
 
 
 @pytest.fixture(scope="module")
 def whole_report():
-    """What `toy.py` prints of all optimizers."""
+    """The output of `toy.py` for all optimizers."""
     return report_of(makers())
 
 
 def report_of(names):
-    """Runs `toy.py` in a process of its own with two devices."""
+    """Run `toy.py` in a separate process with two devices."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "tests.distribution.toy", *names]
     environment = {**os.environ, "PYTHONPATH": path}
@@ -44,13 +44,13 @@ def report_of(names):
 
 
 @pytest.mark.parametrize("optimizer", QUICK)
-def test_clipping_and_summing_are_those_of_one_device(optimizer, report):
+def test_clipped_gradients_equal_those_of_one_device(optimizer, report):
     assert_same_as_one_device(report["trained"][optimizer])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", makers())
-def test_clipping_and_summing_are_those_of_one_device_for_every_optimizer(optimizer, whole_report):
+def test_clipped_gradients_equal_those_of_one_device_for_every_optimizer(optimizer, whole_report):
     assert_same_as_one_device(whole_report["trained"][optimizer])
 
 
@@ -65,16 +65,16 @@ def assert_same_as_one_device(trained):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE, err_msg=division)
 
 
-def test_a_limit_is_reached_and_the_scaled_loss_overflows(report):
-    """Else the comparison would prove nothing."""
+def test_comparison_clips_gradients_and_overflows_the_scaled_loss(report):
+    """Otherwise the comparison would prove nothing."""
     plain, limited, scaled = (report["trained"][name]["one device"] for name in ("sgd plain", "sgd norm", QUICK[-1]))
     assert np.abs(np.array(plain["weights"][0]) - np.array(limited["weights"][0])).max() > 100 * TOLERANCE
     assert scaled["steps"] == NUM_STEPS - 2
 
 
 @pytest.mark.slow
-def test_the_limits_are_reached_and_only_the_larger_scale_overflows(whole_report):
-    """Else the comparison would prove nothing."""
+def test_comparison_reaches_every_limit_and_only_the_larger_scale_overflows(whole_report):
+    """Otherwise the comparison would prove nothing."""
     report = whole_report
     weights = {name: trained["one device"]["weights"] for name, trained in report["trained"].items()}
     kinds = [weights[f"sgd {limit}"] for limit in LIMITS]
@@ -84,12 +84,12 @@ def test_the_limits_are_reached_and_only_the_larger_scale_overflows(whole_report
     assert left_out == {"sgd global": 0, "adamw global": 2}
 
 
-def test_fit_under_a_strategy_reads_every_batch_once(report):
+def test_fit_under_a_strategy_consumes_every_batch_once(report):
     assert report["batches"] == [number for number in range(NUM_STEPS) for _ in range(2)]  # both replicas see it
 
 
-def test_replicas_parts_checkpointing_and_skipped_padding_change_nothing(report):
-    """All at once, of a head with two losses; the slow tests tell them apart."""
+def test_replicas_micro_batches_checkpointing_and_unpadding_do_not_change_the_training(report):
+    """All options together on a head with two losses; slow tests check each separately."""
     divided, whole = report["pretrainer"]["divided"], report["pretrainer"]["whole"]
     assert_same_training(divided, whole, 1e-5)
     np.testing.assert_allclose(divided["weights"], whole["weights"], rtol=0, atol=1e-5)
@@ -97,8 +97,8 @@ def test_replicas_parts_checkpointing_and_skipped_padding_change_nothing(report)
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_keras_clips_to_the_same_bits_on_one_device(limit):
-    """Keras's own model with Keras's own optimizer takes the steps of a divided one with a single part."""
+def test_clipping_equals_keras_bit_for_bit_on_one_device(limit):
+    """A Keras model with a Keras optimizer makes the same updates as a distributed step with one micro-batch."""
     ours = train(lambda: keras.optimizers.SGD(0.1, **LIMITS[limit]))
     keras.utils.set_random_seed(3)
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(2)])
@@ -115,7 +115,7 @@ def initial_weights():
 
 
 @pytest.mark.parametrize("limit", [limit for limit in LIMITS if limit != "value"])
-def test_clipping_hides_no_infinity(limit):
+def test_clipping_does_not_hide_infinity(limit):
     gradients = [tf.constant([1.0, np.inf]), tf.constant([2.0])]
     clipped = clip_gradients(gradients, keras.optimizers.SGD(0.1, **LIMITS[limit]))
     assert not np.isfinite(clipped[0].numpy()).all()

@@ -1,4 +1,4 @@
-"""A small model that divides its steps, and trainings of it on one device and on two replicas.
+"""A small model with a distributed step, trained on one device and on two replicas.
 
 python toy.py NAME...: prints what `report` returns for these optimizers, as JSON.
 """
@@ -41,7 +41,7 @@ class Toy(DistributedStep, keras.Model):
 
 
 class Losses(keras.callbacks.Callback):
-    """Keeps the loss of each step."""
+    """Record the loss of each step."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +53,7 @@ class Losses(keras.callbacks.Callback):
 
 
 def data(scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a batch for each step; the rows of a batch differ much, so the gradients of its halves do too."""
+    """Draw one batch per step; its halves are very different, and so are their gradients."""
     rng = np.random.default_rng(0)
     x = rng.normal(0, 1, (NUM_STEPS * BATCH_SIZE, 5))
     y = rng.normal(0, 1, (NUM_STEPS * BATCH_SIZE, 2)) * rng.choice([0.1, 10.0], (NUM_STEPS * BATCH_SIZE, 1))
@@ -61,14 +61,14 @@ def data(scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batches(x, y) -> tf.data.Dataset:
-    """Return batches in order, which a strategy does not shard by file."""
+    """Return a dataset in order, with auto-sharding off."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH_SIZE).with_options(options)
 
 
 def train(optimizer, strategy=None, made=Toy, **options) -> dict:
-    """Train a toy for some steps; its losses, weights and, where the loss is scaled, the scale."""
+    """Train a toy model; return its losses, weights and, with a scaled loss, the scale."""
     keras.utils.set_random_seed(3)
     with strategy.scope() if strategy else contextlib.nullcontext():
         model, losses = made(), Losses()
@@ -83,7 +83,7 @@ def train(optimizer, strategy=None, made=Toy, **options) -> dict:
 
 
 def makers() -> dict:
-    """Return what makes each optimizer that is compared, also in a scaled loss that overflows at first."""
+    """Return constructors of the compared optimizers, also with a loss scale that overflows at first."""
     found = {
         f"{kind} {limit}": lambda kind=kind, limit=limit: OPTIMIZERS[kind](0.1, **LIMITS[limit])
         for kind, limit in [("sgd", limit) for limit in LIMITS] + [("adamw", "global"), ("lamb", "norm")]
@@ -96,7 +96,7 @@ def makers() -> dict:
 
 
 def read_batches(strategy) -> list[int]:
-    """Return the number of each batch that `fit` takes out of a generator which cannot begin anew."""
+    """Return the numbers of the batches that `fit` takes from a generator that cannot restart."""
     numbers = iter(range(NUM_STEPS))
     seen = []
 
@@ -120,7 +120,7 @@ def read_batches(strategy) -> list[int]:
 
 
 def report(names: list[str]) -> dict:
-    """Train with these optimizers on one device and on two replicas, read batches once, and train a head."""
+    """Train with the optimizers on one device and on two replicas, count consumed batches, and train a head."""
     [cpu] = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

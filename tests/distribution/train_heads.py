@@ -1,4 +1,4 @@
-"""Trains a tiny model of every head for some steps and prints the logs of each step as JSON.
+"""Train a tiny model of every head and print the logs of each step as JSON.
 
 python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--jit-update]
     [--skip-padding] [--policy mixed_float16]
@@ -41,7 +41,7 @@ HEADS = {
 
 
 def data_of(head: str, num_steps: int) -> tuple:
-    """Draws rows whose lengths, and so the weights of their labels, differ much."""
+    """Draw sequences of very different lengths, so that the weights of their labels differ too."""
     rng = np.random.default_rng(3)
     num_rows = NUM_ROWS * num_steps
     lengths = rng.integers(3, LENGTH + 1, (num_rows, 1))
@@ -70,7 +70,7 @@ def data_of(head: str, num_steps: int) -> tuple:
 
 
 class Logs(keras.callbacks.Callback):
-    """Keeps what `fit` says of each step, anew for each."""
+    """Record the logs of each step, reset after every step."""
 
     def __init__(self):
         super().__init__()
@@ -82,7 +82,7 @@ class Logs(keras.callbacks.Callback):
 
 
 def main() -> None:
-    """Trains every head."""
+    """Train every head."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=0, help="logical devices to mirror on")
     parser.add_argument("--parts", type=int, default=1)
@@ -116,7 +116,7 @@ def trained(
     jit: bool = False,
     jit_update: bool = False,
 ) -> dict:
-    """Train one head: the logs of each step, scores, and some weights."""
+    """Train one head; return the logs of each step, the scores and some weights."""
     keras.utils.set_random_seed(5)
     with strategy.scope() if strategy else contextlib.nullcontext():
         model = HEADS[head]()

@@ -1,4 +1,4 @@
-"""Our models do what any Keras model does: `.keras` files, functional models, `summary`, `export`."""
+"""Our models work like any Keras model: `.keras` files, functional models, `summary`, `export`."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ for path in sorted(folder.glob("*.keras")):
 
 @pytest.fixture
 def features(make_batch):
-    """A batch of what every model reads."""
+    """A batch with the features that every model accepts."""
     return {name: value for name, value in make_batch().items() if name in INPUTS}
 
 
@@ -68,7 +68,7 @@ def saved_models(make_model, make_batch, run, tmp_path_factory):
         ),
     ],
 )
-def test_a_fresh_process_loads_keras_files(imports, saved_models):
+def test_keras_files_load_in_a_new_process(imports, saved_models):
     script = LOAD.format(imports=imports)
     done = subprocess.run([sys.executable, "-c", script, saved_models], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -81,7 +81,7 @@ def test_a_fresh_process_loads_keras_files(imports, saved_models):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_a_fresh_process_loads_every_kind_of_model(backend, make_model, make_batch, run, tmp_path):
+def test_every_kind_of_model_loads_in_a_new_process(backend, make_model, make_batch, run, tmp_path):
     batch = {name: value for name, value in make_batch().items() if name in INPUTS}
     np.savez(tmp_path / "batch.npz", **batch)
     wanted = {}
@@ -100,12 +100,12 @@ def test_a_fresh_process_loads_every_kind_of_model(backend, make_model, make_bat
             np.testing.assert_allclose(again[name], value, rtol=0, atol=TOLERANCE, err_msg=f"{kind} {name}")
 
 
-def test_import_bert_keras_alone_imports_no_keras():
+def test_import_bert_keras_does_not_import_keras():
     script = "import sys, bert_keras; sys.exit('keras' in sys.modules or 'tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-def test_a_functional_model_of_inputs_and_outputs_computes_the_same(model_kind, make_model, features, run):
+def test_functional_model_of_inputs_and_outputs_computes_the_same(model_kind, make_model, features, run):
     model = make_model(model_kind)
     functional = keras.Model(model.inputs, model.outputs)
     wanted = run(model, features)
@@ -117,7 +117,7 @@ def test_a_functional_model_of_inputs_and_outputs_computes_the_same(model_kind, 
     assert model.input is model.inputs
 
 
-def test_a_head_of_the_users_own_trains_with_the_encoder(sizes, features):
+def test_custom_head_trains_with_the_encoder(sizes, features):
     encoder = bk.BertEncoder(bk.BertConfig(**sizes))
     model = keras.Model(encoder.inputs, keras.layers.Dense(1)(encoder.outputs["pooled_output"]))
     model.compile("adam", "mse")
@@ -129,7 +129,7 @@ def test_a_head_of_the_users_own_trains_with_the_encoder(sizes, features):
     assert np.abs(np.array(encoder.embeddings.token.embeddings) - table).max() > 0
 
 
-def test_the_summary_shows_the_shape_of_every_layer(model_kind, make_model):
+def test_summary_shows_the_shape_of_every_layer(model_kind, make_model):
     lines = []
     make_model(model_kind).summary(print_fn=lines.append)
     summary = "\n".join(lines)
@@ -138,7 +138,7 @@ def test_the_summary_shows_the_shape_of_every_layer(model_kind, make_model):
 
 
 @pytest.mark.parametrize("kind", ["classifier", "masked_lm"])
-def test_outputs_of_a_symbolic_call_have_the_dtypes_of_a_real_one(kind, sizes):
+def test_symbolic_outputs_have_the_dtypes_of_eager_outputs(kind, sizes):
     config = bk.BertConfig(**sizes)
     encoder = bk.BertEncoder(config, pooler=kind == "classifier", dtype="mixed_bfloat16")
     model = bk.BertClassifier(encoder, num_classes=2) if kind == "classifier" else bk.BertMaskedLM(encoder)

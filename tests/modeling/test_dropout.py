@@ -1,4 +1,4 @@
-"""Dropout sets the right share to 0, anew at each call, the same for the same seed."""
+"""Dropout zeros the right fraction of values, with a new mask per call, reproducible by its seed."""
 
 import itertools
 
@@ -15,14 +15,14 @@ NUM_VALUES = 300 * 7 * 101
 
 
 def masks(rate=0.1, num_calls=1, seed=3, jit_compile=False):
-    """What several calls of one layer keep of a tensor of ones."""
+    """The masks of several calls of one layer."""
     layer = Dropout(rate, seed=seed)
     call = tf.function(lambda x: layer(x, training=True), jit_compile=jit_compile)
     return [call(tf.ones(SHAPE)).numpy() for _ in range(num_calls)]
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.37, 0.9])
-def test_the_share_of_zeros_is_the_rate_and_the_mean_stays(rate):
+def test_fraction_of_zeros_is_the_rate_and_the_mean_is_preserved(rate):
     (values,) = masks(rate)
     standard_error = np.sqrt(rate * (1 - rate) / NUM_VALUES)
     assert abs(np.mean(values == 0) - rate) < 4 * standard_error
@@ -30,7 +30,7 @@ def test_the_share_of_zeros_is_the_rate_and_the_mean_stays(rate):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_places_and_calls_are_independent(axis):
+def test_masks_of_positions_and_calls_are_independent(axis):
     first, second = (values == 0 for values in masks(num_calls=2))
     shifted = np.roll(first, 1, axis=axis)
     for other in (second, shifted, np.roll(second, 1, axis=axis)):
@@ -38,30 +38,30 @@ def test_places_and_calls_are_independent(axis):
         assert abs(both - 0.01) < 4 * np.sqrt(0.01 * 0.99 / NUM_VALUES)
 
 
-def test_every_bit_is_set_half_of_the_time():
+def test_every_random_bit_is_set_half_of_the_time():
     bits = random_bits(tf.constant([11, 4], tf.uint32), (1 << 17,)).numpy()
     for bit in range(32):
         assert abs(np.mean(bits >> bit & 1) - 0.5) < 4 * 0.5 / np.sqrt(1 << 17), bit
     assert len(np.unique(bits)) > (1 << 17) - 8  # 2 repeats are expected of 2**17 draws of 2**32
 
 
-def test_seeds_next_to_each_other_give_no_shifted_copies():
+def test_adjacent_seeds_give_no_shifted_copies():
     n = 1 << 14
     draws = [random_bits(tf.constant(seed, tf.uint32), (n,)).numpy() for seed in ([0, 0], [0, 1], [1, 0], [1, 1])]
     assert len(np.unique(np.concatenate(draws))) > 4 * n - 8
 
 
-def test_compiled_or_not_the_masks_are_the_same():
+def test_masks_are_the_same_with_and_without_xla():
     for plain, compiled in zip(masks(num_calls=3), masks(num_calls=3, jit_compile=True), strict=True):
         np.testing.assert_array_equal(plain, compiled)
 
 
-def test_the_seed_decides():
+def test_same_seed_gives_the_same_masks():
     np.testing.assert_array_equal(masks(seed=5)[0], masks(seed=5)[0])
     assert (masks(seed=5)[0] != masks(seed=6)[0]).any()
 
 
-def test_the_global_seed_decides_where_none_is_given():
+def test_global_seed_is_used_without_a_seed():
     values = []
     for _ in range(2):
         keras.utils.set_random_seed(9)
@@ -70,35 +70,35 @@ def test_the_global_seed_decides_where_none_is_given():
 
 
 @pytest.mark.parametrize("arguments", [{"training": False}, {}])
-def test_outside_of_training_nothing_changes(arguments):
+def test_dropout_changes_nothing_outside_of_training(arguments):
     x = np.arange(5, dtype="float32")
     np.testing.assert_array_equal(Dropout(0.5)(x, **arguments), x)
 
 
-def test_a_rate_of_0_needs_no_random_numbers():
+def test_rate_0_draws_no_random_numbers():
     layer = Dropout(0.0)
     assert not layer.variables
     np.testing.assert_array_equal(layer(np.ones(3), training=True), np.ones(3))
 
 
-def test_the_gradient_flows_where_values_were_kept():
+def test_gradient_is_zero_where_values_were_dropped():
     layer, x = Dropout(0.4, seed=1), tf.Variable(tf.ones((1000,)))
     with tf.GradientTape() as tape:
         kept = layer(x, training=True)
     np.testing.assert_allclose(tape.gradient(kept, x), kept, rtol=0, atol=0)
 
 
-def test_half_precision_stays_half_precision():
+def test_dropout_keeps_half_precision():
     assert Dropout(0.5, dtype="bfloat16")(np.ones(8, "float32"), training=True).dtype == tf.bfloat16
 
 
-def test_it_survives_its_config():
+def test_config_restores_the_layer():
     layer = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(Dropout(0.3, seed=4)))
     assert (layer.rate, layer.seed) == (0.3, 4)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_in_a_step_a_part_of_the_batch_draws_what_it_would_in_the_whole(compiled):
+def test_micro_batch_draws_the_masks_of_the_global_batch(compiled):
     layer = Dropout(0.4, seed=3)
 
     def masks_of(first_sequence, num_sequences):
@@ -111,7 +111,7 @@ def test_in_a_step_a_part_of_the_batch_draws_what_it_would_in_the_whole(compiled
     assert 0.3 < np.mean(whole == 0) < 0.5  # 462 values: 0.4 +- 0.02
 
 
-def test_steps_and_uses_draw_other_masks():
+def test_steps_and_salts_draw_different_masks():
     layer = Dropout(0.5, seed=3)
     drawn = set()
     for number, salt, compiled in itertools.product((1, 2), (0, 1), (False, True)):

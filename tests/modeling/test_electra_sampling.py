@@ -1,4 +1,4 @@
-"""ELECTRA's generator draws words by their probability."""
+"""ELECTRA's generator samples tokens from its softmax."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ NUM_DRAWS, NUM_BATCHES = 200_000, 10
 
 @pytest.mark.parametrize("jit_compile", [False, *slow(True)])
 @pytest.mark.parametrize("size", [3, 128, 300])
-def test_ids_are_drawn_by_their_softmax(size, jit_compile):
+def test_ids_are_sampled_from_the_softmax(size, jit_compile):
     logits = np.random.default_rng(size).normal(0, 2, (1, 1, size)).astype("float32")
     draw = tf.function(sample_ids, jit_compile=jit_compile)
     many = tf.repeat(tf.constant(logits), NUM_DRAWS // NUM_BATCHES, axis=1)
@@ -28,7 +28,7 @@ def test_ids_are_drawn_by_their_softmax(size, jit_compile):
     assert len(counts) == size
 
 
-def test_a_word_without_probability_is_not_drawn_and_the_seed_decides():
+def test_ids_of_probability_0_are_not_sampled_and_the_seed_is_used():
     logits = np.full((2, 50, 200), -1e4, "float32")
     logits[..., 130] = 0.0
     bits = [random_bits(tf.constant([1, counter], tf.uint32), (2, 50)) for counter in (1, 1, 2)]

@@ -1,4 +1,4 @@
-"""What a BERT encoder must hold, whatever its weights."""
+"""Properties of a BERT encoder that hold for any weights."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ GRAPH_KINDS = ("pretrainer", "question_answerer", "electra_with_generator")
 
 
 def with_slow_ones(*kinds: str) -> list:
-    """The kinds of models that the quick suite tests, and all others as slow cases."""
+    """Parametrize with the kinds of models of the quick suite; all other kinds are slow cases."""
     return [*kinds, *slow(*(kind for kind in MODELS if kind not in kinds))]
 
 
@@ -43,7 +43,7 @@ def test_padding_does_not_change_real_tokens(kind, make_model, make_batch, run):
         np.testing.assert_allclose(ours, value, rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-def test_a_batch_gives_what_its_rows_give_alone(make_model, make_batch, run):
+def test_batching_does_not_change_outputs(make_model, make_batch, run):
     model, batch = make_model("pretrainer"), make_batch()
     together = run(model, batch)
     for row in range(3):
@@ -54,7 +54,7 @@ def test_a_batch_gives_what_its_rows_give_alone(make_model, make_batch, run):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-def test_a_row_of_padding_alone_gives_finite_numbers(policy, packed, make_model, make_batch, run, use_policy):
+def test_sequence_of_padding_only_has_finite_outputs(policy, packed, make_model, make_batch, run, use_policy):
     use_policy(policy)
     batch = make_batch(lengths=(13, 0, 4))
     if packed:
@@ -66,7 +66,7 @@ def test_a_row_of_padding_alone_gives_finite_numbers(policy, packed, make_model,
 
 
 @pytest.mark.parametrize("position_type", ["learned", "sinusoidal"])
-def test_packed_examples_do_not_see_each_other(position_type, make_model, make_batch, run):
+def test_packed_examples_do_not_attend_to_each_other(position_type, make_model, make_batch, run):
     encoder = make_model("encoder", position_type=position_type)
     first = make_batch(lengths=(8, 6), length=8, seed=1)
     second = make_batch(lengths=(5, 7), length=7, seed=2)
@@ -90,7 +90,7 @@ def test_packed_examples_do_not_see_each_other(position_type, make_model, make_b
         )
 
 
-def test_one_pack_a_row_is_no_packing(make_model, make_batch, run):
+def test_one_packed_example_per_sequence_equals_no_packing(make_model, make_batch, run):
     encoder, batch = make_model("encoder"), make_batch()
     packed = run(encoder, {**batch, "pack_ids": batch["padding_mask"]})
     plain = run(encoder, batch)
@@ -100,7 +100,7 @@ def test_one_pack_a_row_is_no_packing(make_model, make_batch, run):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_attention_scores_are_probabilities_of_real_tokens(policy, make_model, make_batch, run, use_policy):
+def test_attention_scores_are_probabilities_over_real_tokens(policy, make_model, make_batch, run, use_policy):
     use_policy(policy)
     batch = make_batch()
     scores = run(make_model("encoder"), batch, return_attention_scores=True)["attention_scores"]
@@ -114,7 +114,7 @@ def test_attention_scores_are_probabilities_of_real_tokens(policy, make_model, m
         assert (layer[~padding] > 0.0).all()
 
 
-def test_absent_segment_ids_are_zeros(make_model, make_batch, run):
+def test_missing_segment_ids_default_to_zeros(make_model, make_batch, run):
     encoder, batch = make_model("encoder"), make_batch()
     batch["segment_ids"] = np.zeros_like(batch["segment_ids"])
     absent = {name: value for name, value in batch.items() if name != "segment_ids"}
@@ -123,7 +123,7 @@ def test_absent_segment_ids_are_zeros(make_model, make_batch, run):
 
 
 @pytest.mark.parametrize("change", ["token_ids", "segment_ids", "padding_mask", "order"])
-def test_every_feature_is_read(change, make_model, make_batch, run):
+def test_every_feature_changes_the_outputs(change, make_model, make_batch, run):
     encoder, batch = make_model("encoder"), make_batch(lengths=(13, 13, 13))
     other = {name: value.copy() for name, value in batch.items()}
     if change == "order":  # the same tokens at other positions
@@ -155,7 +155,7 @@ def test_sinusoidal_positions_follow_the_formula(sizes, make_batch, run, perturb
 
 
 def suffix(weight) -> str:
-    """A weight's path without the model's own name, which counts up."""
+    """Return a weight's path without the model's name, which contains a counter."""
     return weight.path.split("/", 1)[1]
 
 
@@ -169,7 +169,7 @@ def suffix(weight) -> str:
         ("large", "BertEncoder", 335_141_888),
     ],
 )
-def test_published_sizes_have_the_published_parameters(preset, model_class, parameters):
+def test_published_sizes_have_the_published_parameter_counts(preset, model_class, parameters):
     model = bk.BertEncoder(bk.BertConfig.from_preset(preset))
     if model_class != "BertEncoder":
         model = getattr(bk, model_class)(model)
@@ -213,31 +213,31 @@ def test_bfloat16_is_close_to_float32(make_model, make_batch, run, use_policy):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
-def test_a_missing_feature_is_named(kind, make_model, make_batch):
+def test_missing_feature_is_reported_by_name(kind, make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"lacks.*padding_mask.*token_ids") as caught:
         make_model(kind)({"token_ids": make_batch()["token_ids"]})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
-def test_an_unknown_feature_is_named(kind, make_model, make_batch):
+def test_unknown_feature_is_reported_by_name(kind, make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"unexpected.*input_mask") as caught:
         make_model(kind)({**make_batch(), "input_mask": make_batch()["padding_mask"]})
     assert "\n" not in str(caught.value)
 
 
-def test_a_tensor_in_place_of_the_features_is_refused(make_model, make_batch):
+def test_tensor_instead_of_features_is_refused(make_model, make_batch):
     with pytest.raises(bk.InputError, match="dict of features"):
         make_model("encoder")(make_batch()["token_ids"])
 
 
-def test_a_batch_past_the_last_position_is_refused(make_model, make_batch):
+def test_batch_longer_than_the_positions_is_refused(make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"18.*17"):
         make_model("encoder")(make_batch(length=18))
 
 
 @pytest.mark.parametrize("kind", with_slow_ones(*GRAPH_KINDS))
-def test_a_graph_computes_what_eager_code_computes(kind, make_model, make_batch, run):
+def test_graph_and_eager_outputs_are_equal(kind, make_model, make_batch, run):
     import tensorflow as tf
 
     model, batch = make_model(kind), make_batch()
@@ -249,14 +249,14 @@ def test_a_graph_computes_what_eager_code_computes(kind, make_model, make_batch,
 
 
 @pytest.mark.parametrize("kind", with_slow_ones(*KINDS))
-def test_dropout_is_on_only_in_training(kind, make_model, make_batch, run):
+def test_dropout_is_applied_only_in_training(kind, make_model, make_batch, run):
     model, batch = make_model(kind, hidden_dropout_rate=0.4, attention_dropout_rate=0.4), make_batch()
     for name, value in run(model, batch).items():
         np.testing.assert_array_equal(run(model, batch)[name], value)
         assert not np.array_equal(model(batch, training=True)[name].numpy(), value), name
 
 
-def test_fresh_weights_have_bert_s_distribution():
+def test_new_weights_have_the_distribution_of_bert():
     encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=3001, initializer_range=0.03))
     for weight in encoder.weights:
         values, kind = np.asarray(weight), weight.path.rsplit("/", 1)[1]

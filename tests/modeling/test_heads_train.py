@@ -1,4 +1,4 @@
-"""Every head learns a tiny batch by heart, and its loss is the number that it says it is."""
+"""Every head can overfit a tiny batch, and its loss matches its formula."""
 
 import math
 
@@ -13,9 +13,9 @@ SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers"
 NUM_EPOCHS = 12
 # plain gradient descent traces in a third of Adam's time; ELECTRA's two losses need more than that
 LEARNING_RATES = {"masked_lm": 0.2, "pretrainer": 0.1, "multi_label": 0.2, "regression": 0.005}
-SLOT_KINDS = ("masked_lm", "pretrainer", "electra_with_generator")
+MASKED_KINDS = ("masked_lm", "pretrainer", "electra_with_generator")
 LEARNERS = (
-    *SLOT_KINDS,
+    *MASKED_KINDS,
     "classifier",
     "multi_label",
     "regression",
@@ -29,7 +29,7 @@ def task(make_batch):
     """A function that draws the features and labels of a kind of model."""
 
     def draw(kind: str) -> tuple[dict, object]:
-        slots = kind in SLOT_KINDS
+        slots = kind in MASKED_KINDS
         x = make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
         return x, draw_labels(kind, x)
 
@@ -38,7 +38,7 @@ def task(make_batch):
 
 def draw_labels(kind: str, x: dict):
     rng = np.random.default_rng(5)
-    if kind in SLOT_KINDS:
+    if kind in MASKED_KINDS:
         counted = (x["mask_positions"] > 0).astype("float32")
         y = {"mask_ids": rng.integers(5, 97, counted.shape).astype("int32"), "mask_weights": counted}
         return {**y, "next_sentence_labels": np.array([1, 0, 1], "int32")} if kind == "pretrainer" else y
@@ -56,7 +56,7 @@ def draw_labels(kind: str, x: dict):
 
 # the losses and gradients of all heads are tested below
 @pytest.mark.parametrize("kind", slow_except(LEARNERS, quick=["classifier"]))
-def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
+def test_every_head_overfits_a_tiny_batch(kind, task, make_model):
     import keras
 
     keras.utils.set_random_seed(1)
@@ -71,7 +71,7 @@ def test_a_tiny_batch_is_learnt_by_heart(kind, task, make_model):
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", *slow("classifier", "token_classifier")])
-def test_a_dataset_in_a_graph_trains_as_arrays_in_eager_code(kind, task, make_model):
+def test_dataset_in_a_graph_trains_like_arrays_in_eager_mode(kind, task, make_model):
     import keras
     import tensorflow as tf
 
@@ -86,7 +86,7 @@ def test_a_dataset_in_a_graph_trains_as_arrays_in_eager_code(kind, task, make_mo
 
 
 def loss_by_hand(kind: str, outputs: dict, y) -> float:
-    """The loss from the logits in numpy float64, by its formula."""
+    """Compute the loss from the logits by its formula, in NumPy float64."""
     if kind in ("masked_lm", "pretrainer"):
         loss = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
         if kind == "pretrainer":
@@ -119,7 +119,7 @@ BY_HAND = tuple(kind for kind in LEARNERS if kind != "electra_with_generator")
 
 
 @pytest.mark.parametrize("kind", BY_HAND)
-def test_the_loss_is_its_formula(kind, task, make_model, run):
+def test_loss_matches_its_formula(kind, task, make_model, run):
     model = make_model(kind, **SMALL)
     x, y = task(kind)
     model.compile(optimizer="adam", run_eagerly=True)
@@ -130,7 +130,7 @@ def test_the_loss_is_its_formula(kind, task, make_model, run):
     assert math.isclose(loss, loss_by_hand(kind, outputs, y), abs_tol=TOLERANCE)
 
 
-def test_electra_s_loss_is_its_formula(task, make_model, run):
+def test_electra_loss_matches_its_formula(task, make_model, run):
     # at evaluation the generator puts in its best guess, so that the number can be computed by hand
     model = make_model("electra_with_generator", **SMALL)
     x, y = task("electra_with_generator")
@@ -148,8 +148,8 @@ def test_electra_s_loss_is_its_formula(task, make_model, run):
     assert math.isclose(loss, wanted, rel_tol=4e-7)  # of a loss near 50; measured: 4e-8
 
 
-@pytest.mark.parametrize("kind", SLOT_KINDS)
-def test_a_slot_of_weight_0_does_not_change_the_loss(kind, task, make_model):
+@pytest.mark.parametrize("kind", MASKED_KINDS)
+def test_masked_position_of_weight_0_does_not_change_the_loss(kind, task, make_model):
     model = make_model(kind, **SMALL)
     x, y = task(kind)
     model.compile(optimizer="adam", run_eagerly=True)
@@ -165,7 +165,7 @@ def test_a_slot_of_weight_0_does_not_change_the_loss(kind, task, make_model):
     np.testing.assert_allclose(losses, losses[0], rtol=0, atol=TOLERANCE)
 
 
-def test_an_ignored_token_does_not_change_the_loss(task, make_model, run):
+def test_ignored_token_does_not_change_the_loss(task, make_model, run):
     model = make_model("token_classifier", **SMALL)
     x, y = task("token_classifier")
     model.compile(optimizer="adam", run_eagerly=True)
@@ -181,7 +181,7 @@ def test_an_ignored_token_does_not_change_the_loss(task, make_model, run):
         assert math.isclose(report["accuracy"], right.mean(), abs_tol=1e-6)
 
 
-def test_a_batch_without_a_counted_slot_has_a_loss_of_0(task, make_model):
+def test_batch_without_masked_positions_has_loss_0(task, make_model):
     model = make_model("masked_lm", **SMALL)
     x, y = task("masked_lm")
     model.compile(optimizer="adam", run_eagerly=True)
@@ -190,7 +190,7 @@ def test_a_batch_without_a_counted_slot_has_a_loss_of_0(task, make_model):
 
 
 @pytest.mark.parametrize("kind", ["classifier", "multi_label", "regression", "token_classifier", "question_answerer"])
-def test_a_row_of_weight_0_does_not_change_the_loss(kind, task, make_model):
+def test_example_of_weight_0_does_not_change_the_loss(kind, task, make_model):
     model = make_model(kind, **SMALL)
     x, y = task(kind)
     model.compile(optimizer="adam", run_eagerly=True)
@@ -204,7 +204,7 @@ def test_a_row_of_weight_0_does_not_change_the_loss(kind, task, make_model):
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
-def test_regression_takes_a_row_or_a_column(shape, task, make_model, run):
+def test_regression_accepts_labels_of_one_or_two_dimensions(shape, task, make_model, run):
     model = make_model("regression", **SMALL)
     x, y = task("regression")
     model.compile(optimizer="adam", run_eagerly=True)
@@ -250,12 +250,12 @@ def test_mixed_precision_learns(kind, policy, task, make_model):
     assert losses[-1] < 0.5 * losses[0], (losses[0], losses[-1])
 
 
-def test_the_pretrainer_needs_a_pooler(sizes):
+def test_pretrainer_requires_a_pooler(sizes):
     with pytest.raises(bk.InputError, match="pooler"):
         bk.BertPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False))
 
 
-def test_the_discriminator_alone_has_nothing_to_learn_from(make_model):
+def test_compiling_a_discriminator_without_generator_is_refused(make_model):
     # which tokens were replaced is known only to a generator
     model = make_model("electra", **SMALL)
     with pytest.raises(bk.InputError, match="generator"):
@@ -271,12 +271,12 @@ def test_the_discriminator_alone_has_nothing_to_learn_from(make_model):
         ({"labels": ("a", "b", "c", "a")}, "3 different"),
     ],
 )
-def test_a_classifier_names_a_bad_argument(arguments, named, sizes):
+def test_classifier_reports_the_invalid_argument(arguments, named, sizes):
     with pytest.raises(bk.InputError, match=named):
         bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes)), **{"num_classes": 4, **arguments})
 
 
-def test_a_masked_lm_names_a_bad_head_act(sizes):
+def test_masked_lm_reports_an_invalid_head_act(sizes):
     with pytest.raises(bk.InputError, match=r"head_act.*silu"):
         bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig(**sizes)), head_act="silu")
 
@@ -296,13 +296,13 @@ def test_a_masked_lm_names_a_bad_head_act(sizes):
         ),
     ],
 )
-def test_an_embedder_names_a_bad_argument(arguments, named, sizes):
+def test_embedder_reports_the_invalid_argument(arguments, named, sizes):
     with pytest.raises(bk.InputError, match=named):
         bk.BertEmbedder(bk.BertEncoder(bk.BertConfig(**sizes)), **arguments)
 
 
 @pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])
-def test_a_generator_that_cannot_share_the_embeddings_is_refused(field, sizes):
+def test_generator_with_different_embeddings_is_refused(field, sizes):
     # the epsilon belongs to the shared embeddings' norm, and would be another one in the generator's own folder
     values = {"embedding_dim": 22, "vocabulary_size": 61, "layer_norm_epsilon": 1e-3}
     generator = bk.BertConfig(**{**sizes, field: values[field]})
@@ -310,7 +310,7 @@ def test_a_generator_that_cannot_share_the_embeddings_is_refused(field, sizes):
         bk.ElectraPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False), generator)
 
 
-def test_a_keras_loss_may_be_given(task, make_model):
+def test_any_keras_loss_can_be_used(task, make_model):
     import keras
 
     model = make_model("classifier", **SMALL)
@@ -324,7 +324,7 @@ def test_a_keras_loss_may_be_given(task, make_model):
     assert set(model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)) == {"loss", "top2"}
 
 
-@pytest.mark.parametrize("kind", SLOT_KINDS)
+@pytest.mark.parametrize("kind", MASKED_KINDS)
 def test_sample_weight_is_refused_where_masked_positions_have_weights(kind, task, make_model):
     model = make_model(kind, **SMALL)
     x, y = task(kind)

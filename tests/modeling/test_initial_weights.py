@@ -1,4 +1,4 @@
-"""What new weights are drawn from: output layers as transformers' are, the rest as Google's code draws it."""
+"""Distributions of new weights: output layers as in transformers, all others as in Google's code."""
 
 import keras
 import numpy as np
@@ -24,15 +24,15 @@ def new_kernels(encoder):
     return [np.array(layer.kernel) for layer in (bk.BertClassifier(encoder, 150).classifier, of_tokens.classifier)]
 
 
-def test_a_new_head_is_drawn_from_a_whole_normal(new_kernels):
-    """As in transformers: a truncated one would have 0.88 of the deviation, and nothing beyond two of them."""
+def test_new_head_is_drawn_from_a_normal_that_is_not_truncated(new_kernels):
+    """As in transformers; a truncated normal has 0.88 of the deviation and no value beyond two deviations."""
     theirs = np.random.default_rng(0).normal(0, RANGE, (256, 150))
     for kernel in new_kernels:
         assert_drawn_alike(kernel, theirs)
 
 
 @pytest.mark.slow  # imports torch
-def test_a_new_head_is_drawn_as_transformers_draws_it(new_kernels):
+def test_new_head_has_the_distribution_of_transformers(new_kernels):
     import torch
     import transformers
 
@@ -52,7 +52,7 @@ def assert_drawn_alike(kernel: np.ndarray, theirs: np.ndarray) -> None:
         assert quantiles[0] == pytest.approx(quantiles[1], rel=0.08)
 
 
-def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
+def test_encoder_is_drawn_from_a_truncated_normal(encoder):
     matrices = [np.array(weight) for weight in encoder.weights if len(weight.shape) > 1]
     assert len(matrices) >= 9
     for matrix in matrices:
@@ -60,7 +60,7 @@ def test_an_encoder_is_drawn_from_a_truncated_normal(encoder):
         assert matrix.std() == pytest.approx(0.88 * RANGE, rel=0.08)
 
 
-def test_zeros_of_one_shape_are_made_once():
+def test_zero_initialization_shares_zeros_of_one_shape():
     draw = TruncatedNormal(stddev=RANGE, seed=1)
     with zero_initialization():
         first, again, other = draw((3, 5)), draw((3, 5)), draw((5, 3))
@@ -69,7 +69,7 @@ def test_zeros_of_one_shape_are_made_once():
     assert np.abs(draw((3, 5))).min() > 0
 
 
-def test_what_is_built_without_initial_values_shares_nothing_once_it_is_written(sizes):
+def test_weights_share_nothing_after_they_are_assigned(sizes):
     with zero_initialization():
         encoder = bk.BertEncoder(bk.BertConfig(**sizes))
     first, second = (block.attention.query.kernel for block in encoder.blocks[:2])

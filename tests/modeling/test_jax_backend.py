@@ -1,4 +1,4 @@
-"""The same weights on the JAX backend: same outputs, and a training step that learns."""
+"""The JAX backend: the same outputs for the same weights, and a training step that learns."""
 
 import functools
 import json
@@ -58,7 +58,7 @@ report["tensorflow_ran"] = "tensorflow.python" in sys.modules
 
 @pytest.fixture(scope="module")
 def run_on_jax(make_model, make_batch, run, tmp_path_factory):
-    """A function that runs models saved here there: `KIND.tensorflow.npz`, `KIND.jax.npz` and `report.json`."""
+    """A function that runs saved models on JAX and returns the folder of `KIND.*.npz` and `report.json`."""
     return functools.cache(functools.partial(saved_and_run, make_model, make_batch, run, tmp_path_factory))
 
 
@@ -89,7 +89,7 @@ def assert_same_outputs(folder: pathlib.Path, kind: str) -> None:
 
 
 def assert_same_export(folder: pathlib.Path) -> None:
-    """What Keras exported on JAX takes any batch size and length, and computes what TensorFlow does."""
+    """Check that a SavedModel exported on JAX accepts any batch size and length and has TensorFlow's outputs."""
     features = {name: tf.constant(value) for name, value in np.load(folder / "batch.npz").items()}
     wanted = np.load(folder / "classifier.tensorflow.npz")["logits"]
     exported = tf.saved_model.load(str(folder / "exported"))  # its variables live as long as it does
@@ -106,7 +106,7 @@ def assert_it_learned(folder: pathlib.Path, kind: str) -> None:
     assert after < 0.9 * before  # measured: 0.64 and 0.66
 
 
-def test_jax_computes_what_tensorflow_computes_and_learns(run_on_jax):
+def test_jax_outputs_equal_tensorflow_outputs_and_training_learns(run_on_jax):
     folder = run_on_jax(*QUICK_KINDS, num_layers=1)
     for kind in QUICK_KINDS:
         assert_same_outputs(folder, kind)
@@ -116,11 +116,11 @@ def test_jax_computes_what_tensorflow_computes_and_learns(run_on_jax):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_model_computes_on_jax_what_it_does_on_tensorflow(kind, run_on_jax):
+def test_every_model_has_the_same_outputs_on_jax(kind, run_on_jax):
     assert_same_outputs(run_on_jax(*KINDS), kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classifier", "pretrainer"])
-def test_steps_on_jax_reduce_the_loss(kind, run_on_jax):
+def test_training_on_jax_reduces_the_loss(kind, run_on_jax):
     assert_it_learned(run_on_jax(*KINDS), kind)

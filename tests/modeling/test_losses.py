@@ -1,4 +1,4 @@
-"""The written-out cross-entropy is TensorFlow's, in value and gradient; the accuracy is Keras's."""
+"""Cross-entropy equals TensorFlow's in value and gradient; accuracy equals Keras's."""
 
 import gc
 import weakref
@@ -20,7 +20,7 @@ def logits_and_ids():
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_value_and_gradient_are_tensorflow_s(jit_compile, logits_and_ids):
+def test_cross_entropy_equals_tensorflow_in_value_and_gradient(jit_compile, logits_and_ids):
     logits, ids = logits_and_ids
     weights = tf.constant(np.random.default_rng(1).random((3, 5)).astype("float32"))
 
@@ -41,13 +41,13 @@ def test_value_and_gradient_are_tensorflow_s(jit_compile, logits_and_ids):
         np.testing.assert_allclose(our, their, rtol=0, atol=TOLERANCE)
 
 
-def test_huge_logits_stay_finite():
+def test_cross_entropy_of_huge_logits_is_finite():
     logits = np.array([[1e4, -1e4, 0.0], [-1e30, 1e30, 0.0]], "float32")
     np.testing.assert_allclose(cross_entropy(logits, np.array([0, 1])), [0.0, 0.0], rtol=0, atol=0)
     np.testing.assert_allclose(cross_entropy(logits[:1], np.array([1])), [2e4], rtol=1e-7)
 
 
-def test_the_mean_is_over_the_weights_of_the_whole_batch(logits_and_ids):
+def test_mean_divides_by_the_weights_of_the_global_batch(logits_and_ids):
     logits, ids = logits_and_ids
     weights = np.zeros((3, 5), "float32")
     weights[0, 1], weights[2, :] = 1.0, 0.5
@@ -59,7 +59,7 @@ def test_the_mean_is_over_the_weights_of_the_whole_batch(logits_and_ids):
     assert GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, np.zeros((3, 5), "float32")) == 0.0
 
 
-def test_the_accuracy_is_keras_s(logits_and_ids):
+def test_accuracy_equals_keras(logits_and_ids):
     logits, ids = logits_and_ids
     ids[:, :2] = logits[:, :2].argmax(axis=-1)
     weights = np.random.default_rng(2).random((3, 5)).astype("float32")
@@ -71,13 +71,13 @@ def test_the_accuracy_is_keras_s(logits_and_ids):
 
 
 @pytest.mark.parametrize("thing", [TopAccuracy(name="a"), GlobalBatchMean(CrossEntropy(), "mlm_logits", name="b")])
-def test_they_survive_their_config(thing):
+def test_config_restores_losses_and_metrics(thing):
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(thing))
     assert type(again) is type(thing)
     assert again.name == thing.name
 
 
-def test_the_graph_of_a_training_step_is_not_kept_when_the_step_is_gone():
+def test_training_step_is_freed_with_its_graph():
     def gradient(logits, ids):
         with tf.GradientTape() as tape:
             tape.watch(logits)

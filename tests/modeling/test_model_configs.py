@@ -1,4 +1,4 @@
-"""The config of a model holds every argument that it was built with."""
+"""`get_config` of a model contains every constructor argument."""
 
 import dataclasses
 import inspect
@@ -59,7 +59,7 @@ OTHER_CONFIG = {
 
 
 @pytest.mark.parametrize("class_name", CLASSES)
-def test_every_argument_survives_its_config(class_name):
+def test_config_holds_every_constructor_argument(class_name):
     model_class = getattr(bk, class_name)
     arguments = non_default_arguments(model_class)
     encoder = arguments.pop("encoder", None) or arguments.pop("config")
@@ -75,7 +75,7 @@ def test_every_argument_survives_its_config(class_name):
 
 
 def non_default_arguments(model_class) -> dict:
-    """A value for every argument of `__init__`, each one different from its default."""
+    """Return a value for every argument of `__init__`, each different from its default."""
     config = bk.BertConfig(**OTHER_CONFIG)
     values = {
         **ARGUMENTS,
@@ -94,7 +94,7 @@ def non_default_arguments(model_class) -> dict:
 
 
 def getattr_or_sub(model, name: str):
-    """The argument as the model shows it: `pooler` is a layer or None, all else is kept as given."""
+    """Return an argument from the model; `pooler` is a layer or None, all others are attributes."""
     value = getattr(model, name)
     return value is not None if name == "pooler" else value
 
@@ -108,7 +108,7 @@ def test_other_config_differs_from_the_default_in_every_field():
 @pytest.mark.parametrize(
     "model_kind", slow_except(MODELS, quick=["encoder", "classifier", "electra_with_generator"]), indirect=True
 )
-def test_from_config_leaves_its_argument_alone(model_kind, make_model):
+def test_from_config_does_not_modify_its_argument(model_kind, make_model):
     model = make_model(model_kind)
     config = model.get_config()
     before = json.dumps(config)

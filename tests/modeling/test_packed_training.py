@@ -1,4 +1,4 @@
-"""Packed rows train as the same examples each in a row of its own: same loss, same gradients."""
+"""Packed sequences have the loss and the gradients of the same examples in separate sequences."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ LENGTH, NUM_SLOTS, SLOTS_AN_EXAMPLE = 17, 7, 3
 
 
 def draw_examples(sizes):
-    """Eight examples of different lengths, each with its slots and its sentence label."""
+    """Eight examples of different lengths with masked positions and next-sentence labels."""
     rng = np.random.default_rng(3)
     examples = []
     for size in (size for row in LENGTHS for size in row):
@@ -32,7 +32,7 @@ def draw_examples(sizes):
 
 
 def rows_of(groups, *, length: int, num_slots: int, num_packs: int | None):
-    """Lays each group of examples into one row; `num_packs` None: one example a row, without packing's features."""
+    """Put each group of examples into one sequence; `num_packs` None: one per sequence, without packing features."""
     shapes = {"token_ids": length, "segment_ids": length, "padding_mask": length, "pack_ids": length}
     shapes |= {"mask_positions": num_slots, "mask_ids": num_slots, "pack_starts": num_packs or 1}
     x = {name: np.zeros((len(groups), width), "int32") for name, width in shapes.items()}
@@ -60,7 +60,7 @@ def rows_of(groups, *, length: int, num_slots: int, num_packs: int | None):
 
 @pytest.fixture
 def both_layouts(sizes):
-    """The same examples packed and alone."""
+    """The same examples packed and in separate sequences."""
     examples = draw_examples(sizes)
     groups, place = [], 0
     for row in LENGTHS:
@@ -87,7 +87,7 @@ def loss_and_gradients(model, x, y, jit_compile):
     ("kind", "jit_compile"),
     [("pretrainer", False), *slow(("pretrainer", True), ("masked_lm", False), ("masked_lm", True))],
 )
-def test_loss_and_gradients_are_those_of_the_examples_alone(kind, jit_compile, both_layouts, make_model):
+def test_packing_does_not_change_loss_and_gradients(kind, jit_compile, both_layouts, make_model):
     model = make_model(kind)
     model.compile("adam")
     results = []
@@ -102,7 +102,7 @@ def test_loss_and_gradients_are_those_of_the_examples_alone(kind, jit_compile, b
 
 
 @pytest.mark.slow  # tests/training/test_objectives.py trains packed rows too
-def test_packed_rows_train_in_fit(both_layouts, make_model):
+def test_packed_sequences_train_in_fit(both_layouts, make_model):
     (x, y), _ = both_layouts
     model = make_model("pretrainer", hidden_dropout_rate=0.0, attention_dropout_rate=0.0)
     model.compile("adam", jit_compile=True)
@@ -111,7 +111,7 @@ def test_packed_rows_train_in_fit(both_layouts, make_model):
     assert history["loss"][1] < history["loss"][0]
 
 
-def test_the_sentences_of_packed_rows_are_told_one_by_one(both_layouts, make_model, run):
+def test_each_packed_example_has_its_own_next_sentence_logits(both_layouts, make_model, run):
     (x, _), (x_alone, _) = both_layouts
     model = make_model("pretrainer")
     packed, alone = run(model, x)["next_sentence_logits"], run(model, x_alone)["next_sentence_logits"]
@@ -120,7 +120,7 @@ def test_the_sentences_of_packed_rows_are_told_one_by_one(both_layouts, make_mod
     np.testing.assert_allclose(taken, alone, rtol=0, atol=4e-6)  # measured: 4.0e-7
 
 
-def test_a_masked_lm_has_no_use_for_pack_starts(both_layouts, make_model):
+def test_masked_lm_refuses_pack_starts(both_layouts, make_model):
     (x, _), _ = both_layouts
     with pytest.raises(bk.InputError, match="pack_starts"):
         make_model("masked_lm")(x)

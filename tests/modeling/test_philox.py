@@ -1,4 +1,4 @@
-"""Philox bits are fair, depend on seed and place alone, and any part of a draw can be had by itself."""
+"""Philox bits are unbiased, depend only on seed and index, and any part of a draw can be computed alone."""
 
 import numpy as np
 import pytest
@@ -11,25 +11,25 @@ NUM_VALUES = 1 << 17
 
 
 @pytest.mark.parametrize("first_index", [0, 1, 2, 3, 4, 5, 1003])
-def test_a_part_of_a_draw_is_what_stands_there_in_the_whole(first_index):
+def test_partial_draw_equals_that_part_of_the_full_draw(first_index):
     whole = philox_bits(SEED, (1100,)).numpy()
     part = philox_bits(SEED, (97,), tf.constant(first_index, tf.uint32)).numpy()
     np.testing.assert_array_equal(part, whole[first_index : first_index + 97])
 
 
-def test_the_shape_only_folds_the_values():
+def test_shape_does_not_change_the_values():
     shape = tf.unstack(tf.constant([5, 7, 3]))  # sizes that are known only when the step runs
     values = tf.function(lambda: philox_bits(SEED, [shape[0], 7, shape[2]]))()
     np.testing.assert_array_equal(values, philox_bits(SEED, (105,)).numpy().reshape(5, 7, 3))
 
 
-def test_every_bit_is_set_half_of_the_time():
+def test_every_random_bit_is_set_half_of_the_time():
     bits = philox_bits(SEED, (NUM_VALUES,)).numpy()
     for bit in range(32):
         assert abs(np.mean(bits >> bit & 1) - 0.5) < 4 * 0.5 / np.sqrt(NUM_VALUES), bit
     assert len(np.unique(bits)) > NUM_VALUES - 8  # 2 repeats are expected of 2**17 draws of 2**32
 
 
-def test_seeds_next_to_each_other_give_no_shifted_copies():
+def test_adjacent_seeds_give_no_shifted_copies():
     draws = [philox_bits(tf.constant(seed, tf.uint32), (1 << 14,)).numpy() for seed in ([0, 0], [0, 1], [1, 0], [1, 1])]
     assert len(np.unique(np.concatenate(draws))) > (1 << 16) - 8

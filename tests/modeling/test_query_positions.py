@@ -1,4 +1,4 @@
-"""What nobody reads is not computed, and what is read is what it was."""
+"""With `query_positions` the last block computes only these vectors, and they are the same."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
 
 
 def packed(batch):
-    """The batch with its rows cut into two examples each."""
+    """The batch with two packed examples per sequence."""
     places = np.arange(batch["token_ids"].shape[1])
     return {**batch, "pack_ids": ((places > 2) + 1).astype("int32") * batch["padding_mask"]}
 
@@ -20,7 +20,9 @@ def packed(batch):
 @pytest.mark.parametrize("jit_compile", [False, *slow(True)])
 @pytest.mark.parametrize("layout", [dict, packed], ids=["plain", "packed"])
 @pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"embedding_dim": 22}], ids=str)
-def test_the_vectors_at_positions_are_those_of_the_whole_sequence(layout, changes, jit_compile, make_model, make_batch):
+def test_vectors_at_query_positions_equal_those_of_the_full_sequence(
+    layout, changes, jit_compile, make_model, make_batch
+):
     encoder, batch = make_model("encoder_without_pooler", **changes), layout(make_batch())
     read = tf.function(lambda: encoder(batch, query_positions=POSITIONS), jit_compile=jit_compile)()
     assert list(read) == ["sequence_output"]
@@ -30,7 +32,7 @@ def test_the_vectors_at_positions_are_those_of_the_whole_sequence(layout, change
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classifier", "classifier_without_pooler"])
-def test_a_head_gives_the_same_with_and_without_what_it_does_not_read(kind, make_model, make_batch, run):
+def test_head_outputs_do_not_depend_on_query_positions(kind, make_model, make_batch, run):
     slots = ["mask_positions"] if kind in ("pretrainer", "masked_lm") else []
     model, batch = make_model(kind), make_batch("token_ids", "padding_mask", "segment_ids", *slots)
     read, whole = run(model, batch), run(model, batch, return_hidden_states=True, return_attention_scores=True)
@@ -39,7 +41,7 @@ def test_a_head_gives_the_same_with_and_without_what_it_does_not_read(kind, make
         np.testing.assert_allclose(value, whole[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-def test_gradients_are_those_of_the_whole_sequence(make_model, make_batch):
+def test_query_positions_do_not_change_gradients(make_model, make_batch):
     encoder, batch = make_model("encoder_without_pooler"), make_batch()
     factors = np.random.default_rng(4).normal(size=(3, 3, 30)).astype("float32")
 
@@ -56,8 +58,8 @@ def test_gradients_are_those_of_the_whole_sequence(make_model, make_batch):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE * scale, err_msg=weight.path)
 
 
-def test_less_is_computed(make_model, make_batch):
-    """XLA counts fewer operations where few positions are read."""
+def test_query_positions_save_flops(make_model, make_batch):
+    """Counted by XLA."""
     encoder, batch = make_model("encoder_without_pooler", num_layers=1), make_batch()
 
     def flops(**options):

@@ -1,4 +1,4 @@
-"""An encoder that skips padding gives real tokens the vectors, and weights the gradients, that it gives without."""
+"""Unpadding changes neither the vectors of real tokens nor the gradients."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ FEATURES = ("token_ids", "padding_mask", "segment_ids")
 
 @pytest.fixture
 def batch(make_batch):
-    """Rows of several lengths; the first one is empty."""
+    """Sequences of several lengths; the first one is empty."""
     batch = make_batch(*FEATURES)
     batch["padding_mask"][0] = 0
     assert len(set(batch["padding_mask"].sum(axis=1))) > 2
@@ -22,7 +22,7 @@ def batch(make_batch):
 
 @pytest.fixture
 def packed(make_batch):
-    """Rows that are two examples each."""
+    """Sequences with two packed examples each."""
     batch = make_batch(*FEATURES)
     second = np.arange(batch["token_ids"].shape[1]) > 2
     return {**batch, "pack_ids": (second + 1).astype("int32") * batch["padding_mask"]}
@@ -30,7 +30,7 @@ def packed(make_batch):
 
 @pytest.fixture
 def both(sizes):
-    """A function that runs an encoder on a batch without and with padding skipped."""
+    """A function that runs an encoder on a batch without and with unpadding."""
     encoder = bk.BertEncoder(bk.BertConfig(**{**sizes, "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0}))
 
     def run(batch, **options) -> list[dict]:
@@ -44,7 +44,7 @@ def both(sizes):
 
 
 @pytest.mark.parametrize("kind", ["batch", "packed"])
-def test_the_vectors_of_real_tokens_are_the_same_and_those_of_padding_are_0(kind, both, request):
+def test_unpadding_keeps_real_tokens_and_zeros_padding(kind, both, request):
     batch = request.getfixturevalue(kind)
     whole, skipping = both(batch, return_hidden_states=True, return_attention_scores=True)
     real = batch["padding_mask"].astype(bool)
@@ -62,7 +62,7 @@ def test_the_vectors_of_real_tokens_are_the_same_and_those_of_padding_are_0(kind
         np.testing.assert_allclose(ours.numpy()[readers], theirs.numpy()[readers], rtol=0, atol=TOLERANCE)
 
 
-def test_vectors_at_some_places_are_the_same(both, batch):
+def test_unpadding_does_not_change_query_positions(both, batch):
     filled = batch["padding_mask"].any(axis=1)
     places = np.minimum([[0, 2, 1]], batch["padding_mask"].sum(axis=1, keepdims=True) - 1).clip(0).astype("int32")
     theirs, ours = (one["sequence_output"].numpy() for one in both(batch, query_positions=places))
@@ -70,15 +70,15 @@ def test_vectors_at_some_places_are_the_same(both, batch):
     assert np.isfinite(ours).all()
 
 
-def test_a_batch_of_empty_rows_alone_has_vectors_too(both, batch):
-    """A replica's share of a batch that was filled may be that."""
+def test_batch_of_empty_sequences_has_finite_outputs(both, batch):
+    """A replica can get such a share of the last batch."""
     batch["padding_mask"][:] = 0
     places = np.zeros((len(batch["token_ids"]), 1), "int32")
     _, ours = both(batch, query_positions=places)
     assert np.isfinite(ours["sequence_output"]).all()
 
 
-def test_gradients_are_the_same(both, batch):
+def test_unpadding_does_not_change_gradients(both, batch):
     encoder, gradients = both.encoder, []
     readers = tf.random.stateless_normal((*batch["token_ids"].shape, encoder.config.hidden_dim), [1, 2])
     readers *= batch["padding_mask"][:, :, None]
@@ -91,14 +91,14 @@ def test_gradients_are_the_same(both, batch):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_only_training_skips(both, batch):
+def test_unpad_in_training_does_not_affect_inference(both, batch):
     outputs = []
     for both.encoder.unpad_in_training in (False, True):
         outputs.append(both.encoder(batch)["sequence_output"].numpy())
     np.testing.assert_array_equal(*outputs)
 
 
-def test_xla_is_left_off_or_refused(make_model):
+def test_unpad_turns_xla_off_or_refuses_it(make_model):
     model = make_model("classifier")
     model.compile("sgd", unpad=True)
     assert model.jit_compile is False

@@ -54,9 +54,12 @@ def test_all_options_reach_the_vocabulary():
         sentences=SENTENCES, size=77, lowercase=False, min_frequency=6, special_tokens=["[E1]", "[E2]"], num_unused=4
     ).tokens
     assert read_vocabulary("out.txt") == expected
-    assert expected != learn_vocabulary(
-        sentences=SENTENCES, size=77, lowercase=False, special_tokens=["[E1]", "[E2]"], num_unused=4
-    ).tokens
+    assert (
+        expected
+        != learn_vocabulary(
+            sentences=SENTENCES, size=77, lowercase=False, special_tokens=["[E1]", "[E2]"], num_unused=4
+        ).tokens
+    )
 
 
 @pytest.mark.slow
