@@ -1,6 +1,13 @@
-"""Models built on a `Checkpoint`, and the variables of a model by our weight names."""
+"""Build Keras models from a `Checkpoint`, and map our weight names to the variables of a model.
+
+`loading.py` calls `build_model` and `build_head`; `saving.py` calls `get_variables`.
+"""
 
 import logging
+from collections.abc import Collection
+from typing import Any
+
+import keras
 
 from bert_keras import modeling
 from bert_keras.checkpoints.checkpoint import (
@@ -13,15 +20,16 @@ from bert_keras.checkpoints.checkpoint import (
 from bert_keras.checkpoints.finite_values import check_finite_weight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.initializers import zero_initialization
 
 logger = logging.getLogger(__name__)
 
-_PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same function in every class that has them
+_PRETRAINING_HEADS = ("mlm_head.", "next_sentence.")  # the same in every class that has them
 
 
-def get_family(model) -> str:
-    """Tells which of Hugging Face's families describes a model: "bert" or "electra"."""
+def get_family(model: BertModel) -> str:
+    """Return the architecture that stores a model in transformers: "bert" or "electra"."""
     config = get_encoder(model).config
     if isinstance(model, modeling.ElectraPretrainer) or config.embedding_dim != config.hidden_dim:
         return "electra"
@@ -30,16 +38,16 @@ def get_family(model) -> str:
     return "electra" if getattr(model, "cls_dense", None) is not None else "bert"
 
 
-def get_encoder(model) -> modeling.BertEncoder:
-    """Returns a model's encoder; an encoder is its own."""
+def get_encoder(model: BertModel) -> modeling.BertEncoder:
+    """Return the encoder of a model, which is the model itself for a `BertEncoder`."""
     return getattr(model, "encoder", model)
 
 
-def get_variables(model) -> dict:
-    """Returns our weight names with the model's variables, in the table's order.
+def get_variables(model: BertModel) -> dict[str, keras.Variable]:
+    """Return the variables of a model, keyed by our weight names.
 
     Raises:
-        InputError: the model was quantized, so its variables are codes, and no weights without their scales.
+        InputError: the model was quantized, so its variables are integer codes.
     """
     encoder = get_encoder(model)
     names = list_weights(
@@ -50,40 +58,41 @@ def get_variables(model) -> dict:
     return {name.ours: _resolve(model, name.ours) for name in names}
 
 
-def _check_not_quantized(model, weight: str) -> None:
+def _check_not_quantized(model: BertModel, weight: str) -> None:
     layer = weight.rpartition(".")[0]
     if mode := getattr(_resolve(model, layer).dtype_policy, "quantization_mode", None):
         raise InputError(
-            f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected its own weights: "
-            "save, convert or export it before you call its quantize()"
+            f"the layer {layer} of {type(model).__name__} is quantized ({mode}); expected float weights: save, convert "
+            "or export the model before you call its quantize()"
         )
 
 
-def build_model(checkpoint: Checkpoint):
-    """Builds the model that the checkpoint names; every one of its weights must be there."""
+def build_model(checkpoint: Checkpoint) -> BertModel:
+    """Build the model that a checkpoint stores, with all its weights."""
     check_complete(checkpoint)
     checkpoint.check_once()
     model_class = getattr(modeling, checkpoint.model)
     with zero_initialization():
-        encoder = _encoder(checkpoint, checkpoint.wants_pooler)
-        model = _with_head(model_class, encoder, checkpoint, checkpoint.settings)
+        encoder = modeling.BertEncoder(checkpoint.config, pooler=checkpoint.wants_pooler, name="encoder")
+        model = _add_head(model_class, encoder, checkpoint, checkpoint.settings)
     assign(model, checkpoint)
     return model
 
 
-def build_head(model_class, checkpoint: Checkpoint, head: dict):
-    """Builds `model_class` on the checkpoint's encoder; what the checkpoint lacks starts afresh.
+def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> BertModel:
+    """Build `model_class` on the encoder of a checkpoint.
 
-    A head of the same class keeps its weights and settings, unless `head` asks for other classes.
+    A stored head of the same class keeps its weights and settings, unless `head` sets other classes. Weights that are
+    not stored are initialized randomly.
     """
     check_encoder(checkpoint)
     checkpoint.check_once()
-    settings = {**_settings_to_keep(model_class, checkpoint, head), **head}
+    settings = {**_get_kept_settings(model_class, checkpoint, head), **head}
     pooler = _wants_pooler(model_class, checkpoint)
     with zero_initialization():
-        encoder = _encoder(checkpoint, pooler)
-    model = _with_head(model_class, encoder, checkpoint, settings)
-    fresh = _fresh_head(model, checkpoint, head)
+        encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder")
+    model = _add_head(model_class, encoder, checkpoint, settings)
+    fresh = _list_fresh_weights(model, checkpoint, head)
     if pooler and not checkpoint.has_pooler:
         kernel = encoder.pooler.kernel
         kernel.assign(encoder.pooler.kernel_initializer(kernel.shape, kernel.dtype))
@@ -92,17 +101,17 @@ def build_head(model_class, checkpoint: Checkpoint, head: dict):
     return model
 
 
-def assign(model, checkpoint: Checkpoint, *, fresh=()) -> None:
-    """Puts the checkpoint's weights into a model, except those in `fresh`.
+def assign(model: BertModel, checkpoint: Checkpoint, *, fresh: Collection[str] = ()) -> None:
+    """Assign the weights of a checkpoint to a model, except those in `fresh`.
 
     Raises:
-        InputError: a weight is missing or of another shape, and both shapes are named; the model is not changed then.
-            Or a weight holds NaN or infinity.
+        InputError: a weight is missing or has another shape, in which case the model is unchanged; or it contains NaN
+            or infinity.
     """
     variables = {name: variable for name, variable in get_variables(model).items() if name not in fresh}
     check_weights(checkpoint, {name: variable.shape for name, variable in variables.items()}, type(model).__name__)
     if fresh:
-        logger.info("%s starts afresh in %s", type(model).__name__, ", ".join(fresh))
+        logger.info("%s: randomly initialized: %s", type(model).__name__, ", ".join(fresh))
     for name, variable in variables.items():
         stored = checkpoint.weights[name]
         value = stored.read()
@@ -112,20 +121,18 @@ def assign(model, checkpoint: Checkpoint, *, fresh=()) -> None:
         assign(model.generator, checkpoint.generator)
 
 
-def _encoder(checkpoint: Checkpoint, pooler: bool) -> modeling.BertEncoder:
-    return modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder")
-
-
-def _with_head(model_class, encoder: modeling.BertEncoder, checkpoint: Checkpoint, settings: dict):
+def _add_head(
+    model_class: type[BertModel], encoder: modeling.BertEncoder, checkpoint: Checkpoint, settings: dict[str, Any]
+) -> BertModel:
     if model_class is modeling.BertEncoder:
         return encoder
     try:
         return model_class(encoder, **settings)
-    except TypeError as error:  # a missing or unknown argument of the head: Python's own words name it
-        raise InputError(f"{model_class.__name__} cannot be built on {checkpoint.source}: {error}") from None
+    except TypeError as error:  # a missing or unknown argument of the head, which Python's message names
+        raise InputError(f"{model_class.__name__} cannot be built on {checkpoint}: {error}") from None
 
 
-def _wants_pooler(model_class, checkpoint: Checkpoint) -> bool:
+def _wants_pooler(model_class: type[BertModel], checkpoint: Checkpoint) -> bool:
     if model_class is modeling.BertPretrainer:
         return True
     if model_class is modeling.BertClassifier:
@@ -133,36 +140,36 @@ def _wants_pooler(model_class, checkpoint: Checkpoint) -> bool:
     return model_class in (modeling.BertEncoder, modeling.BertEmbedder) and checkpoint.has_pooler
 
 
-def _settings_to_keep(model_class, checkpoint: Checkpoint, head: dict) -> dict:
+def _get_kept_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored settings of the head that are still valid."""
     if checkpoint.model != model_class.__name__:
         return {}
     settings = dict(checkpoint.settings)
     if "num_classes" not in head:
         check_num_classes(checkpoint)
     elif head["num_classes"] != settings.get("num_classes"):
-        settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem were those of other classes
+        settings = {"dropout_rate": settings.get("dropout_rate")}  # labels and problem belong to other classes
     return settings
 
 
-def _fresh_head(model, checkpoint: Checkpoint, head: dict) -> list[str]:
-    """Names the head's weights that the checkpoint has no use for: none there, another size, other labels."""
-    same = checkpoint.model == type(model).__name__
-    relabelled = head.get("labels") is not None and list(head["labels"]) != list(
-        checkpoint.settings.get("labels") or ()
-    )
+def _list_fresh_weights(model: BertModel, checkpoint: Checkpoint, head: dict[str, Any]) -> list[str]:
+    """List the head's weights that cannot be loaded: not stored, of another size, or for other labels."""
+    is_same_class = checkpoint.model == type(model).__name__
+    labels = head.get("labels")
+    has_new_labels = labels is not None and list(labels) != list(checkpoint.settings.get("labels") or ())
     fresh = []
     for name, variable in get_variables(model).items():
         if name.startswith("encoder."):
             continue
         fits = name in checkpoint.weights and tuple(checkpoint.weights[name].shape) == tuple(variable.shape)
-        means_the_same = name.startswith(_PRETRAINING_HEADS) or (same and not relabelled)
-        if not (fits and means_the_same):
+        is_same_head = name.startswith(_PRETRAINING_HEADS) or (is_same_class and not has_new_labels)
+        if not (fits and is_same_head):
             fresh.append(name)
     return fresh
 
 
-def _resolve(model, path: str):
-    """Follows `encoder.blocks.0.attention` through a model; an encoder's own paths start with `encoder`."""
+def _resolve(model: BertModel, path: str) -> Any:
+    """Return the layer or variable at a path such as `encoder.blocks.0.attention`."""
     first, *rest = path.split(".")
     found = get_encoder(model) if first == "encoder" else getattr(model, first)
     for part in rest:

@@ -1,6 +1,7 @@
-"""`Checkpoint`: what every reader gives and every writer takes, whatever the format on disk.
+"""`Checkpoint`: the format-independent description of a stored model.
 
-No Keras here: a command reads and checks a folder before it loads TensorFlow.
+`reading.py` returns one for a folder of any format, and `building.py` builds a Keras model from it. This module does
+not import Keras, so commands can check a folder before they load TensorFlow.
 """
 
 import dataclasses
@@ -11,22 +12,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
+from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer_folder import missing_vocabulary_message
 
-POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")  # never read one
+POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")
+_NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 _LAYER = re.compile(r"encoder[./]layer[._](\d+)[./]")
-NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
-_MAX_NAMED = 3  # tensors that a sentence names
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredWeight:
-    """A weight that can be read: its name in the file, its shape and a function that reads it, both in our layout.
+    """A weight in a file, read on demand.
 
-    `dtype` is NumPy's name of the type in the file.
+    Attributes:
+        name: its name in the file.
+        shape: its shape, in the layout of our models.
+        read: function that reads it, in the same layout.
+        dtype: NumPy's name of the dtype in the file.
     """
 
     name: str
@@ -37,21 +42,21 @@ class StoredWeight:
 
 @dataclasses.dataclass(eq=False)
 class Checkpoint:
-    """A model on its way in or out, under our names.
+    """A stored model.
 
     Args:
-        source: where it came from, for messages.
-        model: the class that the format names, "BertClassifier" for example.
-        config: the encoder's shape.
-        settings: the arguments of the model's class beside the encoder.
-        weights: our weight names to what is stored; read when asked for.
-        expected_names: our weight names to the names that the format gives them, for messages.
-        family: "bert" or "electra", the names that Hugging Face gives the head.
-        generator: ELECTRA's generator, a checkpoint of its own.
-        task: what is stored of the task that the model was fine-tuned for.
+        source: the folder, for messages.
+        model: the class of the model, "BertClassifier" for example.
+        config: the config of its encoder.
+        settings: the other arguments of the model's class.
+        weights: the stored weights, keyed by the weight names of our models.
+        expected_names: the names that the format uses, keyed by our weight names, for messages.
+        family: "bert" or "electra": the architecture in transformers, which determines the names of the head's weights.
+        generator: ELECTRA's generator, a checkpoint itself.
+        task: the settings of the task that the model was fine-tuned for.
         check_content: compares the files with their checksums, which reads all of them. See `check_once`.
-        read_tokenizer: returns the arguments of `BertTokenizer`, None where there is no vocabulary.
-        not_carried_over: what the reader left in the source, a sentence for each; `convert` lists them.
+        read_tokenizer: returns the arguments of `BertTokenizer`, or None if there is no vocabulary.
+        not_carried_over: the content of the source that the reader skipped, one phrase each, for `convert`.
     """
 
     source: str
@@ -69,25 +74,26 @@ class Checkpoint:
 
     @property
     def has_pooler(self) -> bool:
+        """Whether the weights of a pooler are stored."""
         return "encoder.pooler.kernel" in self.weights
 
     @property
     def wants_pooler(self) -> bool:
-        """Whether the model that the checkpoint names has a pooler; a missing one is reported, not made up."""
-        if (self.model, self.family) in NEEDS_POOLER:
+        """Whether the stored model has a pooler. If its weights are missing, that is an error."""
+        if (self.model, self.family) in _NEEDS_POOLER:
             return True
         return self.has_pooler and self.model not in POOLERLESS
 
     @functools.cached_property
     def tokenizer_settings(self) -> dict | None:
-        """The arguments of `BertTokenizer`, None where there is no vocabulary; read once."""
+        """The arguments of `BertTokenizer`, or None if there is no vocabulary."""
         return None if self.read_tokenizer is None else self.read_tokenizer()
 
     def __str__(self) -> str:
         return self.source
 
     def check_once(self) -> None:
-        """Compares the files with their checksums, the first time it is called.
+        """Compare the files with their checksums, the first time it is called.
 
         Raises:
             InputError: a file was changed or damaged.
@@ -98,34 +104,31 @@ class Checkpoint:
 
 
 def check_has_vocabulary(checkpoint: Checkpoint) -> None:
-    """Raises `InputError` if the folder has no vocabulary."""
+    """Raise `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
         raise InputError(f"{checkpoint} {missing_vocabulary_message()}")
 
 
 def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:
-    """Returns the sentence for `not_carried_over` that names tensors which a model has no place for; no names: none."""
-    if not names:
-        return []
-    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
-    return [f"tensors that {model} has no place for: {', '.join(names[:_MAX_NAMED])}{more}"]
+    """Return the phrase for `not_carried_over` that lists tensors which a model does not have, if there are any."""
+    return [f"tensors that {model} does not have: {format_names(names)}"] if names else []
 
 
 def check_num_layers(num_layers: int, names: Iterable[str], source: str) -> None:
-    """Raises `InputError` unless the names of tensors, of Hugging Face or Google, are of so many layers.
+    """Raise `InputError` unless tensors, named as by Hugging Face or Google, belong to `num_layers` layers.
 
-    To be called before anything counts to the config's number, which may be any.
+    Call it before any loop over the layers, because the number in an untrusted config can be arbitrarily large.
     """
     layers = {match[1] for name in names if (match := _LAYER.search(name))}
     if len(layers) != num_layers:
         raise InputError(
-            f"{source}: the config has {num_layers:,} layers, the weights have {len(layers):,}: config and weights "
-            "are not of one model"
+            f"{source}: the config has {num_layers:,} layers and the weights have {len(layers):,}: config and weights "
+            "belong to different models"
         )
 
 
 def check_complete(checkpoint: Checkpoint) -> None:
-    """Raises `InputError` unless every weight of the model that the checkpoint names is there, in its shape."""
+    """Raise `InputError` unless every weight of the stored model exists with its shape."""
     num_classes = checkpoint.settings.get("num_classes")
     names = list_weights(checkpoint.model, checkpoint.config, pooler=checkpoint.wants_pooler, family=checkpoint.family)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config, num_classes) for name in names})
@@ -134,7 +137,7 @@ def check_complete(checkpoint: Checkpoint) -> None:
 
 
 def check_encoder(checkpoint: Checkpoint) -> None:
-    """Raises `InputError` unless every weight of the checkpoint's encoder is there, in its shape."""
+    """Raise `InputError` unless every weight of the stored encoder exists with its shape."""
     names = list_weights("BertEncoder", checkpoint.config, pooler=checkpoint.has_pooler, family=checkpoint.family)
     check_weights(checkpoint, {name.ours: name.shape(checkpoint.config) for name in names})
     if checkpoint.generator is not None:
@@ -142,43 +145,43 @@ def check_encoder(checkpoint: Checkpoint) -> None:
 
 
 def check_num_classes(checkpoint: Checkpoint) -> None:
-    """Raises `InputError` if the checkpoint's head is over classes and its weights are of another number of them."""
+    """Raise `InputError` if the config has another number of classes than the weights of the head."""
     num_classes = checkpoint.settings.get("num_classes")
     bias = checkpoint.weights.get("classifier.bias")
     if num_classes is not None and (bias is None or tuple(bias.shape) != (num_classes,)):
-        stored = "no weights of it" if bias is None else f"weights of the shape {tuple(bias.shape)}"
+        stored = "no weights" if bias is None else f"weights of shape {tuple(bias.shape)}"
         raise InputError(
-            f"{checkpoint}: the config has a head over {num_classes:,} classes, and there are {stored}: say num_classes"
+            f"{checkpoint}: the config has a head with {num_classes:,} classes, and the file has {stored} for it: "
+            "pass num_classes"
         )
 
 
 def check_weights(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int, ...]], model: str | None = None) -> None:
-    """Compares what is stored with the weights of a model; nothing is read.
+    """Compare the names, shapes and dtypes of the stored weights with those of a model, without reading them.
 
     Args:
-        checkpoint: what is stored.
-        shapes: the shape of each weight, by our names.
-        model: the class of the model, for messages; default: the one that the checkpoint names.
+        checkpoint: the stored weights.
+        shapes: the shape of each weight of the model, keyed by our names.
+        model: the class of the model, for messages. Default: that of the checkpoint.
 
     Raises:
-        InputError: a weight is missing or of another shape; both shapes are named.
+        InputError: a weight is missing, or has another shape or an unsupported dtype.
     """
     stored = checkpoint.weights
     if missing := [checkpoint.expected_names.get(name, name) for name in shapes if name not in stored]:
         raise InputError(
-            f"{checkpoint.source} lacks {len(missing)} of the {len(shapes)} tensors of {model or checkpoint.model}, "
-            f"{', '.join(missing[:3])} {'among them' if len(missing) > 3 else 'in all'}: "
-            "config and weights are not of one model, or the file was written without them"
+            f"{checkpoint} lacks {len(missing)} of the {len(shapes)} tensors of {model or checkpoint.model} "
+            f"({format_names(missing)}): config and weights belong to different models, or the file was written "
+            "without them"
         )
     for name, shape in shapes.items():
         if tuple(stored[name].shape) != tuple(shape):
             raise InputError(
-                f"{checkpoint.source}: tensor {stored[name].name}, read as {name}, is {tuple(stored[name].shape)}, "
-                f"the config makes it {tuple(shape)}: config and weights are not of one model"
+                f"{checkpoint}: tensor {stored[name].name}, read as {name}, has shape {tuple(stored[name].shape)}; "
+                f"expected {tuple(shape)}, given the config: config and weights belong to different models"
             )
         if stored[name].dtype not in _DTYPES:
             raise InputError(
-                f"{checkpoint.source}: tensor {stored[name].name} holds {stored[name].dtype} numbers, which are no "
-                f"weights without the scales they were quantized by; expected {', '.join(_DTYPES)}: take the folder "
-                "of the model that was not quantized"
+                f"{checkpoint}: tensor {stored[name].name} holds {stored[name].dtype} numbers, codes of a "
+                f"quantized model; expected {', '.join(_DTYPES)}: use the folder of the unquantized model"
             )

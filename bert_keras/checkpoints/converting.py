@@ -1,4 +1,7 @@
-"""`convert`: a folder of any BERT format in another one, and a list of what could not be carried over."""
+"""`convert`: convert a model folder of any format, and list what the new format cannot hold.
+
+It combines `loading.py` with `saving.py` or `keras_files/keras_hub_preset.py`.
+"""
 
 import os
 from typing import NamedTuple
@@ -10,6 +13,7 @@ from bert_keras.checkpoints.loading import is_keras_file, load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checkpoints.saving import save
 from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder
 from bert_keras.publishing import check_writable_folder
@@ -18,63 +22,65 @@ FORMATS = ("huggingface", "keras_hub")
 
 
 class Conversion(NamedTuple):
-    """What `convert` did.
+    """The result of `convert`.
 
     Attributes:
-        model: the model that was read and written.
-        not_carried_over: what the source holds and the new folder does not, a sentence for each; empty: nothing.
+        model: the model that was converted.
+        not_carried_over: the content of the source that the new folder lacks, one phrase each.
     """
 
-    model: object
+    model: BertModel
     not_carried_over: list[str]
 
 
 def convert(
     source: str | os.PathLike | Checkpoint, out: str | os.PathLike, to: str = "huggingface", *, overwrite: bool = False
 ) -> Conversion:
-    """Reads a folder of any format and writes it, tokenizer and head included, in another one.
-
-    Nothing is dropped silently: readers add what they leave behind to `Checkpoint.not_carried_over`, writers return
-    what their format cannot hold, and `convert` returns both.
+    """Convert a model folder of any format, with its tokenizer and head.
 
     Args:
-        source: any folder that `load` reads.
+        source: any folder that `load` accepts, a `.keras` file, or the result of `read_checkpoint`.
         out: the folder to write.
-        to: "huggingface" (also our own checkpoint folder) or "keras_hub".
+        to: "huggingface", which is also the format of our own checkpoint folders, or "keras_hub".
         overwrite: replace a folder that `convert` wrote.
 
     Returns:
-        The model, and a sentence for each thing that could not be carried over.
+        A `Conversion`: the model, and the list of everything that could not be carried over.
 
     Raises:
-        InputError: the source cannot be read, or the format cannot hold its function.
+        InputError: the source cannot be read, the new format has no such model, or `out` cannot be written.
+
+    Example:
+        >>> conversion = bk.convert("uncased_L-2_H-128_A-2", "out")
+        >>> conversion.not_carried_over
+        []
     """
     if to not in FORMATS:
         raise InputError(f"there is no format {to!r}; expected one of {', '.join(FORMATS)}")
     check_writable_folder(out, "convert", overwrite=overwrite, inputs=[str(source)])
     source = source if is_keras_file(source) else read_checkpoint(source)
     model = load(source)
-    lost = _left_in_the_source(source, model) if isinstance(source, Checkpoint) else []
-    tokenizer = _tokenizer_of(source, lost)
+    lost = _list_skipped(source, model) if isinstance(source, Checkpoint) else []
+    tokenizer = _load_tokenizer(source, lost)
     task = source.task if isinstance(source, Checkpoint) else None
     if to == "huggingface":
-        length = _length_of(source) if tokenizer is None else None
+        length = _read_max_length(source) if tokenizer is None else None
         save(model, tokenizer, out, overwrite=overwrite, task=task, max_sequence_length=length, written_by="convert")
     else:
         lost += write_preset(model, tokenizer, out, overwrite=overwrite, task=task)
     return Conversion(model, lost)
 
 
-def _left_in_the_source(source: Checkpoint, model) -> list[str]:
-    """Lists what the reader left behind, and the weights that it read but the model has no place for."""
-    places = get_variables(model)
-    unused = [weight.name for name, weight in source.weights.items() if name not in places]
-    left = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
-    return left if source.generator is None else [*left, *source.generator.not_carried_over]
+def _list_skipped(source: Checkpoint, model: BertModel) -> list[str]:
+    """List what the reader skipped, and the stored weights that the model does not have."""
+    variables = get_variables(model)
+    unused = [weight.name for name, weight in source.weights.items() if name not in variables]
+    skipped = [*source.not_carried_over, *describe_unused_tensors(unused, type(model).__name__)]
+    return skipped if source.generator is None else [*skipped, *source.generator.not_carried_over]
 
 
-def _tokenizer_of(source: str | os.PathLike | Checkpoint, lost: list[str]) -> BertTokenizer | None:
-    """Returns the source's tokenizer; one of another kind is added to `lost`."""
+def _load_tokenizer(source: str | os.PathLike | Checkpoint, lost: list[str]) -> BertTokenizer | None:
+    """Load the source's tokenizer; if it is unsupported, append the reason to `lost` and return None."""
     try:
         return load_tokenizer(source)
     except UnsupportedTokenizerError as error:
@@ -82,8 +88,8 @@ def _tokenizer_of(source: str | os.PathLike | Checkpoint, lost: list[str]) -> Be
         return None
 
 
-def _length_of(source: str | os.PathLike | Checkpoint) -> int | None:
-    """Returns where an embedder's folder says that texts are cut, whatever its tokenizer."""
+def _read_max_length(source: str | os.PathLike | Checkpoint) -> int | None:
+    """Return the maximum length in tokens in an embedder's folder, even if its tokenizer is unsupported."""
     if not isinstance(source, Checkpoint) or source.model != "BertEmbedder":
         return None
     return TokenizerFolder(source.source).max_sequence_length()

@@ -1,32 +1,33 @@
-"""NaN and infinity in a model: in its weights, and in what it computes."""
+"""Refuse models whose weights or outputs contain NaN or infinity."""
 
+import keras
 import numpy as np
 from keras import ops
 
 from bert_keras.checks import format_names
 from bert_keras.errors import InputError
 
-_REMEDY = "expected finite numbers: take a checkpoint from before its training went astray"
+_FIX = "expected finite numbers: use a checkpoint from before training diverged"
 
 
 def check_finite_weight(name: str, value: np.ndarray, source: str) -> None:
-    """Raises `InputError` if a weight that was read from `source` holds NaN or infinity."""
+    """Raise `InputError` if a weight that was read from `source` contains NaN or infinity."""
     if not np.isfinite(value).all():
-        raise InputError(f"{source}: tensor {name} holds NaN or infinity; {_REMEDY}")
+        raise InputError(f"{source}: tensor {name} contains NaN or infinity; {_FIX}")
 
 
-def check_finite_model(model, source: str) -> None:
-    """Raises `InputError` if a weight of a model that was loaded from `source` holds NaN or infinity."""
+def check_finite_model(model: keras.Model, source: str) -> None:
+    """Raise `InputError` if a weight of a model that was loaded from `source` contains NaN or infinity."""
     for variable in model.variables:
         if "float" in str(variable.dtype):
             check_finite_weight(variable.path, ops.convert_to_numpy(variable), source)
 
 
-def check_finite_outputs(model, *values: np.ndarray) -> None:
-    """Raises `InputError` if what a model computed holds NaN or infinity; its weights that do are named."""
+def check_finite_outputs(model: keras.Model, *values: np.ndarray) -> None:
+    """Raise `InputError` if outputs of a model contain NaN or infinity; the message names weights that do too."""
     if all(np.isfinite(value).all() for value in values):
         return
     weights = [variable for variable in model.variables if "float" in str(variable.dtype)]
-    names = [one.path for one in weights if not np.isfinite(ops.convert_to_numpy(one)).all()]
-    reason = f", as its weights do ({format_names(names)})" if names else " on this text"
-    raise InputError(f"the model computes NaN or infinity{reason}; {_REMEDY}")
+    names = [weight.path for weight in weights if not np.isfinite(ops.convert_to_numpy(weight)).all()]
+    reason = f", as do its weights ({format_names(names)})" if names else " for this text"
+    raise InputError(f"the model outputs NaN or infinity{reason}; {_FIX}")

@@ -1,4 +1,4 @@
-"""Google's own BERT checkpoints of 2018-2020: `bert_config.json`, `bert_model.ckpt.*`, `vocab.txt`."""
+"""Read Google's BERT checkpoints of 2018-2020: `bert_config.json`, `bert_model.ckpt.*`, `vocab.txt`."""
 
 import functools
 import logging
@@ -21,23 +21,23 @@ from bert_keras.files import read_json
 logger = logging.getLogger(__name__)
 
 CONFIG = "bert_config.json"
-_HEADS = {  # the first of these variables that is there names the model
+_HEADS = {  # variables that only one class has; the first one found determines the class
     "cls/seq_relationship/output_weights": "BertPretrainer",
     "cls/predictions/output_bias": "BertMaskedLM",
     "cls/squad/output_weights": "BertQuestionAnswerer",
     "output_weights": "BertClassifier",
 }
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in TensorFlow 2's checkpoints of objects
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # a variable of object-based TensorFlow 2 checkpoints
 _STATE = re.compile(r"global_step|beta\d_power(_\d+)?")
 _SLOT = re.compile(r"(adam|lamb|lars|momentum|adagrad|adadelta|adafactor|rmsprop|ftrl).*|[mv](_\d+)?", re.IGNORECASE)
 
 
 def read_google(folder: str | os.PathLike) -> Checkpoint:
-    """Reads a TF1 checkpoint under Google's variable names; the optimizer's slots are left unread.
+    """Read a TF1 checkpoint with Google's variable names. The optimizer's variables are skipped.
 
     Raises:
         InputError: there is not exactly one checkpoint, it is damaged, the config does not fit, or the encoder has
-            variables that this one lacks.
+            variables that ours does not have.
     """
     folder = pathlib.Path(folder)
     config, read_tokenizer, index = read_without_weights(folder)
@@ -45,8 +45,8 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     if _OBJECT_GRAPH in shapes:
         raise InputError(
-            f"{index} is a TensorFlow 2 checkpoint of objects; expected one of named variables, as Google's TF1 code "
-            "writes it: take the model's TF1 checkpoint, or its Hugging Face folder"
+            f"{index} is an object-based TensorFlow 2 checkpoint; expected a name-based one, as of Google's TF1 "
+            "code: use the model's TF1 checkpoint, or its Hugging Face folder"
         )
     check_num_layers(config.num_layers, shapes, str(folder / CONFIG))
     model = next((name for variable, name in _HEADS.items() if variable in shapes), "BertEncoder")
@@ -76,46 +76,52 @@ def read_google(folder: str | os.PathLike) -> Checkpoint:
 
 
 def _check_all_read(shapes: Collection[str], names: list[WeightName], source: str) -> list[str]:
-    """Returns the variables that nobody reads, the optimizer's aside: a head that this model lacks.
+    """Return the variables that the model does not have, such as another head, except the optimizer's.
 
     Raises:
-        InputError: one of them is the encoder's, so the checkpoint holds another function.
+        InputError: one of them belongs to the encoder, so it computes something else than ours.
     """
     read = {name.google for name in names}
-    unread = sorted(name for name in shapes if name not in read and not _is_of_training(name, shapes))
-    if alien := [name for name in unread if name.startswith(("bert/embeddings/", "bert/encoder/"))]:
+    unread = sorted(name for name in shapes if name not in read and not _is_optimizer_variable(name, shapes))
+    if extra := [name for name in unread if name.startswith(("bert/embeddings/", "bert/encoder/"))]:
         raise InputError(
-            f"{source} has variables that BERT's encoder has no place for, {format_names(alien)}: the checkpoint is of "
-            "another model, which this toolkit does not have"
+            f"{source} has variables that BERT's encoder does not have, {format_names(extra)}: the checkpoint is of "
+            "another model, which is not supported"
         )
     if unread:
-        logger.info("%s: %s are not read by this model", source, format_names(unread))
+        logger.info("%s: the model does not have %s; skipped", source, format_names(unread))
     return unread
 
 
-def _is_of_training(name: str, names: Collection[str]) -> bool:
-    """Tells a step counter, or a slot, which an optimizer names `VARIABLE/adam_m` for example."""
+def _is_optimizer_variable(name: str, names: Collection[str]) -> bool:
+    """Whether a variable is a step counter or a slot, which optimizers name `VARIABLE/adam_m` for example."""
     variable, _, last = name.rpartition("/")
     return bool(_STATE.fullmatch(last)) or (variable in names and bool(_SLOT.fullmatch(last)))
 
 
 def read_without_weights(folder: pathlib.Path) -> tuple[BertConfig, Callable[[], dict | None], pathlib.Path]:
-    """Reads what takes no TensorFlow: the config, how to read the tokenizer, and where the checkpoint's index is.
+    """Read the parts that do not need TensorFlow.
+
+    Returns:
+        The config, a function that reads the tokenizer settings, and the path of the checkpoint's index file.
 
     Raises:
-        InputError: the config or the vocabulary cannot be used, or there is not exactly one checkpoint.
+        InputError: the config or the vocabulary is invalid, or there is not exactly one checkpoint.
     """
-    config = read_config(_with_googles_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
+    config = read_config(_rename_gelu(read_json(folder / CONFIG)), str(folder / CONFIG))
     read_tokenizer = open_tokenizer(folder, config.vocabulary_size)
     indexes = sorted(folder.glob("*.ckpt*.index"))
     if len(indexes) != 1:
         found = ", ".join(path.name for path in indexes) or "none"
-        raise InputError(f"{folder} has {CONFIG}, but of *.ckpt.index files {found}; expected one checkpoint")
+        raise InputError(
+            f"{folder} has {CONFIG} and these *.ckpt.index files: {found}; expected exactly one: keep the files of one "
+            "checkpoint in the folder"
+        )
     return config, read_tokenizer, indexes[0]
 
 
-def _with_googles_gelu(values: dict) -> dict:
-    """Google's code computes by tanh what its configs call "gelu"."""
+def _rename_gelu(values: dict) -> dict:
+    """Rename "gelu", for which Google's code uses the tanh approximation."""
     return {**values, "hidden_act": "gelu_tanh"} if values.get("hidden_act") == "gelu" else values
 
 

@@ -1,44 +1,70 @@
-"""`load`: any BERT folder to a model, telling by itself what it was given."""
+"""`load` and `load_tokenizer`: a Keras model and a tokenizer from a folder of any format.
+
+The folder is read by `reading.py`, the model built by `building.py`.
+"""
 
 import os
 import pathlib
+from typing import Any
 
 from bert_keras.checkpoints.building import build_head, build_model
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.keras_files.keras_file import load_keras_file
 from bert_keras.checkpoints.reading import read_checkpoint, read_tokenizer_settings
 from bert_keras.errors import InputError
+from bert_keras.modeling.base import BertModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
-def load(path: str | os.PathLike | Checkpoint):
-    """Loads a model from a folder of any BERT format, or from a `.keras` file.
+def load(path: str | os.PathLike | Checkpoint) -> BertModel:
+    """Load a model from a folder of any BERT format, or from a `.keras` file.
 
     Args:
-        path: a checkpoint folder of ours or of Hugging Face (`config.json`, `model.safetensors`), a
-            sentence-transformers folder, a Google TF1 checkpoint (`bert_config.json`,
-            `*.ckpt.*`), a KerasHub preset folder, or a `.keras` file; or what `read_checkpoint` returned.
+        path: one of
+
+            - a checkpoint folder of bert_keras, transformers or sentence-transformers (`config.json`,
+              `model.safetensors`),
+            - a Google TF1 checkpoint (`bert_config.json`, `*.ckpt.*`),
+            - a KerasHub preset folder,
+            - a `.keras` file of one of our models,
+            - the result of `read_checkpoint`.
 
     Returns:
-        The model that the folder names: a `BertEncoder` or a model with a head.
+        The stored model: a `BertEncoder` or a model with a head.
 
     Raises:
-        InputError: the path is none of these, or a file in it is missing, damaged or of another model.
+        InputError: the path has no supported format, or a file in it is missing, damaged or of another model.
+
+    Example:
+        >>> model = bk.load("path/to/folder")
+        >>> tokenizer = bk.load_tokenizer("path/to/folder")
     """
     if is_keras_file(path):
         return load_keras_file(pathlib.Path(path))
     return build_model(read_checkpoint(path))
 
 
-def load_with_head(model_class, folder: str | os.PathLike, **head):
-    """Builds `model_class` on the weights of any folder that `load` reads; see `from_checkpoint`."""
+def load_with_head(model_class: type[BertModel], folder: str | os.PathLike | Checkpoint, **head: Any) -> BertModel:
+    """Build `model_class` on the encoder of any folder that `load` accepts; see `BertModel.from_checkpoint`."""
     return build_head(model_class, read_checkpoint(folder, any_head=True), head)
 
 
 def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | None:
-    """Returns the tokenizer of any folder that `load` reads, or None if it has no vocabulary.
+    """Load the tokenizer of any folder that `load` accepts.
 
-    A Google checkpoint does not say whether it is cased: its vocabulary does, by its capital letters.
+    A Google checkpoint has no tokenizer settings: it is treated as cased if its vocabulary has upper-case letters.
+
+    Args:
+        folder: a folder, or the result of `read_checkpoint`.
+
+    Returns:
+        The tokenizer, or None if the folder has no vocabulary.
+
+    Raises:
+        InputError: a file cannot be read, or the tokenizer follows rules that `BertTokenizer` does not support.
+
+    Example:
+        >>> tokenizer = bk.load_tokenizer("path/to/folder")
     """
     settings = read_tokenizer_settings(folder)
     if settings is None:
@@ -50,5 +76,5 @@ def load_tokenizer(folder: str | os.PathLike | Checkpoint) -> BertTokenizer | No
 
 
 def is_keras_file(path: str | os.PathLike | Checkpoint) -> bool:
-    """Tells the name of a `.keras` file from a folder."""
+    """Whether a path has the ending of a `.keras` file."""
     return not isinstance(path, Checkpoint) and pathlib.Path(path).suffix == ".keras"

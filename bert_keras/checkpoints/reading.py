@@ -1,6 +1,6 @@
-"""`read_checkpoint`: any folder that `load` reads, told apart by its files.
+"""Detect the format of a model folder and read it as a `Checkpoint`.
 
-A folder of ours or of Hugging Face is read without TensorFlow.
+Our own and Hugging Face's folders are read without TensorFlow. `loading.py` builds models from the result.
 """
 
 import os
@@ -17,37 +17,38 @@ from bert_keras.module_list import transformer_folder
 
 
 def read_checkpoint(folder: str | os.PathLike | Checkpoint, *, any_head: bool = False) -> Checkpoint:
-    """Reads a folder of any format: all but its weights, which are read when they are asked for.
+    """Read a model folder of any format. Its weights are read later, on demand.
 
     Args:
-        folder: the folder; a `Checkpoint` is returned as it is, so that a command reads a folder once.
-        any_head: read the encoder of a Hugging Face folder whose head is none of ours, which is refused otherwise.
+        folder: the folder. A `Checkpoint` is returned as it is, so that a command reads a folder only once.
+        any_head: if a Hugging Face folder has a head that we do not support, read the encoder instead of raising.
 
     Raises:
-        InputError: the folder is none of these, or a file in it is missing, damaged or of another model.
+        InputError: the folder has no supported format, or a file in it is missing, damaged or of another model.
     """
     if isinstance(folder, Checkpoint):
         return folder
-    folder = _checked(folder)
+    folder = _check_folder(folder)
     if (folder / GOOGLE_CONFIG).exists():
         return read_google(folder)
     if is_preset(folder):
-        from bert_keras.checkpoints.keras_files.keras_hub_preset import read_preset  # it loads TensorFlow
+        from bert_keras.checkpoints.keras_files.keras_hub_preset import read_preset  # imports TensorFlow
 
         return read_preset(folder)
     return read_folder(folder, any_head=any_head)
 
 
 def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
-    """Reads a folder as far as that takes no TensorFlow, and checks that every weight of its model is there.
+    """Read and check as much of a model folder as possible without TensorFlow.
 
     Returns:
-        The checkpoint; None where its weights are of Google's or KerasHub's format, which TensorFlow reads.
+        The checkpoint, of which every weight exists; None for the formats of Google and KerasHub, whose weights only
+        TensorFlow can read.
 
     Raises:
-        InputError: the folder is no checkpoint, or a file in it is missing, damaged or of another model.
+        InputError: the folder has no supported format, or a file in it is missing, damaged or of another model.
     """
-    folder = _checked(folder)
+    folder = _check_folder(folder)
     if (folder / GOOGLE_CONFIG).exists():
         read_without_weights(folder)
         return None
@@ -60,12 +61,12 @@ def read_without_tensorflow(folder: str | os.PathLike) -> Checkpoint | None:
 
 
 def read_tokenizer_settings(folder: str | os.PathLike | Checkpoint) -> dict | None:
-    """Returns the arguments of `BertTokenizer` for a folder of any format, None if it has no vocabulary.
+    """Return the arguments of `BertTokenizer` for a folder of any format, or None if it has no vocabulary.
 
-    The folder need not hold a model.
+    The folder need not contain a model.
 
     Raises:
-        InputError: a file cannot be read, or asks for rules that `BertTokenizer` does not have.
+        InputError: a file cannot be read, or the tokenizer follows rules that `BertTokenizer` does not support.
     """
     if isinstance(folder, Checkpoint):
         return folder.tokenizer_settings
@@ -75,15 +76,15 @@ def read_tokenizer_settings(folder: str | os.PathLike | Checkpoint) -> dict | No
     return open_tokenizer(transformer_folder(folder))()
 
 
-def _checked(folder: str | os.PathLike) -> pathlib.Path:
-    """Returns a folder that holds the config of some format."""
+def _check_folder(folder: str | os.PathLike) -> pathlib.Path:
+    """Return the folder after checking that it has the config of a supported format."""
     folder = pathlib.Path(folder)
     if not folder.is_dir():
         kind = "is not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {kind}; expected a checkpoint folder or a .keras file: check the path")
     if not any((transformer_folder(folder) / name).exists() for name in (GOOGLE_CONFIG, "config.json")):
         raise InputError(
-            f"{folder} is no checkpoint that is known here; expected config.json (Hugging Face, KerasHub) "
-            f"or {GOOGLE_CONFIG} (Google) in it: check the path"
+            f"{folder} is not a checkpoint of a supported format; expected config.json (Hugging Face, KerasHub) or "
+            f"{GOOGLE_CONFIG} (Google) in it: check the path"
         )
     return folder

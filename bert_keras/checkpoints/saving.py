@@ -1,4 +1,7 @@
-"""`save`: a model and its tokenizer as a checkpoint folder, which is a Hugging Face model folder."""
+"""`save`: write a model and its tokenizer as a checkpoint folder, which is a Hugging Face model folder.
+
+`huggingface/huggingface_folder.py` reads such a folder.
+"""
 
 import os
 import pathlib
@@ -17,16 +20,17 @@ from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
 from bert_keras.errors import InputError
 from bert_keras.files import write_checksums, write_json
+from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 
-_CHECKED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")
+_HASHED_FILES = (WEIGHTS, f"{GENERATOR}/{WEIGHTS}", "vocab.txt", "tokenizer.json")
 _COMMANDS = ("pretrain", "finetune", "convert")
 
 
 def save(
-    model,
+    model: BertModel,
     tokenizer: BertTokenizer | None,
     out: str | os.PathLike,
     *,
@@ -37,32 +41,37 @@ def save(
     max_sequence_length: int | None = None,
     written_by: str = "save",
 ) -> None:
-    """Writes a model, and its tokenizer, as a checkpoint folder that transformers opens as it is.
+    """Save a model and its tokenizer as a checkpoint folder, which transformers can load.
 
-    `config.json`, `model.safetensors`, `README.md`, `SHA256SUMS`; with a tokenizer also `vocab.txt`,
-    `tokenizer_config.json` and `tokenizer.json`; for an embedder the files of sentence-transformers;
-    for ELECTRA the generator in `generator/`. The folder appears whole or not at all.
+    The folder contains `config.json`, `model.safetensors`, `README.md` and `SHA256SUMS`; with a tokenizer also
+    `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`; for an embedder the files of sentence-transformers; for
+    ELECTRA the generator in `generator/`. It is written completely or not at all.
 
     Args:
         model: a `BertEncoder` or any model with a head.
-        tokenizer: the tokenizer that made its ids, or None to save the weights alone.
+        tokenizer: the tokenizer of the model, or None to save the weights only.
         out: the folder.
-        overwrite: replace a folder that `written_by` wrote; `save` also replaces those of the commands.
-        card: text of the model card `README.md`; default: a short one from the model.
-        notes: texts or pictures to lay beside, by file name: how the model was trained, for example.
-        task: what the model was fine-tuned for, see `bert_keras.tasks`; it stands in `config.json`.
-        max_sequence_length: where an embedder without a tokenizer cuts texts; default: at its last position.
-        written_by: the command that writes the folder; it is noted in `.bert_keras.json`.
+        overwrite: replace a folder that `written_by` wrote. `save` also replaces folders of the commands.
+        card: text of the model card `README.md`. Default: a short description of the model.
+        notes: other files to write to the folder, contents keyed by file name, for example how the model was trained.
+        task: settings of the task that the model was fine-tuned for, see `bert_keras.tasks`; stored in `config.json`.
+        max_sequence_length: maximum length in tokens of an embedder without a tokenizer. Default: the number of
+            positions of the model.
+        written_by: the command that writes the folder, recorded in `.bert_keras.json`.
 
     Raises:
-        InputError: the tokenizer's vocabulary is not of the model's size, or `out` may not be written.
+        InputError: the tokenizer has more tokens than the model, the model is quantized, or `out` cannot be written.
+
+    Example:
+        >>> bk.save(model, tokenizer, "out")
+        >>> model = bk.load("out")
     """
     replaces = _COMMANDS if written_by == "save" else ()
     config = get_encoder(model).config
     if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
         raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size:,} tokens, the model {config.vocabulary_size:,} rows: "
-            "save the model with the tokenizer that it was trained with"
+            f"the tokenizer has {tokenizer.vocabulary_size:,} tokens and the model's token table "
+            f"{config.vocabulary_size:,} rows: save the model with the tokenizer that it was trained with"
         )
     with publish_folder(out, written_by, overwrite=overwrite, replaces=replaces) as staging:
         _write_model(model, staging, task)
@@ -75,16 +84,16 @@ def save(
             _write_model(model.generator, staging / GENERATOR)
         for name, text in {"README.md": card or build_model_card(model, tokenizer), **(notes or {})}.items():
             (staging / name).write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-        write_checksums(staging, [name for name in _CHECKED_FILES if (staging / name).exists()])
+        write_checksums(staging, [name for name in _HASHED_FILES if (staging / name).exists()])
 
 
-def _write_model(model, folder: pathlib.Path, task: Mapping[str, object] | None = None) -> None:
+def _write_model(model: BertModel, folder: pathlib.Path, task: Mapping[str, object] | None = None) -> None:
     write_json(folder / "config.json", write_config(model, task))
-    write_arrays(folder / WEIGHTS, dict(_arrays(model)), metadata={"format": "pt"})
+    write_arrays(folder / WEIGHTS, dict(_convert_weights(model)), metadata={"format": "pt"})
 
 
-def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields Hugging Face's tensor names and layouts."""
+def _convert_weights(model: BertModel) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the weights of a model with the tensor names and layouts of transformers."""
     encoder, family, name = get_encoder(model), get_family(model), type(model).__name__
     pooler = encoder.pooler is not None and name not in POOLERLESS
     variables = get_variables(model)
@@ -93,6 +102,6 @@ def _arrays(model) -> Iterator[tuple[str, np.ndarray]]:
         value = np.asarray(variables[weight.ours], "float32")
         value = np.ascontiguousarray(value.T) if weight.is_kernel else value
         yield get_name_prefix(weight, name, family) + weight.huggingface, value
-    if encoder.config.position_type == "sinusoidal":  # written out, so that transformers computes the same
+    if encoder.config.position_type == "sinusoidal":  # stored for transformers, which does not compute them
         table = sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
         yield get_name_prefix(names[0], name, family) + POSITIONS, table

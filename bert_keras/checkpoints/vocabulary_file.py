@@ -1,4 +1,4 @@
-"""The vocabulary of a checkpoint folder, read once and checked, and the tokenizer's settings beside it."""
+"""Read and check the vocabulary and the tokenizer settings of a model folder."""
 
 import logging
 import pathlib
@@ -12,17 +12,19 @@ from bert_keras.pipelines.text.tokenizer_folder import TOKENIZER_JSON, VOCABULAR
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 
 logger = logging.getLogger(__name__)
-_MAX_PADDING = 1024  # ids without a token; tables are padded to a multiple of 8 to 1,024
+_MAX_PADDING = 1024  # rows without a token: tables are padded to a multiple of 8 to 1,024 rows
 
 
 def open_tokenizer(folder: pathlib.Path, table_size: int | None = None) -> Callable[[], dict | None]:
-    """Reads a folder's vocabulary, and returns a function that reads the arguments of `BertTokenizer`, once.
-
-    The function returns None where there is no vocabulary, and refuses a tokenizer of another kind.
+    """Check a folder's vocabulary, and return a function that reads the arguments of `BertTokenizer`.
 
     Args:
-        folder: a folder of Hugging Face, Google or ours.
-        table_size: rows of the model's token table; None: not known. It may have more than the vocabulary has tokens.
+        folder: a folder of bert_keras, transformers or Google.
+        table_size: number of rows of the model's token table, which may be larger than the vocabulary; None: unknown.
+
+    Returns:
+        A function that returns the arguments, or None if there is no vocabulary. It raises `UnsupportedTokenizerError`
+        for a tokenizer of another kind.
 
     Raises:
         InputError: the vocabulary cannot be read, or has more tokens than the model.
@@ -32,14 +34,14 @@ def open_tokenizer(folder: pathlib.Path, table_size: int | None = None) -> Calla
         if table_size is not None and files.has_vocabulary:
             _check_fits(files.vocabulary, table_size, folder)
     except UnsupportedTokenizerError:
-        pass  # told by the function, since the weights can be read all the same
-    return lambda: _settings(folder, files)
+        pass  # the returned function raises it; the weights can be used without the tokenizer
+    return lambda: _read_settings(files)
 
 
-def _settings(folder: pathlib.Path, files: TokenizerFolder) -> dict | None:
-    """Returns the arguments of `BertTokenizer`.
+def _read_settings(files: TokenizerFolder) -> dict | None:
+    """Return the arguments of `BertTokenizer`, or None if there is no vocabulary.
 
-    A Google checkpoint does not say whether it is cased: its vocabulary does, by its capital letters.
+    A folder without settings, such as Google's, is treated as cased if its vocabulary has upper-case letters.
     """
     if not files.has_vocabulary and not files.other_kind:
         return None
@@ -53,13 +55,13 @@ def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path
     if (missing := len(vocabulary) - table_size) > 0:
         raise InputError(
             f"{folder / name} has {len(vocabulary):,} tokens, the model's token table {table_size:,} rows: "
-            f"{format_names(vocabulary[table_size:], 1)} have no embedding; the vocabulary is of "
-            "another model, or tokens were added to it and not to the model: put the vocabulary that the model was "
-            f"trained with there, or call resize_token_embeddings({len(vocabulary)}) of the model in transformers"
+            f"{format_names(vocabulary[table_size:], 1)} have no embedding; the vocabulary is of another model, or "
+            "tokens were added to it and not to the model: restore the vocabulary of the model, or call "
+            f"resize_token_embeddings({len(vocabulary)}) of the model in transformers"
         )
     if -missing > _MAX_PADDING:
         logger.warning(
-            "%s has %s tokens, the model's token table %s rows: is the vocabulary of this model?",
+            "%s has %s tokens, the model's token table %s rows: does the vocabulary belong to this model?",
             folder / name,
             f"{len(vocabulary):,}",
             f"{table_size:,}",
@@ -67,7 +69,7 @@ def _check_fits(vocabulary: Sequence[str], table_size: int, folder: pathlib.Path
 
 
 def read_preset_settings(folder: pathlib.Path) -> dict | None:
-    """Returns the arguments of `BertTokenizer` for a preset folder of KerasHub, or None if it has no vocabulary."""
+    """Return the arguments of `BertTokenizer` for a KerasHub preset folder, or None if it has no vocabulary."""
     vocabulary = folder / "assets/tokenizer/vocabulary.txt"
     if not vocabulary.exists():
         return None
@@ -78,13 +80,13 @@ def read_preset_settings(folder: pathlib.Path) -> dict | None:
         "vocabulary": read_vocabulary(vocabulary),
         "lowercase": read_field(settings, "lowercase", bool, source=path, default=False),
         "strip_accents": read_field(settings, "strip_accents", bool, source=path, default=None),
-        "max_sequence_length": _length_of_preset(folder),
+        "max_sequence_length": _read_sequence_length(folder),
         **({} if own is None else own.tokenizer),
     }
 
 
-def _length_of_preset(folder: pathlib.Path) -> int | None:
-    """Returns where the preset's preprocessor cuts texts, None where it has none."""
+def _read_sequence_length(folder: pathlib.Path) -> int | None:
+    """Return the maximum length in tokens of the preset's preprocessor, or None if there is no preprocessor."""
     path = folder / "preprocessor.json"
     values = read_json(path) if path.exists() else {}
     config = read_field(values, "config", dict, source=path, default={})

@@ -50,8 +50,8 @@ def test_tensors_that_the_model_has_no_place_for_are_listed(folder, edit_tensors
     assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
     sentences = json.loads(capsys.readouterr().out)["not_carried_over"]
     assert sentences == [
-        "tensors that BertMaskedLM has no place for: cls.seq_relationship.weight",
-        "tensors that BertMaskedLM has no place for: bert.pooler.dense.weight, bert.pooler.dense.bias",
+        "tensors that BertMaskedLM does not have: cls.seq_relationship.weight",
+        "tensors that BertMaskedLM does not have: bert.pooler.dense.weight, bert.pooler.dense.bias",
     ]
     assert main(["convert", str(folder), str(tmp_path / "out"), "--overwrite"]) == 0
     printed = capsys.readouterr().out.splitlines()

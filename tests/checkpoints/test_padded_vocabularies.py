@@ -87,7 +87,7 @@ def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):
     encoder = bk.BertEncoder(bk.BertConfig(vocabulary_size=len(TOKENS) + 1025, **sizes))
     bk.save(encoder, tokenizer, tmp_path / "wide")
     bk.load(tmp_path / "wide")
-    assert "has 89 tokens, the model's token table 1,114 rows: is the vocabulary of this model?" in caplog.text
+    assert "has 89 tokens, the model's token table 1,114 rows: does the vocabulary belong to this model?" in caplog.text
 
 
 @pytest.mark.slow

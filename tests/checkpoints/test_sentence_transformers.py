@@ -208,7 +208,7 @@ def test_a_head_beside_the_modules_is_not_read_and_listed(folder, edit_tensors):
     assert checkpoint.model == "BertEmbedder"
     assert checkpoint.not_carried_over == [
         "ensemble of config_sentence_transformers.json, which BertEmbedder has no place for",
-        "tensors that BertEmbedder has no place for: cls.predictions.bias",
+        "tensors that BertEmbedder does not have: cls.predictions.bias",
     ]
 
 

@@ -39,7 +39,7 @@ CASES = {
     "plan: a folder that is missing": ("plan nothing", r"nothing is neither a folder nor a preset"),
     "pretrain: a folder that is missing": ("pretrain nothing out", r"nothing does not exist"),
     "a file in the place of a folder": ("predict train.csv", r"train\.csv is not a folder"),
-    "a folder without a config": ("predict no_config", r"no_config is no checkpoint .* expected config\.json"),
+    "a folder without a config": ("predict no_config", r"no_config is not a checkpoint .* expected config\.json"),
     "a config that is cut": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
     "a config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
     "a config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),

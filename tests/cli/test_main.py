@@ -38,7 +38,7 @@ FAULTS = {
     "a vocabulary file that exists": (["learn-vocab", "dev.csv"], r"dev\.csv exists: name another file"),
     "a text file that is missing": (["learn-vocab", "out", "--text", "no.txt"], r"no\.txt does not exist"),
     "records that are no records": (["pretrain", "checkpoint", "out"], r"checkpoint.*manifest\.json"),
-    "a folder of nothing known": (["export", "full", "out"], r"full is no checkpoint that is known here"),
+    "a folder of nothing known": (["export", "full", "out"], r"full is not a checkpoint of a supported format"),
 }
 
 
@@ -95,7 +95,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command, told, capsys):
 def test_a_refusal_from_the_shell_has_no_traceback(cli, workplace):
     done = cli("convert", "full", "out", cwd=workplace)
     assert done.returncode == 2
-    assert done.stderr.strip().split("\n")[-1].startswith("bert-keras convert: full is no checkpoint")
+    assert done.stderr.strip().split("\n")[-1].startswith("bert-keras convert: full is not a checkpoint")
     assert "Traceback" not in done.stderr
     assert not (workplace / "out").exists()
 
@@ -142,7 +142,7 @@ BROKEN_FOLDERS = {
     "weights cut in half": (cut, r"model\.safetensors has [\d,]+ bytes where its header announces [\d,]+"),
     "a flipped bit": (flip_a_bit, r"model\.safetensors does not match its recorded SHA-256"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),
-    "no config": (lambda folder: (folder / "config.json").unlink(), r"is no checkpoint that is known here"),
+    "no config": (lambda folder: (folder / "config.json").unlink(), r"is not a checkpoint of a supported format"),
     "weights of another size": (lambda folder: edit_config(folder, intermediate_size=48), r"\(24, 40\).*\(24, 48\)"),
 }
 

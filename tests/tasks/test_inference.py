@@ -88,10 +88,10 @@ def test_a_model_that_computes_no_number_is_refused_and_its_weights_are_named(bu
     rows = encode(tokenizer, ["the one"], max_sequence_length=64)
     bias = model.classifier.bias
     bias.assign(np.array([0, value, 0], "float32"))
-    named = r"the model computes NaN or infinity, as its weights do \(.*classifier/bias\); expected finite numbers"
+    named = r"the model outputs NaN or infinity, as do its weights \(.*classifier/bias\); expected finite numbers"
     with pytest.raises(InputError, match=named):
         SequenceRunner(model, is_token_level=False)(rows, once=True)
     bias.assign(np.array([0, 3e38, 0], "float32"))
     model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38, "float32"))
-    with pytest.raises(InputError, match="the model computes NaN or infinity on this text; expected finite numbers"):
+    with pytest.raises(InputError, match="the model outputs NaN or infinity for this text; expected finite numbers"):
         SequenceRunner(model, is_token_level=False)(rows, once=True)

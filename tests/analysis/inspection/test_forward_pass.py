@@ -35,7 +35,7 @@ def test_a_row_names_the_characters_of_each_token(make, tokenizer):
 def test_a_model_that_computes_no_number_is_refused(make, tokenizer):
     model = bk.BertEncoder(make("encoder").config)
     model.blocks[1].feed_forward.bias.assign(np.full(model.blocks[1].feed_forward.bias.shape, np.nan))
-    with pytest.raises(InputError, match=r"the model computes NaN or infinity, as its weights do \(.*feed_forward"):
+    with pytest.raises(InputError, match=r"the model outputs NaN or infinity, as do its weights \(.*feed_forward"):
         look(model, row_of(tokenizer, model.config, TEXT))
 
 
@@ -43,7 +43,7 @@ def test_a_head_that_computes_no_number_is_refused(make, tokenizer):
     model = bk.BertClassifier(bk.BertEncoder(make("encoder").config), num_classes=2)
     model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38))
     model.encoder.pooler.bias.assign(np.full(model.encoder.pooler.bias.shape, 9))  # so each of its outputs is about 1
-    with pytest.raises(InputError, match="the model computes NaN or infinity on this text"):
+    with pytest.raises(InputError, match="the model outputs NaN or infinity for this text"):
         look(model, row_of(tokenizer, model.encoder.config, TEXT))
 
 

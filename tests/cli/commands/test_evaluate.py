@@ -108,7 +108,7 @@ FAULTS = {
         "classify dev.csv --limit 3 --split train",
         r"--limit, --split is for models with a masked-LM head: leave it out",
     ),
-    "a folder of nothing known": ("full dev.csv", r"full is no checkpoint that is known here"),
+    "a folder of nothing known": ("full dev.csv", r"full is not a checkpoint of a supported format"),
     "a label that the model does not have": (
         "classify odd.csv",
         r"odd\.csv, line 3: the label 'bird' is none of the model's, which are cat, dog: correct the label",

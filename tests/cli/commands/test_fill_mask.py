@@ -221,10 +221,10 @@ def test_a_model_that_computes_no_number_is_refused(folder, tmp_path, capsys):
     bias = np.zeros(tokenizer.vocabulary_size, "float32")
     bias[7] = np.nan
     model.mlm_head.bias.assign(bias)
-    with pytest.raises(bk.InputError, match=r"computes NaN or infinity, as its weights do \(.*mlm_head/bias\)"):
+    with pytest.raises(bk.InputError, match=r"outputs NaN or infinity, as do its weights \(.*mlm_head/bias\)"):
         bk.fill_mask(model, tokenizer, TEXTS[:1])
     bk.save(model, tokenizer, tmp_path / "nan")
     assert main(["fill-mask", str(tmp_path / "nan"), TEXTS[0], "--json"]) == 2
     written = capsys.readouterr()
     assert written.out == ""
-    assert "tensor cls.predictions.bias holds NaN or infinity; expected finite numbers" in written.err
+    assert "tensor cls.predictions.bias contains NaN or infinity; expected finite numbers" in written.err
