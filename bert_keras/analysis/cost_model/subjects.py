@@ -1,57 +1,123 @@
-"""What can be planned: a preset, a config, a model, a folder, a recipe for pretraining."""
+"""What `plan` accepts: a preset, a config, a model, a folder, or a pretraining recipe.
 
+Importing this module loads no Keras, so that `bert-keras plan` checks its arguments at once.
+"""
+
+import os
 import pathlib
+import typing
 
-import keras
-
-from bert_keras.analysis.cost_model.subject_names import check_preset
-from bert_keras.checkpoints import load
-from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.config import BertConfig
+from bert_keras.config import PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.modeling import (
-    BertClassifier,
-    BertEncoder,
-    BertMaskedLM,
-    BertPretrainer,
-    BertQuestionAnswerer,
-    BertTokenClassifier,
-)
-from bert_keras.modeling.base import check_bert_model
-from bert_keras.modeling.initializers import zero_initialization
-from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.pretraining import build_model
+from bert_keras.training.config.recipes import RECIPES, Pretraining
 
+if typing.TYPE_CHECKING:
+    import keras
+
+Subject = typing.Union[str, os.PathLike, BertConfig, "keras.Model"]
+
+# Heads by name: the class of the model
 HEADS = {
-    "classification": lambda encoder, num_classes: BertClassifier(encoder, num_classes),
-    "tagging": lambda encoder, num_classes: BertTokenClassifier(encoder, num_classes),
-    "answers": lambda encoder, _: BertQuestionAnswerer(encoder),
-    "masked_lm": lambda encoder, _: BertMaskedLM(encoder),
-    "pretraining": lambda encoder, _: BertPretrainer(encoder),
+    "classification": "BertClassifier",
+    "tagging": "BertTokenClassifier",
+    "answers": "BertQuestionAnswerer",
+    "masked_lm": "BertMaskedLM",
+    "pretraining": "BertPretrainer",
 }
-_WITH_POOLER = ("classification", "pretraining")  # the heads that read it
-_VOCABULARY_SIZE = 30522  # of a recipe, which does not say it: Google's uncased one
+_HEADS_WITH_CLASSES = ("classification", "tagging")
+_HEADS_WITH_POOLER = ("classification", "pretraining")
+_VOCABULARY_SIZE = 30522  # assumed for recipes, which have no vocabulary: that of Google's uncased BERT
 
 
-def model_of(subject, run: Pretraining | None, head: str | None, num_classes: int) -> keras.Model:
-    """Returns the model of a subject, with a new head if one is asked for.
+def read_recipe(subject: Subject) -> Pretraining | None:
+    """Return the run that a recipe or a TOML file describes, or None if the subject is something else.
 
     Raises:
-        InputError: there is no such preset, recipe, folder or head.
+        InputError: the file cannot be read or is invalid, or its budget is in epochs.
     """
-    if run is not None:
-        if head is not None:
-            raise InputError(f"{subject} is a recipe, which has its own head, and {head!r} was asked for: leave it out")
-        begun = run.model.start_from
-        size = _VOCABULARY_SIZE if begun is None else read_checkpoint(begun).config.vocabulary_size
-        with zero_initialization():
-            return build_model(run, size)
-    pooler = head in (None, *_WITH_POOLER)
-    with zero_initialization():  # counts need no values, and drawing those of base takes 4 s
-        return _with_head(_without_head(subject, pooler=pooler), head, num_classes)
+    if not isinstance(subject, str | os.PathLike) or pathlib.Path(subject).is_dir():
+        return None
+    if pathlib.Path(subject).suffix == ".toml":
+        run = Pretraining.resolve(subject)
+    elif os.fspath(subject) in RECIPES:
+        run = Pretraining.resolve(recipe=os.fspath(subject))
+    else:
+        return None
+    if run.budget.epochs is not None:
+        raise InputError(
+            f"{subject} has a budget in epochs, and the number of steps per epoch depends on records that `plan` does "
+            "not read; expected budget.steps or budget.hours: set one of them"
+        )
+    return run
 
 
-def _without_head(subject, *, pooler: bool) -> keras.Model:
+def check_plan_length(length: int, max_length: int) -> None:
+    """Raise `InputError` if a plan is requested for longer sequences than the model accepts."""
+    if length > max_length:
+        raise InputError(f"length is {length}; the model accepts at most {max_length} tokens: choose a shorter length")
+
+
+def check_preset(subject: str | os.PathLike) -> None:
+    """Raise `InputError` if no preset has this name."""
+    if str(subject) not in PRESETS:
+        raise InputError(
+            f"{subject} is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
+            f"pretraining, or one of {', '.join((*PRESETS, *RECIPES))}"
+        )
+
+
+def build_subject(subject: Subject, run: Pretraining | None, head: str | None, num_classes: int) -> "keras.Model":
+    """Build or load the model of a subject, with a new head if one is requested.
+
+    Args:
+        subject: the subject of `plan`.
+        run: the result of `read_recipe`.
+        head: a key of `HEADS`; None keeps the head of the subject.
+        num_classes: C, for new heads with classes.
+
+    Raises:
+        InputError: there is no such preset, folder or head, or the subject is a recipe and has its own head.
+    """
+    from bert_keras.modeling.initializers import zero_initialization
+
+    with zero_initialization():  # counting needs no values, and initializing base takes 4 s
+        if run is not None:
+            return _build_recipe(subject, run, head)
+        model = _build_model(subject, pooler=head in (None, *_HEADS_WITH_POOLER))
+        return model if head is None else add_head(getattr(model, "encoder", model), head, num_classes)
+
+
+def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.Model":
+    """Return a model with a new head on an encoder.
+
+    Raises:
+        InputError: there is no such head.
+    """
+    import bert_keras.modeling as models
+
+    if head not in HEADS:
+        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}")
+    arguments = (num_classes,) if head in _HEADS_WITH_CLASSES else ()
+    return getattr(models, HEADS[head])(encoder, *arguments)
+
+
+def _build_recipe(subject: Subject, run: Pretraining, head: str | None) -> "keras.Model":
+    from bert_keras.checkpoints.reading import read_checkpoint
+    from bert_keras.training.pretraining import build_model
+
+    if head is not None:
+        raise InputError(f"head is {head!r}, but {subject} is a recipe, which has its own head: leave the head out")
+    start = run.model.start_from
+    return build_model(run, _VOCABULARY_SIZE if start is None else read_checkpoint(start).config.vocabulary_size)
+
+
+def _build_model(subject: Subject, *, pooler: bool) -> "keras.Model":
+    import keras
+
+    from bert_keras.checkpoints import load
+    from bert_keras.modeling import BertEncoder
+    from bert_keras.modeling.base import check_bert_model
+
     if isinstance(subject, keras.Model):
         check_bert_model(subject)
         return subject
@@ -61,11 +127,3 @@ def _without_head(subject, *, pooler: bool) -> keras.Model:
         return load(subject)
     check_preset(subject)
     return BertEncoder(BertConfig.from_preset(str(subject)), pooler=pooler)
-
-
-def _with_head(model: keras.Model, head: str | None, num_classes: int) -> keras.Model:
-    if head is None:
-        return model
-    if head not in HEADS:
-        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}")
-    return HEADS[head](getattr(model, "encoder", model), num_classes)

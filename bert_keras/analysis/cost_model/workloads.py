@@ -1,13 +1,15 @@
-"""`Workload`: a model, and the shape of the batches that it reads and learns from."""
+"""`Workload`: a model together with the shape of its batches."""
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
-from bert_keras.analysis.cost_model.subject_names import check_plan_length
-from bert_keras.analysis.cost_model.tracing.recording import ENCODER, Operation, gradients_of, traced_operations
+from bert_keras.analysis.cost_model.subjects import check_plan_length
+from bert_keras.analysis.cost_model.tracing.operations import ENCODER, Operation, compute_gradients, trace_operations
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS
 from bert_keras.modeling import (
@@ -21,39 +23,39 @@ from bert_keras.modeling.electra import ID_BLOCK
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
 
 _LENGTHS = (32, 64, 128, 256, 512)
-MASKED_SHARE = 0.15  # of the tokens of a row, Devlin et al. 2018, 3.1
+MASKED_SHARE = 0.15  # of the tokens of a sequence, Devlin et al. 2018, 3.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A model at work on batches of one shape.
+    """A model and the shape of its batches.
 
     Args:
-        model: an encoder, with a head or without. Nothing is computed, its weights are not read.
-        batch_size: B, rows in a batch.
-        length: S, tokens in a row.
-        num_slots: M, masked slots in a row, of models that predict them; None: 15 % of the tokens.
+        model: an encoder, or a model with a head. Nothing is computed with it.
+        batch_size: B, sequences per batch.
+        length: S, tokens per sequence.
+        num_masked: M, masked positions per sequence, for masked-LM heads; default: 15 % of the tokens.
 
     Raises:
-        InputError: rows are longer than the model reads.
+        InputError: the model does not accept sequences of this length.
     """
 
     model: keras.Model
     batch_size: int
     length: int
-    num_slots: int | None = None
+    num_masked: int | None = None
 
     def __post_init__(self):
         check_plan_length(self.length, self.encoder.config.max_sequence_length)
 
     @property
     def encoder(self) -> BertEncoder:
-        """The model's encoder, or itself."""
-        return getattr(self.model, "encoder", self.model)
+        """The encoder of the model."""
+        return get_encoder(self.model)
 
     @property
-    def learns(self) -> bool:
-        """Whether `training` can be told: of encoders alone, embedders and ELECTRA without a generator it cannot."""
+    def is_trainable(self) -> bool:
+        """Whether the model has its own loss. Encoders, embedders and ELECTRA without a generator have none."""
         heads = (MaskedLMModel, BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
         return isinstance(self.model, heads) or self._has_generator
 
@@ -64,52 +66,51 @@ class Workload:
     @functools.cached_property
     def forward(self) -> list[Operation]:
         """The operations of a forward pass in inference."""
-        return self._traced(lambda features: self.model(features, training=False), self.features())
+        return self._trace(lambda features: self.model(features, training=False), self.feature_specs())
 
     @functools.cached_property
     def training(self) -> list[Operation]:
-        """The operations of a training step without the optimizer's, with the loss that belongs to the model."""
+        """The operations of a training step with the model's own loss, without the optimizer."""
         model = self.model
-        if not self.learns:
-            raise InputError(f"the training of a {type(model).__name__} cannot be counted; expected one with a head")
+        if not self.is_trainable:
+            raise InputError(f"a {type(model).__name__} has no loss to count; expected a model with a head")
         was_compiled = model.compiled
-        if not was_compiled:  # only for the loss
+        if not was_compiled:  # `compute_loss` needs a compiled model
             model.compile("sgd")
         variables = [weight.value for weight in model.trainable_weights]
 
-        def step(features, labels):
+        def train(features, labels):
             with tf.GradientTape() as tape:
                 outputs = model(features, training=True)
                 loss = model.compute_loss(features, labels, outputs, training=True)
-            return gradients_of(tape, loss, variables)
+            return compute_gradients(tape, loss, variables)
 
         try:
-            return self._traced(step, *self.examples())
+            return self._trace(train, *self.example_specs())
         finally:
             model.compiled = was_compiled
 
-    def _traced(self, function, *specs) -> list[Operation]:
+    def _trace(self, function: Callable, *specs: object) -> list[Operation]:
         names = {name for weight in self.model.weights for name in weight.path.split("/")[:-1]}
         layers = {name: ENCODER if name == self.encoder.name else name for name in names}
-        return traced_operations(function, *specs, layers=layers)
+        return trace_operations(function, *specs, layers=layers)
 
-    def features(self, training: bool = False) -> dict[str, tf.TensorSpec]:
-        """Returns the specs of what the model reads."""
-        names = (*ENCODER_INPUTS, "segment_ids")
-        has_slots = isinstance(self.model, MaskedLMModel) or (training and self._has_generator)
-        slots = {"mask_positions": self._spec(self.slots)} if has_slots else {}
-        return {name: self._spec(self.length) for name in names} | slots
+    def feature_specs(self, training: bool = False) -> dict[str, tf.TensorSpec]:
+        """Return the specs of the model's inputs."""
+        specs = {name: self._spec(self.length) for name in (*ENCODER_INPUTS, "segment_ids")}
+        if isinstance(self.model, MaskedLMModel) or (training and self._has_generator):
+            specs["mask_positions"] = self._masked_spec()
+        return specs
 
-    def examples(self) -> tuple:
-        """Returns the specs of what it learns from: features and labels."""
-        return self.features(training=True), self._labels()
+    def example_specs(self) -> tuple:
+        """Return the specs of the features and labels of a training step."""
+        return self.feature_specs(training=True), self._label_specs()
 
-    def _labels(self):
+    def _label_specs(self) -> tf.TensorSpec | dict[str, tf.TensorSpec]:
         model = self.model
         if isinstance(model, (MaskedLMModel, ElectraPretrainer)):
-            labels = {"mask_ids": self._spec(self.slots), "mask_weights": self._spec(self.slots, dtype="float32")}
-            of_pairs = {"next_sentence_labels": self._spec()} if isinstance(model, BertPretrainer) else {}
-            return labels | of_pairs
+            specs = {"mask_ids": self._masked_spec(), "mask_weights": self._masked_spec("float32")}
+            return specs | ({"next_sentence_labels": self._spec()} if isinstance(model, BertPretrainer) else {})
         if isinstance(model, BertQuestionAnswerer):
             return {"start_positions": self._spec(), "end_positions": self._spec()}
         if isinstance(model, BertTokenClassifier):
@@ -118,28 +119,26 @@ class Workload:
             return self._spec(model.num_classes, dtype="float32")
         return self._spec()
 
-    @property
-    def slots(self) -> int:
-        """Masked slots in a row."""
-        return self.num_slots or slots_of(self.length)
+    def _masked_spec(self, dtype: str = "int32") -> tf.TensorSpec:
+        return self._spec(self.num_masked or default_num_masked(self.length), dtype=dtype)
 
     def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
         return tf.TensorSpec((self.batch_size, *sizes), dtype)
 
 
-def dimensions_of(model: keras.Model) -> set[int]:
-    """Returns the sizes that tensors of a model may have whatever the batch."""
-    config = getattr(model, "encoder", model).config
-    blocks = -(-config.vocabulary_size // ID_BLOCK)  # that ELECTRA looks an id up in
-    of_weights = {size for weight in model.weights for size in weight.shape}
-    return of_weights | {config.max_sequence_length, blocks, ID_BLOCK * blocks}
+def list_dimensions(model: keras.Model) -> set[int]:
+    """Return the sizes of tensor axes that do not depend on the batch."""
+    config = get_encoder(model).config
+    blocks = -(-config.vocabulary_size // ID_BLOCK)  # ELECTRA looks ids up in blocks
+    weights = {size for weight in model.weights for size in weight.shape}
+    return weights | {config.max_sequence_length, blocks, ID_BLOCK * blocks}
 
 
-def usual_lengths(longest: int) -> list[int]:
-    """Returns 32, 64, 128, 256 and 512 tokens, as far as a model reads that many; else the most that it reads."""
-    return [length for length in _LENGTHS if length <= longest] or [longest]
+def default_lengths(max_length: int) -> list[int]:
+    """Return those of the lengths 32, 64, 128, 256 and 512 that a model accepts, or its maximum if that is shorter."""
+    return [length for length in _LENGTHS if length <= max_length] or [max_length]
 
 
-def slots_of(length: int) -> int:
-    """Returns how many slots of a row of `length` tokens are masked: 15 %."""
+def default_num_masked(length: int) -> int:
+    """Return the number of masked positions in a sequence: 15 % of its tokens."""
     return max(1, round(MASKED_SHARE * length))

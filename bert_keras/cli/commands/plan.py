@@ -59,26 +59,26 @@ def run(arguments: argparse.Namespace) -> None:
         num_classes=arguments.num_classes,
         length=arguments.length,
         batch_size=arguments.batch_size,
-        num_slots=arguments.num_slots,
+        num_masked=arguments.num_slots,
         memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
         quick=arguments.quick,
     )
     if arguments.pictures:
-        from bert_keras.analysis.cost_model.plan_figures import save_pictures
+        from bert_keras.analysis.cost_model.plan_figures import save_plan_figures
 
-        save_pictures(planned, arguments.pictures, overwrite=arguments.overwrite)
-    tables = plan_tables.tables_of(planned)
+        save_plan_figures(planned, arguments.pictures, overwrite=arguments.overwrite)
+    tables = plan_tables.format_tables(planned)
     if arguments.steps:
-        tables.append(plan_tables.steps(planned))
+        tables.append(plan_tables.format_steps(planned))
     print_result("\n\n".join(tables).split("\n"), planned.to_dict(), as_json=arguments.json)
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
     """Raises `InputError` if there is no such preset, recipe or folder, or it reads no rows of that length."""
-    from bert_keras.analysis.cost_model.subject_names import check_plan_length, check_preset, recipe_of
+    from bert_keras.analysis.cost_model.subjects import check_plan_length, check_preset, read_recipe
     from bert_keras.config import BertConfig
 
-    if recipe_of(arguments.model) is not None:
+    if read_recipe(arguments.model) is not None:
         return
     path = pathlib.Path(arguments.model)
     if path.exists():

@@ -1,4 +1,4 @@
-"""Measurements of this machine that take one round: the tests look at what is measured, not at how long it takes."""
+"""Short measurements: the tests check what is measured, not how long it takes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from bert_keras.analysis.cost_model import step_time
 
 @pytest.fixture(autouse=True)
 def short_measurements(monkeypatch):
-    """Time each product once."""
-    for name, value in {"_ROUNDS": 1, "_LEAST_RUNS": 1, "_SECONDS": 0.0}.items():
+    """Run each product once."""
+    for name, value in {"_NUM_ROUNDS": 1, "_MIN_RUNS": 1, "_MIN_SECONDS": 0.0}.items():
         assert hasattr(step_time, name)
         monkeypatch.setattr(step_time, name, value)

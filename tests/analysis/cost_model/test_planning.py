@@ -1,4 +1,4 @@
-"""Counts of built models against published numbers, transformers' models, and TensorFlow's own profiler."""
+"""Counts of built models against published numbers, transformers, and TensorFlow's profiler."""
 
 import warnings
 
@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.analysis.cost_model import planning
-from bert_keras.analysis.cost_model.costs import flops_by_part
-from bert_keras.analysis.cost_model.subjects import HEADS
+from bert_keras.analysis.cost_model.components import count_flops_by_part
+from bert_keras.analysis.cost_model.subjects import HEADS, add_head
 from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.errors import InputError
 from bert_keras.modeling.initializers import zero_initialization
@@ -27,12 +27,12 @@ BASE_BLOCK = {
 
 PRODUCTS = {
     *("queries", "keys", "values", "scores", "context", "output", "feed-forward in", "feed-forward out", "pooler"),
-    *("transform", "classes", "starts and ends", "next sentence", "words", "widen", "replaced"),
+    *("transform", "classes", "starts and ends", "next sentence", "logits", "projection", "replaced"),
 }
 
 
 def plan(subject, **shape):
-    """Plans without memory and time, which `test_memory.py` and `test_step_time.py` look at."""
+    """Plan without the memory and time of training, which test_step_memory.py and test_step_time.py test."""
     return planning.plan(subject, quick=True, **shape)
 
 
@@ -66,22 +66,22 @@ def test_base_has_the_parameters_of_the_paper(base):
     assert base.num_parameters == 109_482_240
 
 
-def test_published_numbers_that_are_not_the_model_s_are_off_by_what_the_docs_say(base):
+def test_other_published_numbers_differ_as_documented(base):
     counted = {component.name: component.parameters for component in base.parameters}
     blocks = sum(number for name, number in counted.items() if name.startswith(("attention", "feed-forward")))
     assert blocks == 85_054_464  # "85 million"
     assert base.num_parameters + 12 * 3072 == 109_519_104
 
 
-@pytest.mark.slow  # it takes 3 GB
-def test_large_has_335_million():
+@pytest.mark.slow  # needs 3 GB
+def test_large_has_335_million_parameters():
     planned = plan("large", length=8)
     assert planned.num_parameters == 335_141_888
-    assert planned.num_parameters + 24 * 4096 == 335_240_192  # a published number that is not the model's
+    assert planned.num_parameters + 24 * 4096 == 335_240_192  # another published number
 
 
-# of transformers' model with the sizes of "tiny": what `num_parameters` says
-TWINS = {
+# head -> the class of transformers and its `num_parameters` with the sizes of "tiny"
+TRANSFORMERS = {
     None: ("BertModel", 4_385_920),
     "classification": ("BertForSequenceClassification", 4_386_178),
     "masked_lm": ("BertForMaskedLM", 4_416_698),
@@ -89,22 +89,24 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("head", slow_except(TWINS, quick=[None, "pretraining"]))
-def test_as_many_parameters_as_transformers(head):
+@pytest.mark.parametrize("head", slow_except(TRANSFORMERS, quick=[None, "pretraining"]))
+def test_models_have_as_many_parameters_as_those_of_transformers(head):
     planned = plan(bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=head != "masked_lm"), head=head)
-    assert planned.num_parameters == sum(component.parameters for component in planned.parameters) == TWINS[head][1]
+    assert (
+        planned.num_parameters == sum(component.parameters for component in planned.parameters) == TRANSFORMERS[head][1]
+    )
 
 
 @pytest.mark.slow
-def test_transformers_counts_what_is_recorded():
+def test_the_recorded_numbers_are_those_of_transformers():
     import transformers
 
     sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
-    for name, number in TWINS.values():
+    for name, number in TRANSFORMERS.values():
         assert getattr(transformers, name)(transformers.BertConfig(**sizes)).num_parameters() == number
 
 
-def test_a_block_of_base_takes_what_the_shapes_say(base):
+def test_the_flops_of_a_block_of_base_follow_from_its_shapes(base):
     block = {flops.part: flops.forward for flops in base.block_flops}
     assert {part: block[part] for part in BASE_BLOCK} == BASE_BLOCK
     assert sum(BASE_BLOCK.values()) == 1_862_270_976
@@ -113,24 +115,24 @@ def test_a_block_of_base_takes_what_the_shapes_say(base):
     assert whole["pooler"] == 2 * 768 * 768
 
 
-@pytest.mark.slow  # tracing base once more takes 0.3 GB
-def test_scores_of_base_at_512_take_151_megabytes(base_encoder):
+@pytest.mark.slow  # tracing base again needs 0.3 GB
+def test_attention_scores_of_base_at_512_tokens_are_151_megabytes(base_encoder):
     planned = plan(base_encoder, length=512)
     assert planned.score_bytes == [12_582_912] * 12
     assert sum(planned.score_bytes) == 150_994_944
 
 
 @pytest.mark.parametrize("preset", slow_except(["tiny", "mini", "base"], quick=["tiny"]))
-def test_tensorflows_profiler_counts_the_same(preset):
+def test_the_profiler_of_tensorflow_counts_the_same_flops(preset):
     encoder = bk.BertEncoder(bk.BertConfig.from_preset(preset))
     forward = Workload(encoder, 3, 128).forward
     training = Workload(bk.BertPretrainer(encoder), 3, 128, 20).training
     for operations in (forward, training):
-        ours, theirs = sum(operation.flops for operation in operations), profiled(operations[0].source.graph)
-        assert ours == pytest.approx(theirs, rel=0.02)  # seen: 0.1 to 0.4 %
+        ours, theirs = sum(operation.flops for operation in operations), profile(operations[0].source.graph)
+        assert ours == pytest.approx(theirs, rel=0.02)  # measured: 0.1 to 0.4 %
 
 
-def profiled(graph) -> int:
+def profile(graph) -> int:
     options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
     options["output"] = "none"
     with warnings.catch_warnings():
@@ -138,24 +140,25 @@ def profiled(graph) -> int:
         return tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
 
 
-def test_the_backward_pass_multiplies_twice_as_much():
-    work = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), 2, 32, 5)
-    counted = {flops.part: flops for flops in flops_by_part(work.training)}
+def test_the_backward_pass_has_twice_the_flops_of_products():
+    workload = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), 2, 32, 5)
+    counted = {flops.part: flops for flops in count_flops_by_part(workload.training)}
     for part in (*BASE_BLOCK, "pooler", "next sentence", "masked-LM head"):
         assert counted[part].backward == 2 * counted[part].forward > 0
 
 
-def test_checkpointing_computes_blocks_twice():
+def test_checkpointing_computes_each_block_twice():
+    def sum_flops(attribute):
+        return sum(getattr(flops, attribute) for flops in plan(model).training_flops if flops.part in BASE_BLOCK)
+
     model = bk.BertClassifier(bk.BertEncoder(bk.BertConfig.from_preset("tiny")), 2)
-    plain = sum(flops.backward for flops in plan(model).training_flops if flops.part in BASE_BLOCK)
-    assert not model.compiled  # as it was
+    backward = sum_flops("backward")
+    assert not model.compiled  # planning does not change the model
     model.compile("sgd", gradient_checkpointing=True)
-    again = plan(model)
-    forward = sum(flops.forward for flops in again.training_flops if flops.part in BASE_BLOCK)
-    assert sum(flops.backward for flops in again.training_flops if flops.part in BASE_BLOCK) == plain + forward
+    assert sum_flops("backward") == backward + sum_flops("forward")
 
 
-def test_the_forward_pass_of_base_step_by_step(base):
+def test_the_steps_of_base_have_their_shapes(base):
     steps = {(step.layer, step.name): step for step in base.steps}
     assert len(base.steps) == 6 + 12 * 20 + 2
     assert [step.name for step in base.steps[:5]] == [
@@ -168,7 +171,7 @@ def test_the_forward_pass_of_base_step_by_step(base):
     query = steps["block_3/attention/query", "queries"]
     assert (query.inputs, query.weights, query.output) == (((128, 768),), ((768, 768), (768,)), (128, 768))
     for letter in "QKV":
-        assert steps["block_3/attention", f"heads of {letter}"].output == (1, 12, 128, 64)
+        assert steps["block_3/attention", f"split heads of {letter}"].output == (1, 12, 128, 64)
     assert steps["block_3/attention", "scores"].output == (1, 12, 128, 128)
     assert steps["block_3/attention", "context"].output == (1, 12, 128, 64)
     assert steps["block_3/intermediate", "feed-forward in"].output == (128, 3072)
@@ -183,13 +186,13 @@ def test_the_forward_pass_of_base_step_by_step(base):
         quick=[(None, "relu"), ("tagging", "gelu_tanh"), ("pretraining", "gelu")],
     ),
 )
-def test_every_product_and_norm_is_a_step(head, hidden_act):
+def test_every_matrix_product_and_norm_is_a_step(head, hidden_act):
     config = bk.BertConfig.from_preset("tiny", hidden_act=hidden_act, position_type="sinusoidal")
-    model = bk.BertEncoder(config) if head is None else HEADS[head](bk.BertEncoder(config), 3)
-    work = Workload(model, 2, 9)
+    model = bk.BertEncoder(config) if head is None else add_head(bk.BertEncoder(config), head, 3)
+    workload = Workload(model, 2, 9)
     planned = plan(model, batch_size=2, length=9)
     names = [step.name for step in planned.steps]
-    products = [operation for operation in work.forward if operation.is_product]
+    products = [operation for operation in workload.forward if operation.is_matrix_product]
     assert sum(name in PRODUCTS for name in names) == len(products)
     flops = [step.flops for step in planned.steps if step.name in PRODUCTS]
     assert all(step >= product.flops for step, product in zip(flops, products, strict=True))
@@ -198,14 +201,14 @@ def test_every_product_and_norm_is_a_step(head, hidden_act):
     assert ("tanh" in names) == (head in (None, "classification", "pretraining"))
 
 
-def test_electra_s_head_is_among_the_steps():
+def test_the_head_of_electra_is_among_the_steps():
     encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny"), pooler=False)
     names = [step.name for step in plan(bk.ElectraPretrainer(encoder), length=9).steps]
     assert names[-3:] == ["transform", "GELU", "replaced"]
 
 
 @pytest.mark.slow
-def test_electra_s_training_counts_both_encoders():
+def test_training_electra_counts_both_encoders():
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=100)
     alone = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False))
     both = bk.ElectraPretrainer(bk.BertEncoder(config, pooler=False), generator_config=config)
@@ -246,21 +249,21 @@ def test_a_recipe_is_planned_with_its_own_model_and_batch(tiny_recipe):
     assert phase.largest_batch > 3
 
 
-def test_a_budget_in_epochs_has_no_steps_without_records(tmp_path):
+def test_a_budget_in_epochs_is_rejected(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[budget]\nepochs = 2\n")
-    with pytest.raises(InputError, match=r"run.toml: the budget is in epochs, .* say one of them"):
+    with pytest.raises(InputError, match=r"run.toml has a budget in epochs, .* set one of them"):
         plan(file)
 
 
-def test_a_recipe_masks_as_many_slots_as_it_says(tiny_recipe):
-    whole, said = plan(tiny_recipe), plan(tiny_recipe, num_slots=4)  # 15 % of 24 tokens
-    assert whole.training_flops == said.training_flops
-    assert whole.training_flops != plan(tiny_recipe, num_slots=3).training_flops
+def test_a_recipe_determines_the_number_of_masked_positions(tiny_recipe):
+    flops = plan(tiny_recipe).training_flops
+    assert flops == plan(tiny_recipe, num_masked=4).training_flops  # 15 % of 24 tokens
+    assert flops != plan(tiny_recipe, num_masked=3).training_flops
 
 
 @pytest.mark.parametrize("quick", [True, *slow(False)])
-def test_a_model_of_short_rows_is_planned_at_its_longest(quick):
+def test_a_short_model_is_planned_at_its_maximum_length(quick):
     planned = planning.plan(
         bk.BertMaskedLM(bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50, max_sequence_length=24))),
         quick=quick,
@@ -269,7 +272,7 @@ def test_a_model_of_short_rows_is_planned_at_its_longest(quick):
     assert {one.length for one in planned.memory_by_shape} == (set() if quick else {24})
 
 
-def test_shapes_are_those_of_a_run():
+def test_shapes_of_steps_are_those_of_a_real_pass():
     encoder = bk.BertEncoder(bk.BertConfig.from_preset("tiny", vocabulary_size=50))
     ids = np.ones((3, 7), np.int32)
     outputs = encoder({"token_ids": ids, "padding_mask": ids}, return_attention_scores=True, return_hidden_states=True)
@@ -290,7 +293,7 @@ def test_a_folder_is_planned_with_its_own_head(tmp_path):
     assert plan(tmp_path / "model", head="masked_lm", length=9).model == "BertMaskedLM"
 
 
-def test_a_model_that_learns_otherwise_has_no_training_count():
+def test_a_model_without_its_own_loss_has_no_training_flops():
     planned = plan(bk.BertEmbedder(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), length=9)
     assert planned.training_flops is None
     assert planned.to_dict()["config"]["hidden_dim"] == 128
@@ -307,7 +310,7 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
         ({"subject": "tiny", "head": "poet"}, "there is no head 'poet'; expected one of classification, tagging"),
         (
             {"subject": "bert", "head": "tagging"},
-            "bert is a recipe, which has its own head, and 'tagging' was asked for",
+            "head is 'tagging', but bert is a recipe, which has its own head: leave the head out",
         ),
         ({"subject": "nowhere.toml"}, "nowhere.toml"),
         ({"subject": "tiny", "batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
@@ -316,9 +319,12 @@ def test_a_model_that_learns_otherwise_has_no_training_count():
             "needs an encoder with a pooler",
         ),
         ({"subject": keras.Sequential([])}, "the model is a Sequential; expected a model of bert_keras"),
-        ({"subject": "tiny", "length": 513}, "rows of 513 tokens were asked for, the model reads at most 512"),
+        (
+            {"subject": "tiny", "length": 513},
+            "length is 513; the model accepts at most 512 tokens",
+        ),
     ],
 )
-def test_what_cannot_be_planned_is_told(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(InputError, match=message):
         plan(**arguments)

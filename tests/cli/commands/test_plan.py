@@ -13,14 +13,14 @@ from bert_keras.cli.main import main
 def test_tables_of_parameters_operations_and_steps(capsys):
     assert main("plan base --quick --steps".split()) == 0
     tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
-    parameters, (batch, *operations), files, steps = tables
-    assert parameters[-1].split() == ["all", "109,482,240"]
+    parameters, (batch, *flops), files, steps = tables
+    assert parameters[-1].split() == ["total", "109,482,240"]
     assert parameters[1].split() == ["token", "embeddings", "23,440,896", "21.4%", "1"]
-    assert batch == "1 row of 128 tokens"
-    assert operations[0].split() == ["floating-point", "operations", "first", "block", "forward"]
-    assert operations[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
+    assert batch == "batch size 1, 128 tokens per sequence"
+    assert flops[0].split() == ["FLOPs", "first", "block", "forward"]
+    assert flops[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
     assert files[1].split() == ["checkpoint", "(safetensors)", "437.9"]
-    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are alike
+    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are equal
     assert (
         steps[14].split()
         == "block_0-11/attention scores Q K^T (1, 12, 128, 64) (1, 12, 64, 128) (1, 12, 128, 128)".split()
@@ -45,11 +45,11 @@ def test_json_has_it_all(capsys):
 def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
     assert main(f"plan tiny --head classification --length 16 --memory 4 --pictures {tmp_path / 'out'}".split()) == 0
     *_, memory, by_shape, seconds = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
-    assert memory[0].endswith("rows in 4.0 GB")
+    assert memory[0].endswith("largest batch in 4.0 GB")
     names = [line.split("  ")[0] for line in memory[1:]]
     assert names == ["float32", "float32, checkpointing", "mixed_bfloat16", "mixed_bfloat16, checkpointing"]
     assert [line.split()[0] for line in by_shape] == ["process,", "32", "64", "128", "256", "512"]
-    assert seconds[1].startswith("a step of 16 tokens")
+    assert seconds[1].startswith("step of 16 tokens")
     names = {f"{name}.{ending}" for name in ("parameters", "operations", "memory") for ending in ("png", "svg")}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, ".bert_keras.json"}
     assert main(f"plan tiny --quick --pictures {tmp_path / 'out'}".split()) == 2
@@ -81,7 +81,7 @@ def test_bad_input_is_one_sentence(capsys):
     assert main("plan nowhere".split()) == 2
     assert "nowhere is neither a folder nor a preset or recipe" in capsys.readouterr().err
     assert main("plan tiny --length 600".split()) == 2
-    assert "rows of 600 tokens were asked for, the model reads at most 512" in capsys.readouterr().err
+    assert "length is 600; the model accepts at most 512 tokens" in capsys.readouterr().err
 
 
 def test_the_heads_are_those_of_the_library():

@@ -1,4 +1,4 @@
-"""Models as traced TensorFlow functions: their operations, tensor sizes, tensor lifetimes and FLOPs.
+"""TensorFlow functions traced once: their operations, FLOPs, tensor sizes and tensor lifetimes.
 
-Start with `sized_graph.py`, which traces a function once and knows it for every batch shape.
+Start with `sized_graph.py`, which traces a function once and scales its tensors to every batch shape.
 """

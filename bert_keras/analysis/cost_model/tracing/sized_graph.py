@@ -1,8 +1,9 @@
-"""`SizedGraph`: a function that is traced once and known for batches of every shape.
+"""`SizedGraph`: a function that is traced once, with tensor sizes known for every batch shape.
 
-It is traced on a batch whose rows, tokens and masked slots are three primes. Each size in it then tells by itself how
-it grows: 12 * B * S * S has those factors and no others. Models also read the slots together with [CLS], M + 1
-positions a row, which is made to be twice a fourth prime. Nothing is computed, and no weights are kept.
+The function is traced on a batch whose size, sequence length and number of masked positions are three primes. The
+prime factors of a tensor's size then show how it grows: 12 * B * S * S has these factors and no others. Masked-LM
+models also gather the masked positions together with [CLS], M + 1 positions per sequence; M is chosen so that M + 1 is
+twice a fourth prime. Nothing is computed, and no weights are stored.
 """
 
 import dataclasses
@@ -12,32 +13,32 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.analysis.cost_model.tracing.recording import graph_of, needed_operations
+from bert_keras.analysis.cost_model.tracing.operations import list_operations, trace_graph
 from bert_keras.errors import InputError
 
-_NO_ARRAY = (tf.resource, tf.variant, tf.string)
-# B * M * vocabulary and B * heads * S * S are to stay below 2^31, since places in them are counted in 32 bits
-_MOST_ROWS, _MOST_TOKENS, _MOST_SLOTS = 101, 512, 103
-_TURNS = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
+_WITHOUT_SIZE = (tf.resource, tf.variant, tf.string)
+# B * M * vocabulary and B * heads * S * S must stay below 2^31, because TensorFlow indexes them with int32
+_MAX_BATCH_SIZE, _MAX_LENGTH, _MAX_MASKED = 101, 512, 103
+_TRANSPOSES = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_x", "adj_y")}
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
-    """What shapes a batch: rows (B), tokens in a row (S), masked slots in a row (M)."""
+class BatchShape:
+    """The shape of a batch: sequences (B), tokens per sequence (S), masked positions per sequence (M)."""
 
     batch_size: int
     length: int
-    num_slots: int
+    num_masked: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SizedTensor:
-    """A tensor of a traced function; two with the same numbers are still two.
+    """A tensor of a traced function, compared by identity.
 
     Attributes:
-        shape: on the batch that was traced; () where it has none.
-        dtype: "float32".
-        num_bytes: on that batch; 0 of what is no array.
+        shape: shape on the traced batch; () if it is unknown.
+        dtype: the data type, such as "float32".
+        num_bytes: size on the traced batch; 0 for resources, variants and strings.
     """
 
     shape: tuple[int, ...]
@@ -50,117 +51,121 @@ class SizedOperation:
     """An operation of a traced function.
 
     Attributes:
-        kind: TensorFlow's name for it, such as "MatMul".
-        name: its own, with the scopes around it.
-        inputs, outputs: what it reads and makes.
-        turned: of a product, whether each factor is transposed first.
+        kind: TensorFlow's operation type, such as "MatMul".
+        name: TensorFlow's operation name, with its name scopes.
+        inputs, outputs: the tensors.
+        transposes: for a matrix product, whether each factor is transposed first; else empty.
     """
 
     kind: str
     name: str
     inputs: tuple[SizedTensor, ...]
     outputs: tuple[SizedTensor, ...]
-    turned: tuple[bool, ...]
+    transposes: tuple[bool, ...]
 
 
 class SizedGraph:
-    """The operations of a traced function, in the order of the program, and the sizes of their tensors.
+    """The operations of a traced function in program order, with tensor sizes for every batch shape.
 
     Args:
-        function: any that TensorFlow can trace.
-        specs_of: gives the specs of its arguments for `Sizes`.
-        longest: the most tokens that a row may have; at most 512 are traced.
-        constants: sizes that a tensor may have whatever the batch, such as the dimensions of weights.
+        function: a function that TensorFlow can trace.
+        make_specs: maps a `BatchShape` to the specs of the function's arguments.
+        max_length: the longest sequence that the model accepts; the traced length is at most 512.
+        constants: sizes of tensor axes that do not depend on the batch, such as the dimensions of weights.
 
     Attributes:
-        traced_on: the three primes.
-        operations: those that TensorFlow runs.
-        outputs: what the function returns.
+        traced_shape: the batch shape of the trace.
+        operations: the operations that TensorFlow runs.
+        outputs: the tensors that the function returns.
 
     Raises:
-        InputError: rows are so short that no prime is left for them.
+        InputError: the sequences are so short that no prime is left for their length.
 
     Example:
-        >>> graph = SizedGraph(lambda x: x + 1, lambda sizes: [tf.TensorSpec((sizes.batch_size, 3))], 512, {3})
-        >>> graph.bytes_of(graph.outputs)(Sizes(batch_size=10, length=1, num_slots=1)).tolist()
+        >>> graph = SizedGraph(lambda x: x + 1, lambda shape: [tf.TensorSpec((shape.batch_size, 3))], 512, {3})
+        >>> graph.byte_counter(graph.outputs)(BatchShape(batch_size=10, length=1, num_masked=1)).tolist()
         [120]
     """
 
     def __init__(
-        self, function: Callable, specs_of: Callable[[Sizes], Sequence], longest: int, constants: Iterable[int]
+        self,
+        function: Callable,
+        make_specs: Callable[[BatchShape], Sequence],
+        max_length: int,
+        constants: Iterable[int],
     ):
-        self.traced_on = _sizes_to_trace(longest, set(constants))
-        graph = graph_of(function, *specs_of(self.traced_on))
+        self.traced_shape = _choose_traced_shape(max_length, set(constants))
+        graph = trace_graph(function, *make_specs(self.traced_shape))
         tensors = {}
 
-        def sized(tensor: tf.Tensor) -> SizedTensor:
-            return tensors.setdefault(tensor.ref(), _sized(tensor))
+        def convert(tensor: tf.Tensor) -> SizedTensor:
+            return tensors.setdefault(tensor.ref(), _measure(tensor))
 
         self.operations = [
             SizedOperation(
-                one.type, one.name, tuple(map(sized, one.inputs)), tuple(map(sized, one.outputs)), _turned(one)
+                kind=operation.type,
+                name=operation.name,
+                inputs=tuple(map(convert, operation.inputs)),
+                outputs=tuple(map(convert, operation.outputs)),
+                transposes=tuple(map(operation.get_attr, _TRANSPOSES.get(operation.type, ()))),
             )
-            for one in needed_operations(graph, with_effects=True)
+            for operation in list_operations(graph, with_side_effects=True)
         ]
-        self.outputs = [sized(tensor) for tensor in graph.outputs]
+        self.outputs = [convert(tensor) for tensor in graph.outputs]
 
-    def bytes_of(self, tensors: Sequence[SizedTensor]) -> Callable[[Sizes], np.ndarray]:
-        """Returns a function that tells the bytes of each tensor, int64, on batches of given sizes."""
-        factors = np.array([self._factors(tensor.num_bytes) for tensor in tensors], np.int64).reshape(-1, 5)
-        return lambda sizes: factors[:, 0] * np.prod(np.array(_growing(sizes)) ** factors[:, 1:], axis=1)
+    def byte_counter(self, tensors: Sequence[SizedTensor]) -> Callable[[BatchShape], np.ndarray]:
+        """Return a function that maps a batch shape to the bytes of each tensor, int64."""
+        factors = np.array([self._factorize(tensor.num_bytes) for tensor in tensors], np.int64).reshape(-1, 5)
+        return lambda shape: factors[:, 0] * np.prod(np.array(_variables(shape)) ** factors[:, 1:], axis=1)
 
-    def shape_of(self, tensor: SizedTensor, sizes: Sizes) -> tuple[int, ...]:
-        """Returns the shape of a tensor on batches of given sizes."""
-        return tuple(self._scaled(size, sizes) for size in tensor.shape)
+    def scale_shape(self, tensor: SizedTensor, shape: BatchShape) -> tuple[int, ...]:
+        """Return the shape of a tensor for a batch of another shape."""
+        return tuple(self._scale(size, shape) for size in tensor.shape)
 
-    def _scaled(self, number: int, sizes: Sizes) -> int:
-        constant, *powers = self._factors(number)
-        grown = (size**power for size, power in zip(_growing(sizes), powers, strict=True))
-        return constant * math.prod(grown)
+    def _scale(self, number: int, shape: BatchShape) -> int:
+        constant, *exponents = self._factorize(number)
+        return constant * math.prod(map(pow, _variables(shape), exponents))
 
-    def _factors(self, number: int) -> tuple[int, ...]:
-        """Returns what of a number does not grow, and how often B, S, M and M + 1 are in it."""
-        powers = []
-        for size in _growing(self.traced_on):
-            powers.append(0)
-            while number and number % size == 0:
-                number, powers[-1] = number // size, powers[-1] + 1
-        return number, *powers
-
-
-def _growing(sizes: Sizes) -> tuple[int, int, int, int]:
-    return sizes.batch_size, sizes.length, sizes.num_slots, sizes.num_slots + 1
+    def _factorize(self, number: int) -> tuple[int, ...]:
+        """Split a size into its constant factor and the exponents of B, S, M and M + 1."""
+        exponents = []
+        for variable in _variables(self.traced_shape):
+            exponents.append(0)
+            while number and number % variable == 0:
+                number, exponents[-1] = number // variable, exponents[-1] + 1
+        return number, *exponents
 
 
-def _sized(tensor: tf.Tensor) -> SizedTensor:
-    is_list_of_axes = tensor.shape.rank == 1 and tensor.dtype.is_integer and tensor.shape[0] is None  # Keras 3.12
-    if tensor.shape.rank is None or tensor.dtype in _NO_ARRAY or is_list_of_axes:
+def _variables(shape: BatchShape) -> tuple[int, int, int, int]:
+    return shape.batch_size, shape.length, shape.num_masked, shape.num_masked + 1
+
+
+def _measure(tensor: tf.Tensor) -> SizedTensor:
+    is_axis_list = tensor.shape.rank == 1 and tensor.dtype.is_integer and tensor.shape[0] is None  # Keras 3.12
+    if tensor.shape.rank is None or tensor.dtype in _WITHOUT_SIZE or is_axis_list:
         return SizedTensor((), tensor.dtype.name, 0)
     shape = tuple(tensor.shape)
     return SizedTensor(shape, tensor.dtype.name, math.prod(shape) * tensor.dtype.size)
 
 
-def _turned(operation: tf.Operation) -> tuple[bool, ...]:
-    return tuple(operation.get_attr(name) for name in _TURNS.get(operation.type, ()))
-
-
-def _sizes_to_trace(longest: int, constants: set[int]) -> Sizes:
-    """Returns the largest sizes whose primes divide no constant: B, S, M, and half of M + 1."""
+def _choose_traced_shape(max_length: int, constants: set[int]) -> BatchShape:
+    """Choose the largest primes that divide no constant for B, S, M, and half of M + 1."""
 
     def is_free(number: int) -> bool:
         is_prime = all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
         return is_prime and all(constant % number for constant in constants)
 
-    def of_slots(number: int) -> bool:
+    def is_free_for_masked(number: int) -> bool:
         primes = {number, (number + 1) // 2}
-        return number % 2 == 1 and all(map(is_free, primes)) and not primes & {rows, length}
+        return number % 2 == 1 and all(map(is_free, primes)) and not primes & {batch_size, length}
 
-    rows = next(filter(is_free, range(_MOST_ROWS, 1, -1)), None)
-    length = next((one for one in range(min(longest, _MOST_TOKENS), 1, -1) if is_free(one) and one != rows), None)
-    slots = next(filter(of_slots, range(_MOST_SLOTS, 4, -1)), None)
-    if rows is None or length is None or slots is None:
+    batch_size = next(filter(is_free, range(_MAX_BATCH_SIZE, 1, -1)), None)
+    lengths = range(min(max_length, _MAX_LENGTH), 1, -1)
+    length = next((number for number in lengths if is_free(number) and number != batch_size), None)
+    num_masked = next(filter(is_free_for_masked, range(_MAX_MASKED, 4, -1)), None)
+    if batch_size is None or length is None or num_masked is None:
         raise InputError(
-            f"rows of at most {longest} tokens are too short to tell what grows with them; expected a model that reads "
-            "more: ask for its parameters and operations alone"
+            f"the model accepts only {max_length} tokens, too few to estimate the memory and time of training; "
+            "expected a model for longer sequences: use --quick (quick=True in Python) to leave the estimates out"
         )
-    return Sizes(rows, length, slots)
+    return BatchShape(batch_size, length, num_masked)
