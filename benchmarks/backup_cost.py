@@ -22,10 +22,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.training import Pretraining, pretrain
-from bert_keras.training.backups import BackupFolder, TrainingState
+from bert_keras.training import Pretraining, run_pretraining
+from bert_keras.training.backups import BackupFolder, BackupOptions, TrainingState
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.resuming import read_variables
 
 STRETCH = 50
@@ -65,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         backups = BackupFolder(folder)
         backup = BackupOptions(backups, 2 * STRETCH)
-        trained = pretrain(settings, [arguments.records], callbacks=[stretches], backup=backup)
+        trained = run_pretraining(settings, [arguments.records], callbacks=[stretches], backup=backup)
         alone = [seconds_of_a_backup(trained.model, backups, number) for number in range(1, 11)]
         num_bytes = sum(path.stat().st_size for path in (backups.path / "step-000000010").iterdir())
     for clock, what in enumerate(("on the clock", "processor time")):

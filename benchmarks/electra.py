@@ -22,7 +22,7 @@ import bert_keras as bk
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.tasks.examples.files import FileOptions, read_to_learn
-from bert_keras.training import FineTuning, Pretraining, finetune, pretrain
+from bert_keras.training import FineTuning, Pretraining, run_finetuning, run_pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
 
@@ -49,7 +49,7 @@ def main() -> None:
             flops = flops_a_step(run_of(arguments, objective, 1), arguments.records)
             budget = budget or flops * arguments.steps
             run = run_of(arguments, objective, round(budget / flops))
-            trained = pretrain(run, [arguments.records])
+            trained = run_pretraining(run, [arguments.records])
             print(
                 json.dumps({"objective": objective, "gflops_a_step": flops / 1e9, "steps": run.budget.steps}),
                 flush=True,
@@ -59,7 +59,7 @@ def main() -> None:
             scores = []
             for seed in range(arguments.seeds):
                 settings = FineTuning(num_epochs=arguments.epochs, learning_rate=5e-4, seed=seed, keep_best=False)
-                tuned = finetune(task, pathlib.Path(folder, objective), train, test, settings)
+                tuned = run_finetuning(task, pathlib.Path(folder, objective), train, test, settings)
                 scores.append(tuned.scores["accuracy"])
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             print(json.dumps({"objective": objective, "accuracy": statistics.mean(scores), "std": spread}), flush=True)

@@ -169,7 +169,7 @@ def finetuned(row: Row, seed: int, *what) -> tuple:
     """Returns what `finetune` gives, and the seconds of training."""
     import keras
 
-    from bert_keras.training import FineTuning, finetune
+    from bert_keras.training import FineTuning, run_finetuning
 
     class Clock(keras.callbacks.Callback):
         """Counts the seconds of training, from the call of `fit` on, without those of scoring."""
@@ -198,7 +198,7 @@ def finetuned(row: Row, seed: int, *what) -> tuple:
         keep_best=False,
     )
     clock = Clock()
-    return finetune(*what, settings, callbacks=[clock]), clock.seconds
+    return run_finetuning(*what, settings, callbacks=[clock]), clock.seconds
 
 
 def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:

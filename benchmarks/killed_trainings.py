@@ -27,12 +27,11 @@ import keras
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest, write_records
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.training.backups import BackupFolder
+from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
-from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.pretraining import build_model, run_pretraining
 from bert_keras.training.resuming import read_variables
 from tests.training.processes import kill_at_random
 
@@ -118,7 +117,7 @@ def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.P
     """Trains, going on from the backups that there are, and writes a hash of everything that it became."""
     settings = Pretraining.resolve(overrides=SETTINGS, defaults=infer_settings([read_manifest(records)]))
     if side == "ours":
-        model = pretrain(
+        model = run_pretraining(
             settings, [records], backup=BackupOptions(BackupFolder(backups), every, resume=True), callbacks=[Steps()]
         ).model
     else:

@@ -72,7 +72,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
 
     from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.pipelines.records import read_manifest
-    from bert_keras.training import Pretraining, pretrain
+    from bert_keras.training import Pretraining, run_pretraining
     from bert_keras.training.config.sources import infer_settings
 
     overrides = dict(OPTIONS[arguments.train])
@@ -88,7 +88,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     }
     defaults = infer_settings([read_manifest(arguments.records)])
     run = Pretraining.resolve(overrides=budget | overrides, defaults=defaults)
-    pretrain(run, [arguments.records], callbacks=[clock])
+    run_pretraining(run, [arguments.records], callbacks=[clock])
     steps = [end - begin for begin, end in itertools.pairwise(ends)][_WARM_UP_STEPS:]
     return {"seconds": statistics.median(steps), "bytes": peak_memory_bytes()}
 

@@ -1,4 +1,4 @@
-"""Backups of a running training: each a folder that is whole or absent, the newest intact one found again."""
+"""Backups of a running training: each is a complete folder or none, and the newest intact one can be found."""
 
 import dataclasses
 import logging
@@ -17,37 +17,57 @@ from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checks
 from bert_keras.publishing import publish_folder
 
 FORMAT_VERSION = 1
-_ARRAYS, _FACTS = "arrays.safetensors", "state.json"
+_ARRAYS, _METADATA = "arrays.safetensors", "state.json"
 _BEST = "best."
 _LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingState:
-    """Everything that a training needs to go on.
+    """Everything that a training needs to resume.
 
     Attributes:
         step: optimizer steps done.
-        arrays: the variables of the model, its optimizer and its metrics, by name.
-        facts: what JSON can hold: where in the run it is, its log, its settings.
-        best_weights: the weights of the best epoch so far, by name, where epochs are compared.
+        arrays: the variables of the model, its optimizer and its metrics, keyed by name.
+        metadata: values for JSON: the position in the run, the log, the settings.
+        best_weights: the weights of the best epoch so far, keyed by name, if epochs are compared.
     """
 
     step: int
     arrays: Mapping[str, np.ndarray]
-    facts: Mapping[str, object]
+    metadata: Mapping[str, object]
     best_weights: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
-class BackupFolder:
-    """The backups of one training, `step-000000500` and so on, beside the folder that it will write.
-
-    Args:
-        path: made when the first backup is written.
-        num_kept: how many of the newest stay.
+@dataclasses.dataclass(frozen=True)
+class BackupOptions:
+    """Where and how often a training writes backups, and whether it resumes from one.
 
     Attributes:
-        damaged: what was wrong with backups that `newest` passed over, one sentence each.
+        folder: the backup folder; None = no backups.
+        every_steps: steps between backups; 0 = only after SIGTERM.
+        resume: resume from the newest backup, if there is one.
+        allow_changes: resume although settings or data differ from those of the backup.
+    """
+
+    folder: "BackupFolder | None" = None
+    every_steps: int = 0
+    resume: bool = False
+    allow_changes: bool = False
+
+
+NO_BACKUP = BackupOptions()
+
+
+class BackupFolder:
+    """The backups of one training, in subfolders such as `step-000000500`.
+
+    Args:
+        path: the folder; it is created with the first backup.
+        num_kept: how many of the newest backups to keep.
+
+    Attributes:
+        damaged: one sentence for each damaged backup that `newest` skipped.
     """
 
     def __init__(self, path: str | os.PathLike, num_kept: int = 2):
@@ -56,42 +76,44 @@ class BackupFolder:
         self._num_kept = num_kept
 
     def steps(self) -> list[int]:
-        """Returns the steps of the backups that are there, in order."""
+        """Return the steps of the existing backups, in ascending order."""
         return sorted(int(path.name.removeprefix("step-")) for path in self.path.glob("step-*") if path.is_dir())
 
     def write(self, state: TrainingState) -> None:
-        """Writes a backup and removes the oldest ones that are too many.
+        """Write a backup, then remove the oldest ones beyond `num_kept`.
 
         Raises:
-            OSError: it could not be written; those before it are still there.
+            OSError: the backup could not be written; the earlier ones are still there.
         """
         with publish_folder(self._folder(state.step), "a backup", overwrite=True) as folder:
             best = {_BEST + name: values for name, values in state.best_weights.items()}
             write_arrays(folder / _ARRAYS, {**state.arrays, **best})
-            write_json(folder / _FACTS, {"format_version": FORMAT_VERSION, "step": state.step, **state.facts})
-            write_checksums(folder, [_ARRAYS, _FACTS])
+            write_json(folder / _METADATA, {"format_version": FORMAT_VERSION, "step": state.step, **state.metadata})
+            write_checksums(folder, [_ARRAYS, _METADATA])
         for step in self.steps()[: -self._num_kept]:
             shutil.rmtree(self._folder(step), ignore_errors=True)
 
     def newest(self) -> TrainingState | None:
-        """Returns the newest backup whose checksums are right, None where there is none; others are told in the log."""
+        """Return the newest backup with valid checksums, or None; log a warning for each damaged one."""
         for step in reversed(self.steps()):
             try:
                 return self._read(step)
             except InputError as error:
                 self.damaged.append(str(error))
-                _LOG.warning("a backup is damaged, and the one before it is looked for: %s", error)
+                _LOG.warning("a backup is damaged; trying the one before it: %s", error)
         return None
 
     def remove(self) -> None:
-        """Remove all backups; the folder stays, because a running training holds its lock."""
+        """Remove all backups, but not the folder, because a running training holds its lock."""
         for pattern in ("step-*", ".step-*"):
-            for path in self.path.glob(pattern):
-                shutil.rmtree(path, ignore_errors=True)
+            self._remove(pattern)
 
     def remove_unfinished(self) -> None:
-        """Removes what a killed process left half-written."""
-        for path in self.path.glob(".step-*"):
+        """Remove backups that a killed process did not finish."""
+        self._remove(".step-*")
+
+    def _remove(self, pattern: str) -> None:
+        for path in self.path.glob(pattern):
             shutil.rmtree(path, ignore_errors=True)
 
     def _folder(self, step: int) -> pathlib.Path:
@@ -100,37 +122,37 @@ class BackupFolder:
     def _read(self, step: int) -> TrainingState:
         folder = self._folder(step)
         if not (folder / CHECKSUMS).is_file():
-            raise InputError(f"{folder / CHECKSUMS} is missing, so the backup may not be whole")
+            raise InputError(f"{folder / CHECKSUMS} is missing, so the backup may be incomplete")
         check_checksums(folder)
-        facts = read_json(folder / _FACTS)
-        if facts.get("format_version") != FORMAT_VERSION:
+        metadata = read_json(folder / _METADATA)
+        if metadata.get("format_version") != FORMAT_VERSION:
             raise InputError(
-                f"{folder} has the format {facts.get('format_version')}, this release reads {FORMAT_VERSION}: "
-                "go on with the release that wrote it, or begin anew"
+                f"{folder} has format version {metadata.get('format_version')}; this release reads {FORMAT_VERSION}: "
+                "resume with the release that wrote it, or start over"
             )
         arrays = safetensors.numpy.load_file(folder / _ARRAYS)
         best = {name.removeprefix(_BEST): arrays.pop(name) for name in list(arrays) if name.startswith(_BEST)}
-        return TrainingState(step, arrays, facts, best)
+        return TrainingState(step, arrays, metadata, best)
 
 
 class BackupWriter:
-    """Writes backups while the training goes on, one at a time.
+    """Write backups in a thread while the training continues, one at a time.
 
-    A backup that cannot be written (a full disk) is told in the log and left out: the training is worth more.
+    A backup that cannot be written (a full disk) is logged and skipped, because the training is worth more.
     """
 
     def __init__(self, folder: BackupFolder):
         self._folder = folder
         self._thread: threading.Thread | None = None
 
-    def begin(self, state: TrainingState) -> None:
-        """Begins to write a backup; waits for the one before."""
+    def start(self, state: TrainingState) -> None:
+        """Wait for the previous backup, then start to write this one."""
         self.finish()
         self._thread = threading.Thread(target=self._write, args=(state,), name=f"backup of step {state.step}")
         self._thread.start()
 
     def finish(self) -> None:
-        """Waits until the backup that was begun is written."""
+        """Wait until the current backup is written."""
         if self._thread is not None:
             self._thread.join()
         self._thread = None
@@ -140,8 +162,8 @@ class BackupWriter:
             self._folder.write(state)
         except OSError as error:
             _LOG.warning(
-                "the backup of step %s could not be written to %s (%s): training goes on, the backups before it "
-                "are still there; make room on that disk",
+                "the backup of step %s could not be written to %s (%s); the training continues and earlier backups "
+                "are intact: free some space on that disk",
                 f"{state.step:,}",
                 self._folder.path,
                 error.strerror or error,

@@ -1,6 +1,7 @@
-"""What a pretraining that starts from a checkpoint takes from it. No TensorFlow here."""
+"""Continued pretraining: what a run with `model.start_from` uses of that checkpoint. No TensorFlow here."""
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.tables import DEFAULT_GENERATOR_SIZE, MODEL_FIELDS
 
-# of each objective: what we call a part of its model, and how the names of its weights begin
+# the parts of the model of each objective: a name for people, and the prefix of its weights' names
 _ENCODER = ("encoder", "encoder.embeddings.")
 _MASKED_LM_HEAD = ("masked-LM head", "mlm_head.")
 _PARTS = {
@@ -26,8 +27,8 @@ class Start:
     """A run that starts from a checkpoint.
 
     Attributes:
-        run: its settings; `[model]` has the sizes of the checkpoint.
-        kept: the parts of the model whose weights the checkpoint has.
+        run: the settings of the run, with the sizes of the checkpoint in `[model]`.
+        kept: the parts of the model that the checkpoint has weights for.
         new: the parts that start with new weights.
     """
 
@@ -41,19 +42,23 @@ class Start:
 
 
 def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
-    """Compare the settings of a run with the checkpoint that it starts from, and put its sizes into them.
+    """Compare the settings of a run with the checkpoint that it starts from, and copy the checkpoint's sizes.
 
     Args:
-        run: with `model.start_from`.
-        checkpoint: what `read_checkpoint` returned for that.
+        run: a run with `model.start_from`.
+        checkpoint: what `read_checkpoint` returned for that folder.
 
     Raises:
-        InputError: a setting asks for another model than the checkpoint holds, the records are longer than it reads, or
-            it cannot be trained for this objective. All settings are named.
+        InputError: a setting contradicts the checkpoint, the records are too long for it, or it cannot be trained with
+            this objective; the message lists all problems.
     """
-    faults = [*_setting_faults(run, checkpoint), *_objective_faults(run, checkpoint), *_length_faults(run, checkpoint)]
-    if faults:
-        raise InputError("; ".join(faults))
+    conflicts = [
+        *_find_setting_conflicts(run, checkpoint),
+        *_find_objective_conflicts(run, checkpoint),
+        *_find_length_conflicts(run, checkpoint),
+    ]
+    if conflicts:
+        raise InputError("; ".join(conflicts))
     parts = _PARTS[run.model.objective]
     kept = [name for name, prefix in parts if any(weight.startswith(prefix) for weight in checkpoint.weights)]
     new = [name for name, _ in parts if name not in kept]
@@ -66,51 +71,52 @@ def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
     return Start(run, tuple(kept), tuple(new))
 
 
-def check_start_tokenizer(start_from: str, folders: Sequence) -> None:
-    """Raise `InputError` unless a checkpoint folder has a vocabulary, and the tokenizer of the records.
+def check_start_tokenizer(start_from: str, folders: Sequence[str | os.PathLike]) -> None:
+    """Check that a checkpoint folder has the tokenizer that the records were made with.
 
     Args:
-        start_from: the checkpoint folder, of any format.
+        start_from: the checkpoint folder, in any format.
         folders: the records folders.
+
+    Raises:
+        InputError: the checkpoint has no vocabulary, or another tokenizer.
     """
     settings = read_tokenizer_settings(start_from) if pathlib.Path(start_from).is_dir() else None
     if settings is None:
         raise InputError(
-            f"{start_from} has no vocabulary; expected a checkpoint folder with tokenizer.json or vocab.txt, because "
-            "nothing else says that its token ids are those of the records: convert it to a folder, and put its "
-            "vocab.txt there"
+            f"{start_from} has no vocabulary; expected a checkpoint folder with tokenizer.json or vocab.txt, to "
+            "compare its token ids with those of the records: convert it to a folder, and copy its vocab.txt into it"
         )
     for folder in folders:
         check_same_tokenizer(start_from, settings, folder, read_tokenizer_settings(folder))
 
 
-def _setting_faults(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the settings of the model that are said and are not those of the checkpoint."""
+def _find_setting_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield a message for each model setting that was given and differs from the checkpoint."""
     model, folder = run.model, run.model.start_from
     if model.preset is not None:
-        yield f"model.preset is {model.preset!r}, and the model is that of {folder}: leave the preset out"
+        yield f"model.preset is {model.preset!r}, but {folder} determines the model: remove the preset"
     for name in MODEL_FIELDS:
-        said, stored = getattr(model, name), getattr(checkpoint.config, name)
-        if said is not None and said != stored:
-            yield f"model.{name} is {said}, and {folder} has {stored}: leave it out, or train a new model"
+        given, stored = getattr(model, name), getattr(checkpoint.config, name)
+        if given is not None and given != stored:
+            yield f"model.{name} is {given}, but {folder} has {stored}: remove the setting, or train a new model"
     if model.generator_size is not None and (model.objective != "electra" or checkpoint.generator is not None):
-        reason = "which has a generator" if checkpoint.generator is not None else "and no generator is trained"
-        size = f"model.generator_size is {model.generator_size:g}"
-        yield f"{size}, but the model is that of {folder}, {reason}: leave it out"
+        reason = f"{folder} has a generator" if checkpoint.generator is not None else "no generator is trained"
+        yield f"model.generator_size is {model.generator_size:g}, but {reason}: remove the setting"
 
 
-def _objective_faults(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
+def _find_objective_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
     if run.model.objective == "electra" and checkpoint.model != "ElectraPretrainer":
         yield (
-            f"{run.model.start_from} holds a {checkpoint.model}; expected an ElectraPretrainer for the objective "
+            f"{run.model.start_from} contains a {checkpoint.model}; expected an ElectraPretrainer for the objective "
             "electra: choose the objective mlm, or start from ELECTRA's discriminator"
         )
 
 
-def _length_faults(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
-    length, longest = max(run.records.max_sequence_lengths), checkpoint.config.max_sequence_length
-    if length > longest:
+def _find_length_conflicts(run: Pretraining, checkpoint: Checkpoint) -> Iterator[str]:
+    length, maximum = max(run.records.max_sequence_lengths), checkpoint.config.max_sequence_length
+    if length > maximum:
         yield (
-            f"the records have sequences of {length} tokens, and {run.model.start_from} reads {longest}: make them "
-            f"again with --max-sequence-length {longest}"
+            f"the records have sequences of {length} tokens, and {run.model.start_from} accepts up to {maximum}: make "
+            f"them again with --max-sequence-length {maximum}"
         )

@@ -1,4 +1,4 @@
-"""In which types layers keep their weights and compute."""
+"""`dtype_policy_scope`: the Keras dtype policy of the layers that are created in a `with` block."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import keras
 
 @contextlib.contextmanager
 def dtype_policy_scope(name: str) -> Iterator[None]:
-    """Makes every layer that is built in the block one of this Keras dtype policy."""
+    """Set Keras's default dtype policy within the block, such as "mixed_bfloat16"."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:

@@ -27,8 +27,7 @@ from bert_keras.tasks.examples.training_data import (
     read_training_data_for_checkpoint,
 )
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.finetuning import FineTuned
-from bert_keras.training.finetuning import finetune as finetune_task
+from bert_keras.training.finetuning import FineTuned, run_finetuning
 
 
 @arguments_in_messages
@@ -86,7 +85,7 @@ def finetune(
     data = read_training_data_for_checkpoint(
         checkpoint, task, train, dev, options, dev_share=dev_share, seed=how.seed, on_error=on_error, **given
     )
-    tuned = finetune_task(data.task, checkpoint, data.train, data.dev, how, callbacks=callbacks, strategy=strategy)
+    tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, how, callbacks=callbacks, strategy=strategy)
     tuned = dataclasses.replace(tuned, data=data)
     if out is not None:
         parts = folder_parts(tuned, _shown(how, data), pictures=pictures(tuned))

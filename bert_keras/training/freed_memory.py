@@ -1,29 +1,29 @@
-"""Keeps freed memory in the process: a training step asks for the same buffers again and again."""
+"""Make glibc's malloc keep freed memory, because every training step allocates the same buffers again."""
 
 import ctypes
 import logging
 
 _LOG = logging.getLogger(__name__)
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # numbers of glibc's mallopt
-_KEPT_BYTES = 2**31 - 1  # mallopt takes an int; what is free at the top of the heap beyond this goes back
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # the parameter numbers of mallopt in glibc's malloc.h
+_MAX_INT = 2**31 - 1  # mallopt accepts an int; free memory at the top of the heap beyond this goes back to the kernel
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc to keep freed memory for the next allocation instead of giving it back to the kernel.
+    """Make glibc keep freed memory for later allocations instead of returning it to the kernel.
 
-    TensorFlow on a CPU allocates the large tensors of each step anew, and glibc maps every one of them
-    afresh; the kernel then zeroes it page by page. Kept, a tiny model's step took 29 % less processor time. The
-    process holds on to the most memory it ever needed. Calling it again changes nothing.
+    TensorFlow on a CPU allocates the large tensors of each step again. glibc maps each of them with a new `mmap`, and
+    the kernel zeroes it page by page. With this setting a step of a tiny model took 29 % less processor time. The
+    process never uses less memory than its peak. A second call changes nothing.
 
-    It changes the whole process, so the commands that train call it and no function of the library does.
+    The setting affects the whole process, so only the commands that train call this function, never the library.
 
     Returns:
-        Whether it was done: False where the C library is not glibc (macOS, Windows, Alpine).
+        False if the C library is not glibc (macOS, Windows, Alpine), and nothing changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    done = all(mallopt(*setting) for setting in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _KEPT_BYTES)))
+    done = all(mallopt(*setting) for setting in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MAX_INT)))
     _LOG.debug("glibc keeps freed memory: %s", done)
     return done

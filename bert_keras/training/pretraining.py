@@ -1,4 +1,4 @@
-"""Pretraining on records, through `model.fit`: what a `Pretraining` run says, done."""
+"""`run_pretraining`: train a model on records with `model.fit`, by the settings of a `Pretraining` run."""
 
 import dataclasses
 import os
@@ -17,11 +17,12 @@ from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_ba
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
-from bert_keras.training.config.phases import PhasePlan
+from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.config.phases import PhasePlan, join_schedules
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.continued_pretraining import check_start_tokenizer, resolve_start
+from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
 from bert_keras.training.dtype_policy import dtype_policy_scope
-from bert_keras.training.fitting import NO_BACKUP, BackupOptions, Phase, fit_phases
+from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.adamw_and_lamb import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
@@ -32,22 +33,26 @@ MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrai
 
 @dataclasses.dataclass(frozen=True)
 class Pretrained:
-    """What a pretraining gave.
+    """The result of a pretraining run.
 
     Attributes:
         model: `BertPretrainer`, `BertMaskedLM` or `ElectraPretrainer`.
-        tokenizer: the records' own.
+        tokenizer: the tokenizer of the records.
         metrics: losses and accuracies, see `TrainingLog.metrics`; `held_out_...` are those on held-out records.
-        log: one JSON object a line, see `TrainingLog`.
+        log: the training log as JSON Lines, see `TrainingLog`.
+        run: all settings of the run, including the sizes that `start_from` determined.
+        start: what the run used of `start_from`; None for new weights.
     """
 
     model: keras.Model
     tokenizer: BertTokenizer
     metrics: Mapping[str, float]
     log: str
+    run: Pretraining
+    start: Start | None = None
 
 
-def pretrain(
+def run_pretraining(
     run: Pretraining,
     folders: Sequence[str | os.PathLike],
     *,
@@ -56,71 +61,55 @@ def pretrain(
     strategy: tf.distribute.Strategy | None = None,
     backup: BackupOptions = NO_BACKUP,
 ) -> Pretrained:
-    """Trains a model on records.
+    """Train a model on records.
 
     Args:
         run: all settings.
-        folders: a records folder for each of `run.records.max_sequence_lengths`.
-        callbacks: handed to `model.fit`, once a phase or more often.
+        folders: one records folder for each length in `run.records.max_sequence_lengths`.
+        callbacks: passed to every call of `model.fit`; there is at least one per phase.
         listeners: called with each line of the log, see `TrainingLog`.
-        strategy: any of `tf.distribute`; None: the one whose scope this is called in, or else one device. The batch
-            size is that of all replicas together.
-        backup: where the state of the training is kept, in case it is killed or told to stop (SIGTERM), and whether
-            to go on from there.
+        strategy: any `tf.distribute` strategy. Default: the one whose scope is active, or else one device. The batch
+            size is the global batch size over all replicas.
+        backup: where to write backups, for a training that is killed or stopped by SIGTERM, and whether to resume.
+
+    Returns:
+        The trained model with its tokenizer, metrics and log.
 
     Raises:
-        InputError: the records are not those that the run asks for, are damaged, or are too few; the checkpoint to
-            start from has another tokenizer, or another model than the settings say; the batch cannot be divided among
-            the replicas; the loss became infinite or not a number, the message says at which step; or the backup is of
-            another run.
-        InterruptedTrainingError: SIGTERM came, and the state was written.
+        InputError: the records do not match the run, are damaged or too few; the checkpoint to start from has another
+            tokenizer or contradicts the settings; the batch size is no multiple of the replicas; the loss became
+            infinite or NaN; or the backup is of another run.
+        InterruptedTrainingError: SIGTERM arrived, and the state was written.
 
     Example:
         >>> run = Pretraining.resolve(overrides={"model.preset": "tiny", "budget.steps": 1000})
-        >>> # bk.save(pretrain(run, ["records"]).model, ...)
+        >>> # bk.save(run_pretraining(run, ["records"]).model, ...)
     """
     manifests = [read_manifest(folder) for folder in folders]
     run.check_records(manifests, [os.fspath(folder) for folder in folders])
     tokenizer = BertTokenizer.from_checkpoint(folders[0])
+    start = None
     if run.model.start_from is not None:
         check_start_tokenizer(run.model.start_from, folders)
-        run = resolve_start(run, read_checkpoint(run.model.start_from)).run
-    num_records = [manifest["splits"]["train"]["num_records"] for manifest in manifests]
-    plans, stretches = run.plan(num_records), run.schedules(num_records)
+        start = resolve_start(run, read_checkpoint(run.model.start_from))
+        run = start.run
+    plans = run.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     strategy = strategy or tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync > 1 and run.speed.steps_per_execution > 1:
         raise InputError(
-            "speed.steps_per_execution is for one device; expected 1 where several replicas train together"
+            f"speed.steps_per_execution is {run.speed.steps_per_execution}; expected 1 for a training on several "
+            "replicas: remove the setting"
         )
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
-        model.compile(
-            make_optimizer(run.optimizer, None if plans[0].num_steps is None else stretches),
-            accumulation_steps=run.batches.accumulation_steps,
-            gradient_checkpointing=run.speed.gradient_checkpointing,
-            jit_compile=run.speed.jit_compile if run.speed.jit_compile != "auto" else True,
-            steps_per_execution=run.speed.steps_per_execution,
-        )
-    phases = []
-    for plan, clock in zip(plans, _clocks(run, plans, stretches), strict=True):
-        batches = _Batches(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy)
-        phases.append(
-            Phase(
-                train=batches.train,
-                held_out=batches.held_out,
-                tokens_per_step=plan.batch_size * batches.tokens_per_sequence,
-                num_steps=plan.num_steps,
-                clock=clock,
-                evaluate_every=run.evaluation.every_steps,
-            )
-        )
+        _compile(model, run, plans)
     data = {f"records folder {number}": manifest for number, manifest in enumerate(manifests, 1)}
-    if run.model.start_from is not None:
-        data["the model that it starts from"] = digest_weights(model.encoder)
+    if start is not None:
+        data["the model to start from"] = digest_weights(model.encoder)
     log = fit_phases(
         model,
-        phases,
+        list(_make_phases(run, plans, folders, manifests, tokenizer, strategy)),
         settings=run.to_dict(),
         data=data,
         strategy=strategy,
@@ -128,19 +117,49 @@ def pretrain(
         callbacks=callbacks,
         listeners=listeners,
     )
-    return Pretrained(model, tokenizer, log.metrics(), log.to_json_lines())
+    return Pretrained(model, tokenizer, log.metrics(), log.to_json_lines(), run, start)
+
+
+def _compile(model: keras.Model, run: Pretraining, plans: Sequence[PhasePlan]) -> None:
+    model.compile(
+        make_optimizer(run.optimizer, None if plans[0].num_steps is None else join_schedules(plans)),
+        accumulation_steps=run.batches.accumulation_steps,
+        gradient_checkpointing=run.speed.gradient_checkpointing,
+        jit_compile=run.speed.jit_compile if run.speed.jit_compile != "auto" else True,
+        steps_per_execution=run.speed.steps_per_execution,
+    )
+
+
+def _make_phases(
+    run: Pretraining,
+    plans: Sequence[PhasePlan],
+    folders: Sequence[str | os.PathLike],
+    manifests: Sequence[Mapping],
+    tokenizer: BertTokenizer,
+    strategy: tf.distribute.Strategy,
+) -> Iterator[Phase]:
+    for plan, clock in zip(plans, _make_clocks(run, plans), strict=True):
+        batches = _PhaseBatches(run, plan, folders[plan.records], manifests[plan.records], tokenizer, strategy)
+        yield Phase(
+            train=batches.make_training_batches,
+            held_out=batches.make_held_out_batches,
+            tokens_per_step=plan.batch_size * batches.tokens_per_sequence,
+            num_steps=plan.num_steps,
+            clock=clock,
+            evaluate_every=run.evaluation.every_steps,
+        )
 
 
 def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
-    """Builds the model of a run, or loads the one that it starts from.
+    """Build the model of a run, or load the one that it starts from.
 
     Raises:
-        InputError: the folder to start from holds another kind of model, or one of another size.
+        InputError: the checkpoint to start from has another kind of model, or another size.
     """
     length = max(run.records.max_sequence_lengths)
     with dtype_policy_scope(run.model.dtype_policy):
         if run.model.start_from is not None:
-            return _started(run, read_checkpoint(run.model.start_from), vocabulary_size)
+            return _load_start_model(run, read_checkpoint(run.model.start_from), vocabulary_size)
         config = run.model.bert_config(vocabulary_size, length)
         if run.model.objective == "electra":
             encoder = BertEncoder(config, pooler=False, name="encoder")
@@ -149,13 +168,13 @@ def build_model(run: Pretraining, vocabulary_size: int) -> keras.Model:
         return MODELS[run.model.objective](BertEncoder(config, pooler=pooler, name="encoder"))
 
 
-def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
-    """Build the model of a run on the weights of a checkpoint; parts that it lacks are new."""
+def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> keras.Model:
+    """Load the model of a run with the weights of a checkpoint; parts that it lacks get new weights."""
     start = resolve_start(run, checkpoint)
-    if checkpoint.config.vocabulary_size < vocabulary_size:  # it may have rows without a token
+    if checkpoint.config.vocabulary_size < vocabulary_size:  # it may be larger: an embedding without a token
         raise InputError(
-            f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, the records {vocabulary_size:,}: make "
-            f"records of its own vocabulary with  bert-keras make-records {checkpoint} OUT"
+            f"{checkpoint} has {checkpoint.config.vocabulary_size:,} tokens, and the records {vocabulary_size:,}: make "
+            f"records with its vocabulary:  bert-keras make-records {checkpoint} OUT"
         )
     head = {}
     if "generator" in start.new:
@@ -166,8 +185,8 @@ def _started(run: Pretraining, checkpoint: Checkpoint, vocabulary_size: int) -> 
 
 
 @dataclasses.dataclass(frozen=True)
-class _Batches:
-    """The batches of one phase."""
+class _PhaseBatches:
+    """Creates the batches of one phase."""
 
     run: Pretraining
     plan: PhasePlan
@@ -178,29 +197,29 @@ class _Batches:
 
     @property
     def tokens_per_sequence(self) -> float:
-        """Real tokens of a training row, on the average."""
+        """Average number of real tokens per training sequence."""
         counts = self.manifest["splits"]["train"]
         return counts["num_tokens"] / counts["num_records"]
 
-    def train(self, first_batch: int):
-        """The batches of training without end, from this one on."""
+    def make_training_batches(self, first_batch: int) -> object:
+        """Create endless training batches from the batch with index `first_batch`."""
         masking = self.run.batches.masking
-        return self._made(self.plan.batch_size, split="train", epochs=None, first_batch=first_batch, masking=masking)
+        return self._make(self.plan.batch_size, split="train", epochs=None, first_batch=first_batch, masking=masking)
 
-    def held_out(self) -> tuple[object, int] | None:
-        """The same batches at every evaluation; None where too little was held out to give each part a row."""
-        num_parts = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
-        num_records = self.manifest["splits"]["held_out"]["num_records"] // num_parts * num_parts
+    def make_held_out_batches(self) -> tuple[object, int] | None:
+        """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
+        num_micro_batches = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
+        num_records = self.manifest["splits"]["held_out"]["num_records"] // num_micro_batches * num_micro_batches
         if not num_records:
             return None
         size = min(self.plan.batch_size, num_records)
-        batches = self._made(size, split="held_out", epochs=None, **FIXED_MASKS)
+        batches = self._make(size, split="held_out", epochs=None, **FIXED_MASKS)
         return batches, min(self.run.evaluation.num_batches, num_records // size)
 
-    def _made(self, batch_size: int, **arguments):
+    def _make(self, batch_size: int, **arguments: object) -> object:
         settings = self.run.batches
 
-        def of_share(share: BatchShare) -> tf.data.Dataset:
+        def make_share(share: BatchShare) -> tf.data.Dataset:
             batches = make_pretraining_batches(
                 self.folder,
                 self.tokenizer,
@@ -212,24 +231,24 @@ class _Batches:
                 max_predictions=self.plan.max_predictions,
                 max_sequence_length=self.plan.max_sequence_length,
                 share=share,
-                check_shards=False,  # `pretrain` has done so
+                check_shards=False,  # `run_pretraining` has checked them
                 **arguments,
             )
             return batches if self.run.model.objective == "bert" else batches.map(drop_sentence_objective)
 
-        return distribute_batches(self.strategy, of_share)
+        return distribute_batches(self.strategy, make_share)
 
 
-def _clocks(run: Pretraining, plans: list[PhasePlan], stretches) -> Iterator[TimedLearningRate | None]:
-    """Yields for each phase what ends it by the clock; None where steps do."""
+def _make_clocks(run: Pretraining, plans: Sequence[PhasePlan]) -> Iterator[TimedLearningRate | None]:
+    """Yield the callback that ends each phase by time, or None for a phase that ends after a number of steps."""
     if plans[0].seconds is None:
         yield from [None] * len(plans)
         return
-    stretches = iter(stretches)
+    schedules = iter(join_schedules(plans))
     done = 0.0
     for plan in plans:
         if plan is plans[0] or plan.rewarm:
-            peak, seconds = next(stretches)
+            peak, seconds = next(schedules)
             done = 0.0
         yield TimedLearningRate(
             run.optimizer.schedule,

@@ -1,4 +1,4 @@
-"""Where a training runs: one device, all devices of a machine, several machines, a TPU."""
+"""Where a training runs: on one device, all devices of a machine, several machines, or a TPU."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,15 @@ from bert_keras.training.config.tf_config import check_tf_config
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
-    """Returns the `tf.distribute` strategy of that name. To be called before TensorFlow is used.
+    """Create a `tf.distribute` strategy. Call it before any other use of TensorFlow.
 
     Args:
-        name: "one-device": TensorFlow's default; "mirrored": all GPUs of this machine, or its logical CPUs;
-            "multi-worker": the machines that `TF_CONFIG` lists, as TensorFlow defines it; "tpu": this machine's, or the
-            one that `TPU_NAME` names.
+        name: "one-device" (TensorFlow's default); "mirrored" (all GPUs of this machine, or else its logical CPUs);
+            "multi-worker" (the machines that `TF_CONFIG` lists); or "tpu" (the TPU of this machine, or the one that
+            `TPU_NAME` names).
 
     Raises:
-        InputError: an unknown name, no `TF_CONFIG` or a wrong one, or no TPU.
+        InputError: the name is unknown, `TF_CONFIG` is missing or invalid, or there is no TPU.
     """
     if name not in STRATEGIES:
         raise InputError(f"there is no strategy {name!r}; expected one of {', '.join(STRATEGIES)}")
@@ -30,12 +30,12 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
         check_tf_config()
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
-        return _tpu_strategy()
+        return _make_tpu_strategy()
     return tf.distribute.get_strategy()
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the one that writes files."""
+    """Return whether this process is the one that writes files."""
     resolver = getattr(strategy, "cluster_resolver", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or not resolver.cluster_spec().jobs:
         return True
@@ -44,44 +44,46 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return resolver.task_id == 0
 
 
-def distribute_batches(strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare], tf.data.Dataset]):
-    """Returns batches for `model.fit`: a dataset, or one a worker, in which each replica finds its own rows.
+def distribute_batches(
+    strategy: tf.distribute.Strategy, make_batches: Callable[[BatchShare], tf.data.Dataset]
+) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    """Create the batches for `model.fit`, in which each replica finds its own share of the sequences.
 
     Args:
-        strategy: what `fit` runs under.
-        make_batches: makes the batches of a share.
+        strategy: the strategy that `fit` runs under.
+        make_batches: a function that creates the batches of one share.
     """
 
-    def batches_of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    def make_worker_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         num_workers = context.num_input_pipelines
         share = BatchShare(num_workers, context.input_pipeline_id, context.num_replicas_in_sync // num_workers)
         return make_batches(share)
 
-    return strategy.distribute_datasets_from_function(batches_of_worker)
+    return strategy.distribute_datasets_from_function(make_worker_batches)
 
 
 def make_all_reduce_any(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
-    """Returns a function by which all workers learn whether any of them said yes. All must call it at the same time."""
+    """Create a function that returns whether any worker passed True. All workers must call it at the same time."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.num_replicas_in_sync == 1:
         return bool
 
     @tf.function(autograph=False)
-    def total(vote):
-        def add(vote):
-            # a copy, because a tensor from outside is on no device of its own
+    def sum_votes(vote: tf.Tensor) -> tf.Tensor:
+        def all_reduce(vote: tf.Tensor) -> tf.Tensor:
+            # a copy, because a tensor from outside the function has no device
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vote))
 
-        return strategy.experimental_local_results(strategy.run(add, args=(vote,)))[0]
+        return strategy.experimental_local_results(strategy.run(all_reduce, args=(vote,)))[0]
 
-    return lambda vote: float(total(tf.constant(float(vote)))) > 0
+    return lambda vote: float(sum_votes(tf.constant(float(vote)))) > 0
 
 
-def _tpu_strategy() -> tf.distribute.Strategy:
+def _make_tpu_strategy() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
         raise InputError(
-            f"no TPU was found ({str(error).splitlines()[0]}): run this on a machine with a TPU, with TPU_NAME set "
-            "where there are several, or choose another strategy"
+            f"no TPU was found ({str(error).splitlines()[0]}): run this on a machine with a TPU, set TPU_NAME if there "
+            "are several, or choose another strategy"
         ) from error
     return tf.distribute.TPUStrategy(resolver)

@@ -26,7 +26,7 @@ from bert_keras.tasks.base import Task
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
-from bert_keras.training import FineTuning, finetune
+from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.finetuning import FineTuned
 from bert_keras.training.strategies import is_chief, make_strategy
 
@@ -95,7 +95,7 @@ def tuned(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = Non
     """Fine-tunes on all examples of a task; every fifth one is scored. `options` are those of `finetune`."""
     task, examples = TASKS[name]()
     settings = settings or settings_of(name)
-    return finetune(task, checkpoint, examples, examples[::5], settings, **options)
+    return run_finetuning(task, checkpoint, examples, examples[::5], settings, **options)
 
 
 def report_of(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> dict:

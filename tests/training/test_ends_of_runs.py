@@ -11,9 +11,10 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.training.callbacks import FiniteLoss, StopAfter, TrainingLog, window_steps
+from bert_keras.training.callbacks import FiniteLoss, StopAfter
 from bert_keras.training.optimizers.schedules import TimedLearningRate
-from bert_keras.training.pretraining import pretrain
+from bert_keras.training.pretraining import run_pretraining
+from bert_keras.training.training_log import TrainingLog, choose_window_steps
 from tests.marks import slow
 
 
@@ -29,7 +30,7 @@ def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
     clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
     monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
+    trained = run_pretraining(tiny_run(manifest, budget__steps=None, budget__hours=200 / 3600), [folder])
     scored, last = last_lines(trained)
     assert 10 < last["step"] < 200
     assert last["learning_rate"] < 0.005  # the peak is 0.01, and the end is near
@@ -39,7 +40,7 @@ def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
 @pytest.mark.slow
 def test_a_real_clock_ends_a_run(records, tiny_run):
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
+    trained = run_pretraining(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
     scored, last = last_lines(trained)
     assert last["seconds"] >= 16  # the first step, which is traced, takes some of them
     assert last["learning_rate"] < 0.005
@@ -57,9 +58,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, record
             if batch == 2:
                 self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
 
-    told = r"the loss became nan at step 4: no model was written; train again with a lower"
+    told = r"the loss became nan at step 4, and no model was written; expected a finite loss: train again"
     with pytest.raises(InputError, match=told):
-        pretrain(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
+        run_pretraining(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 
 class Numbers(keras.Model):
@@ -177,7 +178,7 @@ def test_lines_of_version_0_1_are_no_held_out_scores():
 
 
 def test_a_short_training_has_ten_points():
-    assert [window_steps(num) for num in (1, 9, 120, 499, 500, 10**6, None)] == [1, 1, 12, 49, 50, 50, 50]
+    assert [choose_window_steps(num) for num in (1, 9, 120, 499, 500, 10**6, None)] == [1, 1, 12, 49, 50, 50, 50]
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 4])

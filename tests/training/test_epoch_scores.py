@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.training.callbacks import TrainingLog
 from bert_keras.training.epoch_scores import EpochScores
+from bert_keras.training.training_log import TrainingLog
 
 
 class Counter(keras.Model):
@@ -78,11 +78,11 @@ def test_one_of_several_workers_stops_them_all():
 
 def test_the_best_weights_are_exactly_those_of_the_epoch_also_where_they_are_not_trained():
     epochs, model = fit([0.9, 0.1])
-    exactly = {name: np.array(values) for name, values in epochs.arrays().items()}
+    exactly = {name: np.array(values) for name, values in epochs.best_weights().items()}
     model.seven.assign([3.0, 4.0])
     epochs.restore_best(model)
     assert (float(model.steps), model.seven.numpy().tolist()) == (2.0, [1.0, 1.0])
-    for name, values in epochs.arrays().items():  # and what is kept is no view of the model
+    for name, values in epochs.best_weights().items():  # and what is kept is no view of the model
         np.testing.assert_array_equal(values, exactly[name])
 
 
@@ -102,7 +102,7 @@ def test_the_scores_join_the_log_as_held_out():
 def test_another_one_goes_on_where_it_was():
     epochs, model = fit([0.1, 0.8, 0.3])
     again = EpochScores(lambda: {"good": 0.8}, "good", patience=2)
-    again.restore(json.loads(json.dumps(epochs.facts())), epochs.arrays())
+    again.restore(json.loads(json.dumps(epochs.state())), epochs.best_weights())
     again.set_model(model)
     again.on_epoch_end(0)  # of a new `fit`
     assert (again.best, len(again.epochs)) == (1, 4)
@@ -113,7 +113,7 @@ def test_another_one_goes_on_where_it_was():
 
 def test_what_a_backup_was_given_does_not_change_while_it_is_written():
     epochs, model = fit([0.1, 0.8])
-    facts, arrays = epochs.facts(), epochs.arrays()
+    facts, arrays = epochs.state(), epochs.best_weights()
     log = TrainingLog(None)
     log.set_model(model)
     log.on_train_begin()

@@ -14,10 +14,10 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
-from bert_keras.training import FineTuning, finetune
+from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.backups import TrainingState
-from bert_keras.training.callbacks import TrainingLog
-from bert_keras.training.resuming import Place
+from bert_keras.training.resuming import TrainingProgress
+from bert_keras.training.training_log import TrainingLog
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
 
 OUT_OF_RANGE = {
@@ -86,7 +86,7 @@ def planned(tiny_encoder, monkeypatch):
     def plan(settings: FineTuning, checkpoint=tiny_encoder, task=None, train=None) -> PlannedError:
         of_texts, examples = TASKS["classify"]()
         with pytest.raises(PlannedError) as told:
-            finetune(task or of_texts, checkpoint, train or examples, examples[:2], settings)
+            run_finetuning(task or of_texts, checkpoint, train or examples, examples[:2], settings)
         return told.value
 
     return plan
@@ -202,7 +202,7 @@ def test_a_training_that_went_on_behind_its_last_epoch_gives_the_best_one(biases
     end = [0.0, 0.0, 1.0]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases, end))
     task, examples = TASKS["classify"]()
-    done = finetune(task, tiny_encoder, examples, examples[::5], SETTINGS)
+    done = run_finetuning(task, tiny_encoder, examples, examples[::5], SETTINGS)
     assert done.model.classifier.bias.numpy().tolist() == (biases[-1] if biases else end)
     assert done.scores == done.epochs[done.best]
     assert len(done.epochs) == max(1, len(biases))
@@ -213,7 +213,9 @@ def test_the_best_epoch_is_what_is_given_unless_the_last_is_wanted(keep_best, be
     biases = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases))
     task, examples = TASKS["classify"]()
-    done = finetune(task, tiny_encoder, examples, examples[::5], dataclasses.replace(SETTINGS, keep_best=keep_best))
+    done = run_finetuning(
+        task, tiny_encoder, examples, examples[::5], dataclasses.replace(SETTINGS, keep_best=keep_best)
+    )
     assert (done.best, [epoch["accuracy"] for epoch in done.epochs]) == (best, pytest.approx([1 / 12, 8 / 12, 3 / 12]))
     assert done.scores == done.epochs[best]
     assert {answer["label"] for answer in done.answers} == {told}
@@ -229,7 +231,7 @@ def test_a_threshold_that_was_found_belongs_to_the_task_that_is_given(tiny_encod
 
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit)
     task, examples = TASKS["answer"]()
-    done = finetune(task, tiny_encoder, examples, examples[::5], SETTINGS)
+    done = run_finetuning(task, tiny_encoder, examples, examples[::5], SETTINGS)
     assert done.task == dataclasses.replace(task, null_threshold=done.task.null_threshold)
     assert done.task.null_threshold != task.null_threshold
     assert {answer["answer"] for answer in done.answers} == {""}  # most of them have no answer
@@ -238,17 +240,17 @@ def test_a_threshold_that_was_found_belongs_to_the_task_that_is_given(tiny_encod
 
 def test_what_cannot_be_fine_tuned_is_refused(tiny_encoder, tmp_path):
     task, examples = TASKS["classify"]()
-    with pytest.raises(InputError, match="train has no examples; expected one or more of the task: look where they"):
-        finetune(task, tiny_encoder, [], examples)
+    with pytest.raises(InputError, match="train is empty; expected one or more examples: check how it is read"):
+        run_finetuning(task, tiny_encoder, [], examples)
     with pytest.raises(InputError, match="dev has no examples; expected one or more"):
-        finetune(task, tiny_encoder, examples, [])
+        run_finetuning(task, tiny_encoder, examples, [])
     bk.save(bk.load(tiny_encoder), None, tmp_path / "bare")
     with pytest.raises(
         InputError, match=r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab\.txt there"
     ):
-        finetune(task, tmp_path / "bare", examples, examples)
+        run_finetuning(task, tmp_path / "bare", examples, examples)
     with pytest.raises(InputError, match="2 blocks are to be frozen; expected at most 1"):
-        finetune(task, tiny_encoder, examples, examples, FineTuning(frozen_blocks=2))
+        run_finetuning(task, tiny_encoder, examples, examples, FineTuning(frozen_blocks=2))
 
 
 REPLICAS = types.SimpleNamespace(num_replicas_in_sync=3)  # which is asked before anything else
@@ -257,38 +259,40 @@ CONTRASTED = SentenceEmbedding(objective="contrastive")
 
 def test_a_batch_that_cannot_be_divided_is_refused_before_anything_is_read():
     task, examples = TASKS["embed"]()
-    with pytest.raises(InputError, match="batch_size 8 cannot be divided among 3 replicas of 1 parts: make it a multi"):
-        finetune(task, "nowhere", examples, examples, SETTINGS, strategy=REPLICAS)
+    with pytest.raises(
+        InputError, match="batch_size 8 cannot be divided among 3 replicas with 1 micro-batches: make it a multi"
+    ):
+        run_finetuning(task, "nowhere", examples, examples, SETTINGS, strategy=REPLICAS)
     parts = dataclasses.replace(SETTINGS, batch_size=9, accumulation_steps=2)
     with pytest.raises(
-        InputError, match=r"batch_size 9 cannot .* among 1 replicas of 2 parts: make it a multiple of 2"
+        InputError, match=r"batch_size 9 cannot .* among 1 replicas with 2 micro-batches: make it a multiple of 2"
     ):
-        finetune(task, "nowhere", examples, examples, parts)
+        run_finetuning(task, "nowhere", examples, examples, parts)
 
 
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({"settings": FineTuning(batch_size=9), "strategy": REPLICAS}, "3 replicas of 1 parts"),
-        ({"settings": FineTuning(accumulation_steps=2)}, "1 replicas of 2 parts"),
+        ({"settings": FineTuning(batch_size=9), "strategy": REPLICAS}, "3 replicas with 1 micro-batches"),
+        ({"settings": FineTuning(accumulation_steps=2)}, "1 replicas with 2 micro-batches"),
     ],
 )
 def test_a_task_that_compares_its_examples_is_not_divided(options, shown):
     _, examples = TASKS["embed"]()
     with pytest.raises(
         InputError,
-        match=f"'embed' .* compares all examples of a batch, .* {shown}; expected one of each: train on one device",
+        match=f"compares all examples of a batch, which {shown} would .*; expected one replica and one micro-batch",
     ):
-        finetune(CONTRASTED, "nowhere", examples, examples, **options)
+        run_finetuning(CONTRASTED, "nowhere", examples, examples, **options)
 
 
 @pytest.mark.parametrize(("batch_size", "num_examples", "num_compared"), [(1, 9, 1), (8, 1, 1)])
 def test_a_batch_of_one_example_has_nothing_to_compare(batch_size, num_examples, num_compared):
     examples = TASKS["embed"]()[1][:num_examples]
     with pytest.raises(
-        InputError, match=rf"tells the examples of a batch apart, and a batch has {num_compared}; expected"
+        InputError, match=rf"compares the examples of a batch, and a batch has {num_compared}; expected"
     ):
-        finetune(CONTRASTED, "nowhere", examples, examples, FineTuning(batch_size=batch_size))
+        run_finetuning(CONTRASTED, "nowhere", examples, examples, FineTuning(batch_size=batch_size))
 
 
 def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_batch(planned):
@@ -305,7 +309,7 @@ def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_bat
 def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
     _, examples = TASKS["embed"]()
     log = []
-    finetune(
+    run_finetuning(
         CONTRASTED,
         tiny_encoder,
         examples[:13],
@@ -322,21 +326,23 @@ def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
 @pytest.mark.slow  # test_finetuning_strategies.py trains too
 def test_texts_are_learned_from_a_few_examples(tiny_encoder):
     task, examples = TASKS["classify"]()
-    done = finetune(task, tiny_encoder, examples, examples, FineTuning(num_epochs=12, batch_size=8, learning_rate=0.02))
+    done = run_finetuning(
+        task, tiny_encoder, examples, examples, FineTuning(num_epochs=12, batch_size=8, learning_rate=0.02)
+    )
     assert done.scores["accuracy"] > 0.8  # measured: 1.0; 0.65 of them have no pet
 
 
 def test_a_resumed_training_may_save_memory_and_nothing_else():
-    place = Place(
+    place = TrainingProgress(
         {"accumulation_steps": 2, "gradient_checkpointing": True, "seed": 1}, {"the words": 1}, TrainingLog(None)
     )
     facts = {
-        **place.facts(),
+        **place.state(),
         "settings": {"accumulation_steps": 1, "gradient_checkpointing": False, "seed": 1},
         "phase": 4,
     }
-    place.move_to(TrainingState(3, {}, facts), allow_changes=False)
+    place.select_phase(TrainingState(3, {}, facts), allow_changes=False)
     assert place.phase == 4
     for name, value in (("settings", {"seed": 2}), ("data", ["0" * 64]), ("data", [])):
         with pytest.raises(InputError, match=r"seed was 2 and is 1|\(the words changed\)|\(it reads other data\)"):
-            place.move_to(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
+            place.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)

@@ -11,9 +11,8 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.training import finetune
-from bert_keras.training.backups import BackupFolder
-from bert_keras.training.fitting import BackupOptions
+from bert_keras.training import run_finetuning
+from bert_keras.training.backups import BackupFolder, BackupOptions
 from tests.training.finetune_tiny import SETTINGS, TASKS, report_of
 from tests.training.processes import finish, start
 
@@ -143,7 +142,7 @@ def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_devi
     kept = BackupFolder(tmp_path / "backups")
     task, examples = TASKS["classify"]()
     with pytest.raises(InterruptedTrainingError, match="training was stopped at step 11"):
-        finetune(
+        run_finetuning(
             task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], backup=BackupOptions(kept)
         )
     assert kept.steps() == [11]
@@ -170,7 +169,7 @@ def resume(backups, folder, checkpoint, settings=SETTINGS, name="classify", allo
     task, examples = TASKS[name]()
     train, dev = changes.pop("train", examples), changes.pop("dev", examples[::5])
     kept = BackupOptions(backup_of(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
-    return finetune(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=kept)
+    return run_finetuning(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=kept)
 
 
 EXAMPLES = TASKS["classify"]()[1]
@@ -194,7 +193,7 @@ CHANGES = {
 def test_another_fine_tuning_is_refused_and_what_changed_is_named(change, one_device, tiny_encoder, backups, tmp_path):
     changes, message = CHANGES[change]
     with pytest.raises(
-        InputError, match=rf"the backup of step 20 is of another run \({message}\): go on with the sett"
+        InputError, match=rf"the backup of step 20 is of another run \({message}\): resume with the sett"
     ):
         resume(backups, tmp_path, tiny_encoder, **changes)
 
@@ -217,7 +216,7 @@ def test_another_checkpoint_is_refused_and_what_changed_is_named(
             ({"hidden_dropout_rate": 0.2}, r"model\.hidden_dropout_rate was 0\.1 and is 0\.2"),
         )
     ):
-        with pytest.raises(InputError, match=rf"is of another run \({message}\): go on"):
+        with pytest.raises(InputError, match=rf"is of another run \({message}\): resume"):
             resume(backups, tmp_path / str(number), encoder_like(**options))
 
 

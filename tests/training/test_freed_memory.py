@@ -6,7 +6,7 @@ import pytest
 
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
-from bert_keras.training import pretrain
+from bert_keras.training import run_pretraining
 from bert_keras.training.freed_memory import keep_freed_memory
 
 
@@ -45,7 +45,7 @@ def no_training(monkeypatch):
 def test_the_library_leaves_the_allocator_alone(records, tiny_run, mallopt_calls, no_training):
     folder, manifest = records
     with pytest.raises(InputError, match="the end of the test"):
-        pretrain(tiny_run(manifest), [folder])
+        run_pretraining(tiny_run(manifest), [folder])
     assert mallopt_calls == []
 
 

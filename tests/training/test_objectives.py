@@ -10,7 +10,7 @@ import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.pretraining import build_model, run_pretraining
 from tests.marks import slow
 
 
@@ -29,7 +29,7 @@ from tests.marks import slow
 )
 def test_every_objective_trains(objective, sentence_objective, packed, model, make_records_folder, tiny_run):
     folder, manifest = make_records_folder(sentence_objective=sentence_objective, packed=packed)
-    trained = pretrain(tiny_run(manifest, model__objective=objective), [folder])
+    trained = run_pretraining(tiny_run(manifest, model__objective=objective), [folder])
     assert type(trained.model) is model
     assert all(math.isfinite(value) for value in trained.metrics.values())
     assert ("next_sentence_accuracy" in trained.metrics) == (objective == "bert")
@@ -50,7 +50,7 @@ def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny
         def on_train_batch_end(self, batch, logs=None):
             lengths.append(logs["tokens"])
 
-    trained = pretrain(run, [short[0], long[0]], callbacks=[Lengths()])
+    trained = run_pretraining(run, [short[0], long[0]], callbacks=[Lengths()])
     assert trained.model.encoder.config.max_sequence_length == 40
     assert int(trained.model.optimizer.iterations) == 10 == len(lengths)
     a_batch = [8 * short[1]["num_tokens"] / short[1]["num_records"], 4 * long[1]["num_tokens"] / long[1]["num_records"]]
@@ -68,9 +68,9 @@ def test_the_records_choose_the_model_where_nothing_else_does(sentences, objecti
 def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_folder, tiny_run):
     folder, manifest = records
     with pytest.raises(InputError, match=r"1 records folders were given, and the run has records of 2 lengths"):
-        pretrain(tiny_run(manifest, records__max_sequence_lengths=[24, 48]), [folder])
-    with pytest.raises(InputError, match=r"made with other settings \(packed False there, True in the run\)"):
-        pretrain(tiny_run(manifest, records__packed=True), [folder])
+        run_pretraining(tiny_run(manifest, records__max_sequence_lengths=[24, 48]), [folder])
+    with pytest.raises(InputError, match=r"made with different settings \(packed is False there and True in the run\)"):
+        run_pretraining(tiny_run(manifest, records__packed=True), [folder])
     packed = make_records_folder(packed=True)
     with pytest.raises(InputError, match="the records folders were made with different packed"):
         infer_settings([manifest, packed[1]])
@@ -88,13 +88,13 @@ def test_mixed_precision_keeps_its_weights_in_float32(policy, records, tiny_run,
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_trains(policy, records, tiny_run):
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, model__dtype_policy=policy), [folder])
+    trained = run_pretraining(tiny_run(manifest, model__dtype_policy=policy), [folder])
     assert math.isfinite(trained.metrics["loss"])
 
 
 @pytest.mark.slow  # test_optimizers.py makes LAMB by its name too
 def test_lamb_and_a_schedule_of_its_own_train(records, tiny_run):
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])
+    trained = run_pretraining(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])
     assert type(trained.model.optimizer).__name__ == "Lamb"
     assert math.isfinite(trained.metrics["loss"])

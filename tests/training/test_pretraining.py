@@ -10,10 +10,10 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.training.callbacks import TensorBoardScalars
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.pretraining import build_model, pretrain
+from bert_keras.training.pretraining import build_model, run_pretraining
+from bert_keras.training.training_log import TensorBoardScalars
 from tests.marks import slow
 
 
@@ -31,14 +31,14 @@ def events(tmp_path_factory):
 def trained(records, tiny_run, events):
     """The tiny run as it is."""
     folder, manifest = records
-    return pretrain(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(events)])
+    return run_pretraining(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(events)])
 
 
 @pytest.mark.parametrize("jit_compile", [False, *slow("auto")])
 def test_a_run_learns_and_is_scored_on_what_was_held_out(jit_compile, records, tiny_run):
     folder, manifest = records
     enough = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}
-    trained = pretrain(tiny_run(manifest, **enough, speed__jit_compile=jit_compile), [folder])
+    trained = run_pretraining(tiny_run(manifest, **enough, speed__jit_compile=jit_compile), [folder])
     assert isinstance(trained.model, bk.BertPretrainer)
     first, *_, last = [line for line in lines_of(trained) if "loss" in line]
     assert last["step"] == 300
@@ -49,7 +49,7 @@ def test_a_run_learns_and_is_scored_on_what_was_held_out(jit_compile, records, t
 
 def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, records, tiny_run):
     folder, manifest = records
-    models = [trained.model, *(pretrain(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
+    models = [trained.model, *(run_pretraining(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
     weights = [np.concatenate([weight.numpy().ravel() for weight in model.weights]) for model in models]
     np.testing.assert_array_equal(weights[0], weights[1])
     assert (weights[0] != weights[2]).any()
@@ -59,8 +59,8 @@ def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, re
 def test_parts_of_a_step_change_nothing(objective, trained, records, tiny_run):
     folder, manifest = records
     run = {"model__objective": objective}
-    whole = trained if objective == "bert" else pretrain(tiny_run(manifest, **run), [folder])
-    cut = pretrain(tiny_run(manifest, batches__accumulation_steps=4, **run), [folder])
+    whole = trained if objective == "bert" else run_pretraining(tiny_run(manifest, **run), [folder])
+    cut = run_pretraining(tiny_run(manifest, batches__accumulation_steps=4, **run), [folder])
     assert lines_of(cut)[-1]["step"] == 6 == int(cut.model.optimizer.iterations)
     for name, value in whole.metrics.items():
         assert cut.metrics[name] == pytest.approx(value, rel=1e-5), name
@@ -76,7 +76,7 @@ def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(rec
 
     monkeypatch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
     settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
-    trained = pretrain(tiny_run(manifest, **settings), [folder])
+    trained = run_pretraining(tiny_run(manifest, **settings), [folder])
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
     assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
@@ -101,7 +101,7 @@ def test_the_first_line_is_of_the_model_before_the_first_step(trained, records, 
 @pytest.mark.slow  # the test above has several steps an execution too
 def test_several_steps_an_execution_are_all_counted(records, tiny_run):
     folder, manifest = records
-    trained = pretrain(tiny_run(manifest, speed__steps_per_execution=3, budget__steps=9), [folder])
+    trained = run_pretraining(tiny_run(manifest, speed__steps_per_execution=3, budget__steps=9), [folder])
     assert lines_of(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
 
 
@@ -115,9 +115,9 @@ def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_to
         if "seed" not in ours.path:
             np.testing.assert_array_equal(ours, theirs)
     other = tiny_run(manifest, model__start_from=str(tmp_path / "first"), model__objective="electra")
-    with pytest.raises(InputError, match="holds a BertPretrainer; expected an ElectraPretrainer"):
+    with pytest.raises(InputError, match="contains a BertPretrainer; expected an ElectraPretrainer"):
         build_model(other, story_tokenizer.vocabulary_size)
-    with pytest.raises(InputError, match=r"make records of its own vocabulary with"):
+    with pytest.raises(InputError, match=r"make records with its vocabulary"):
         build_model(run, 99)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
-from bert_keras.training.fitting import NO_BACKUP, BackupOptions
-from bert_keras.training.resuming import Backups
+from bert_keras.training.backups import NO_BACKUP, BackupFolder, BackupOptions, BackupWriter, TrainingState
+from bert_keras.training.resuming import BackupCallback
 from tests.training.processes import kill_at_random, start, wait_for_step
 from tests.training.train_tiny import train
 
@@ -98,7 +97,7 @@ def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def backups_of_a_stopped_one(two_records, tmp_path_factory):
-    """Backups of the steps 8 and 9; the first phase has 15."""
+    """BackupCallback of the steps 8 and 9; the first phase has 15."""
     folder = tmp_path_factory.mktemp("stopped") / "backups"
     stop_after(9, two_records, folder)
     return folder
@@ -165,7 +164,7 @@ def test_a_damaged_backup_is_named_and_the_one_before_is_used(damage, tmp_path):
     apply, message = DAMAGES[damage]
     apply(kept.path / "step-000000009")
     state = kept.newest()
-    assert (state.step, state.facts["phase"], state.arrays["model.00000"][0, 0]) == (6, 0, 6.0)
+    assert (state.step, state.metadata["phase"], state.arrays["model.00000"][0, 0]) == (6, 0, 6.0)
     [told] = kept.damaged
     assert "step-000000009" in told
     assert message in told
@@ -177,7 +176,7 @@ def test_a_half_written_backup_is_no_backup_and_is_removed(tmp_path):
     half = kept.path / ".step-000000006.half"
     shutil.copytree(kept.path / "step-000000003", half)
     assert (kept.steps(), kept.newest().step) == ([3], 3)
-    with Backups(kept, 3, dict, bool):
+    with BackupCallback(kept, 3, dict, bool):
         assert [path.name for path in kept.path.iterdir()] == ["step-000000003"]
 
 
@@ -195,7 +194,7 @@ def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
     kept = BackupFolder(small_disk / "backups")
     kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
     writer = BackupWriter(kept)
-    writer.begin(TrainingState(6, {"a": np.zeros(100_000)}, {}))
+    writer.start(TrainingState(6, {"a": np.zeros(100_000)}, {}))
     writer.finish()
     assert "the backup of step 6 could not be written to" in caplog.text
     assert "No space left on device" in caplog.text
@@ -206,7 +205,7 @@ def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
 def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
     backups = BackupFolder(kept)
     resumed, meant = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
-    with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): go on"):
+    with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume"):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup holds the state of another model"):
         train_here(two_records, meant, model__hidden_dim=8)

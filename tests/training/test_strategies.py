@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.batch_share import BatchShare
-from bert_keras.training.fitting import NO_BACKUP
+from bert_keras.training.backups import NO_BACKUP
 from bert_keras.training.strategies import make_strategy
 from tests.training.processes import finish, start, wait_for_step
 from tests.training.train_tiny import train

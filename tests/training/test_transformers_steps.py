@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.training import FineTuning, finetune
-from bert_keras.training.callbacks import window_steps
+from bert_keras.training import FineTuning, run_finetuning
 from bert_keras.training.optimizers.schedules import WarmupDecay
+from bert_keras.training.training_log import choose_window_steps
 from tests.training.finetune_tiny import TASKS
 
 SETTINGS = FineTuning(
@@ -42,7 +42,7 @@ def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer,
     calm_encoder = make_encoder(hidden_dropout_rate=0.0, attention_dropout_rate=0.0)
     task, examples = TASKS[name]()
     ours = Course(story_tokenizer, tmp_path / "begun")
-    finetune(task, calm_encoder, examples, examples[::5], SETTINGS, callbacks=[ours])
+    run_finetuning(task, calm_encoder, examples, examples[::5], SETTINGS, callbacks=[ours])
     rows = task.add_labels(task.encode(story_tokenizer, examples), examples)
     order = {"shuffle": True, "sort_by_length": False, "seed": SETTINGS.seed, "epochs": SETTINGS.num_epochs}
     batches = list(rows.batches(SETTINGS.batch_size, **order).as_numpy_iterator())
@@ -50,7 +50,7 @@ def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer,
     assert len(ours.losses) == len(batches) > 20
     assert ours.losses[-1] < 0.8 * ours.losses[0]
     # Adam takes a gradient of rounding errors for as good as any other, and the steps multiply them; measured: 4.2e-4
-    assert ours.losses == pytest.approx(means_so_far(losses, window_steps(len(losses))), rel=1e-3)
+    assert ours.losses == pytest.approx(means_so_far(losses, choose_window_steps(len(losses))), rel=1e-3)
 
 
 def means_so_far(losses: list[float], window: int) -> list[float]:

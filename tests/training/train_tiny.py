@@ -17,11 +17,10 @@ import keras
 import tensorflow as tf
 
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.training import Pretraining, pretrain
-from bert_keras.training.backups import BackupFolder
+from bert_keras.training import Pretraining, run_pretraining
+from bert_keras.training.backups import BackupFolder, BackupOptions
 from bert_keras.training.config.recipes import parse_assignments
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.fitting import BackupOptions
 from bert_keras.training.resuming import read_variables
 from bert_keras.training.strategies import is_chief, make_strategy
 
@@ -60,7 +59,7 @@ def train(
     defaults = infer_settings([read_manifest(folder) for folder in records])
     run = Pretraining.resolve(overrides=TINY | settings, defaults=defaults)
     steps = Steps()
-    trained = pretrain(run, records, strategy=strategy, backup=backup, callbacks=[steps, *callbacks])
+    trained = run_pretraining(run, records, strategy=strategy, backup=backup, callbacks=[steps, *callbacks])
     arrays = read_variables(trained.model)
     return {
         "digests": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in arrays.items()},

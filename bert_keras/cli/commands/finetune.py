@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.console.fit_progress import FitProgress
-    from bert_keras.training import finetune
+    from bert_keras.training import run_finetuning
     from bert_keras.training.finetuning_data import collect_metrics, describe_epoch
     from bert_keras.training.strategies import is_chief
 
@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_warnings(data.warnings)
     with training_options.only_training_of(arguments.out, strategy):
         with FitProgress(None) as progress:
-            tuned = finetune(
+            tuned = run_finetuning(
                 data.task,
                 checkpoint,
                 data.train,

@@ -99,9 +99,9 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_keras.checkpoints import save
     from bert_keras.checkpoints.huggingface.model_card import build_model_card
     from bert_keras.cli.console.fit_progress import FitProgress
-    from bert_keras.training import pretrain
-    from bert_keras.training.callbacks import TensorBoardScalars
+    from bert_keras.training import run_pretraining
     from bert_keras.training.strategies import is_chief
+    from bert_keras.training.training_log import TensorBoardScalars
 
     print_settings("pretrain", _shown(arguments, settings, plans, manifests, strategy, start))
     watched = arguments.tensorboard is not None and is_chief(strategy)
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
     num_steps = sum(plan.num_steps or 0 for plan in plans)
     with only_training_of(arguments.out, strategy):
         with FitProgress(num_steps, num_seconds=num_seconds) as progress:
-            trained = pretrain(
+            trained = run_pretraining(
                 settings,
                 arguments.records,
                 callbacks=[progress],

@@ -17,8 +17,7 @@ from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config
 
 if TYPE_CHECKING:
-    from bert_keras.training.backups import BackupFolder
-    from bert_keras.training.fitting import BackupOptions
+    from bert_keras.training.backups import BackupFolder, BackupOptions
 
 _BACKUP_STEPS = 500
 
@@ -81,7 +80,7 @@ def started_workers(arguments: argparse.Namespace) -> bool:
 
 def make_backup_options(arguments: argparse.Namespace, strategy) -> BackupOptions:
     """Returns what is kept of the training; what was kept of an earlier one goes, if that is meant."""
-    from bert_keras.training.fitting import BackupOptions
+    from bert_keras.training.backups import BackupOptions
     from bert_keras.training.strategies import is_chief
 
     backups = backups_of(arguments.out)

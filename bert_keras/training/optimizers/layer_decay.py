@@ -1,4 +1,4 @@
-"""Which part of a model learns how fast: frozen blocks, and rates that fall from the head down."""
+"""Layer-wise training: frozen blocks, and learning rates that decay from the head down to the embeddings."""
 
 import re
 
@@ -8,7 +8,7 @@ from bert_keras.errors import InputError
 
 
 def freeze(model: keras.Model, num_blocks: int) -> None:
-    """Keeps the embeddings, and so many blocks above them, as they are in training.
+    """Freeze the embeddings and the first `num_blocks` blocks: `fit` does not change their weights.
 
     Raises:
         InputError: the model has fewer blocks.
@@ -16,27 +16,27 @@ def freeze(model: keras.Model, num_blocks: int) -> None:
     encoder = model.encoder
     if num_blocks > len(encoder.blocks):
         raise InputError(
-            f"{num_blocks} blocks are to be frozen; expected at most {len(encoder.blocks)}, which there are: "
-            "freeze fewer"
+            f"{num_blocks} blocks cannot be frozen, because the model has {len(encoder.blocks)}; expected at most that "
+            "many: freeze fewer"
         )
     for layer in (encoder.embeddings, encoder.embedding_projection, *encoder.blocks[:num_blocks]):
         if layer is not None:
             layer.trainable = False
 
 
-def rate_factors(model: keras.Model, layer_decay: float) -> list[float] | None:
-    """Returns what the learning rate of each trainable variable is multiplied by; None if all are alike.
+def compute_layer_factors(model: keras.Model, layer_decay: float) -> list[float] | None:
+    """Compute the factor of each trainable variable's learning rate; None if `layer_decay` is 1.
 
     The factor is `layer_decay` to the power of the depth: 0 for the head and the pooler, 2 for the last block, one more
-    for each block below, and one more for the embeddings, as ELECTRA's finetuning code counts (`_get_layer_lrs`).
+    for each block below it, and one more for the embeddings, as in ELECTRA's fine-tuning code (`_get_layer_lrs`).
     """
     if layer_decay == 1:
         return None
     num_blocks = len(model.encoder.blocks)
-    return [layer_decay ** _depth(variable.path, num_blocks) for variable in model.trainable_variables]
+    return [layer_decay ** _get_depth(variable.path, num_blocks) for variable in model.trainable_variables]
 
 
-def _depth(path: str, num_blocks: int) -> int:
+def _get_depth(path: str, num_blocks: int) -> int:
     if block := re.search(r"(?:^|/)block_(\d+)/", path):
         return num_blocks + 1 - int(block[1])
     return num_blocks + 2 if re.search(r"(?:^|/)(embeddings|embedding_projection)/", path) else 0

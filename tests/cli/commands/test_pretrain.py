@@ -176,30 +176,34 @@ STARTS = {
     "no vocabulary": (
         "mute",
         "",
-        r"mute has no vocabulary; expected a checkpoint folder with tokenizer\.json or vocab\.txt, because",
+        r"mute has no vocabulary; expected a checkpoint folder with tokenizer\.json or vocab\.txt, to compare",
     ),
     "a preset": (
         "encoder",
         "--preset mini",
-        r"model.preset is 'mini', and the model is that of \S+encoder: leave the preset out",
+        r"model.preset is 'mini', but \S+encoder determines the model: remove the preset",
     ),
     "sizes in a file": (
         "encoder",
         "--config {starts}/wide.toml",
-        r"model.preset is 'base', .*; model.hidden_dim is 32, and \S+encoder has 18: leave it out, or train a new",
+        r"model.preset is 'base', .*; model.hidden_dim is 32, but \S+encoder has 18: remove the setting, or train",
     ),
-    "sizes by --set": ("encoder", "--set model.num_layers=3", r"model.num_layers is 3, and \S+encoder has 2"),
-    "dropout by --set": ("encoder", "--set model.hidden_dropout_rate=0", r"model.hidden_dropout_rate is 0.0, and"),
+    "sizes by --set": ("encoder", "--set model.num_layers=3", r"model.num_layers is 3, but \S+encoder has 2"),
+    "dropout by --set": ("encoder", "--set model.hidden_dropout_rate=0", r"model.hidden_dropout_rate is 0.0, but"),
     "a generator that is not trained": (
         "encoder",
         "--set model.generator_size=0.5",
-        r"model.generator_size is 0.5, but the model is that of \S+, and no generator is trained: leave it out",
+        r"model.generator_size is 0.5, but no generator is trained: remove the setting",
     ),
-    "records that are too long": ("short", "", r"sequences of 16 tokens, and \S+short reads 9: make them again with"),
+    "records that are too long": (
+        "short",
+        "",
+        r"sequences of 16 tokens, and \S+short accepts up to 9: make them again with",
+    ),
     "another kind of model": (
         "pretrainer",
         "--objective electra",
-        r"pretrainer holds a BertPretrainer; expected an ElectraPretrainer for the objective electra: choose",
+        r"pretrainer contains a BertPretrainer; expected an ElectraPretrainer for the objective electra: choose",
     ),
 }
 

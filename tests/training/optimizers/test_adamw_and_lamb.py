@@ -59,7 +59,7 @@ def test_every_number_can_be_changed():
 
 
 def test_wrong_numbers_are_refused():
-    with pytest.raises(bk.InputError, match=r"learning_rate is -1, expected a number above 0; beta_1 is 1, expected"):
+    with pytest.raises(bk.InputError, match=r"learning_rate is -1: input should be greater than 0; beta_1 is 1: input"):
         adamw(-1, 100, beta_1=1)
 
 

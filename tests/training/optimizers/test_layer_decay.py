@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
-from bert_keras.training.optimizers.layer_decay import freeze, rate_factors
+from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
 
 DECAY = 0.8
 NUM_BLOCKS = 3  # of the tiny models
@@ -39,13 +39,13 @@ def test_rates_fall_as_in_electras_code(kind, changes, make_model):
     model = make_model(kind, **changes)
     rates = electra_rates(1.0, DECAY, NUM_BLOCKS)
     names = [electra_name(variable.path) for variable in model.trainable_variables]
-    assert rate_factors(model, DECAY) == pytest.approx([rates[name] for name in names])
+    assert compute_layer_factors(model, DECAY) == pytest.approx([rates[name] for name in names])
     assert set(names) == set(rates) - (set() if changes else {"/embeddings_project/"})
 
 
 def test_the_head_and_the_pooler_learn_at_the_whole_rate_and_the_last_block_at_that_squared(make_model):
     model = make_model("classifier")
-    of_variable = dict(zip(map(id, model.trainable_variables), rate_factors(model, DECAY), strict=True))
+    of_variable = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
     encoder = model.encoder
     for variable, depth in (
         (model.classifier.kernel, 0),
@@ -58,13 +58,13 @@ def test_the_head_and_the_pooler_learn_at_the_whole_rate_and_the_last_block_at_t
 
 
 def test_a_decay_of_1_is_no_factor_at_all(make_model):
-    assert rate_factors(make_model("classifier"), 1.0) is None
+    assert compute_layer_factors(make_model("classifier"), 1.0) is None
 
 
 def test_factors_are_of_what_is_trained_alone(make_model):
     model = make_model("classifier")
     freeze(model, 2)
-    factors = rate_factors(model, DECAY)
+    factors = compute_layer_factors(model, DECAY)
     assert len(factors) == len(model.trainable_variables)
     assert sorted(set(factors)) == [DECAY**2, 1.0]
 
@@ -89,7 +89,7 @@ def test_what_is_frozen_keeps_its_bits_and_all_else_learns(num_blocks, changes, 
 
 def test_more_blocks_than_there_are_cannot_be_frozen(make_model):
     with pytest.raises(
-        InputError, match="4 blocks are to be frozen; expected at most 3, which there are: freeze fewer"
+        InputError, match="4 blocks cannot be frozen, because the model has 3; expected at most that many: freeze fewer"
     ):
         freeze(make_model("classifier"), 4)
 
