@@ -207,7 +207,7 @@ def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
     resumed, meant = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
     with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume"):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
-    with pytest.raises(InputError, match="the backup holds the state of another model"):
+    with pytest.raises(InputError, match="the backup is of another model"):
         train_here(two_records, meant, model__hidden_dim=8)
 
 

@@ -113,7 +113,7 @@ def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
     (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     modules = json.loads((out / "modules.json").read_text())
     (out / "modules.json").write_text(json.dumps([one for one in modules if "Normalize" not in one["type"]]))
-    monkeypatch.setattr("bert_keras.training.finetune", plan, raising=False)
+    monkeypatch.setattr("bert_keras.training.run_finetuning", plan, raising=False)
     options = ["--task", "embed", "--train", str(done.train), "--dev", str(done.dev)]
     for folder, kept in ((done.out, ("mean", True)), (out, ("cls", False))):
         with pytest.raises(PlannedError) as planned:
@@ -133,7 +133,7 @@ def test_the_prompt_of_a_training_is_the_default_of_its_model(tuned, tmp_path, m
     prompts = {"query": "every ", "passage": "a dog "}
     settings = {"prompts": prompts, "default_prompt_name": "passage", "similarity_fn_name": "dot"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    monkeypatch.setattr("bert_keras.training.finetune", plan, raising=False)
+    monkeypatch.setattr("bert_keras.training.run_finetuning", plan, raising=False)
     command = ["finetune", str(folder), str(tmp_path / "new"), "--task", "embed"]
     command += ["--train", str(done.train), "--dev", str(done.dev)]
     for options, kept in (
@@ -348,7 +348,7 @@ FAULTS = {
     ),
     "more blocks than there are": (
         "checkpoint out --train train.csv --dev dev.csv --freeze-blocks 99",
-        r"99 blocks are to be frozen; expected at most 2",
+        r"99 blocks cannot be frozen, because the model has 2",
     ),
     "windows that do not move on": (
         "checkpoint out --train train.csv --dev dev.csv --window-overlap 17",
