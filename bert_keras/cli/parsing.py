@@ -13,6 +13,7 @@ BAD_INPUT = 2  # the exit status
 # Options renamed since the last release, old to new: accepted for one release, absent from --help.
 HIDDEN_ALIASES = {
     "--labelled-pieces": "--labelled-tokens",
+    "--warmup-rate": "--warmup-ratio",
     "--max-examples-a-row": "--max-examples-per-sequence",
 }
 

@@ -33,7 +33,8 @@ from bert_keras.cli.options.training_options import (
     started_workers,
 )
 from bert_keras.config import PRESETS
-from bert_keras.training.config.tables import DTYPE_POLICIES, OBJECTIVES, OPTIMIZERS
+from bert_keras.training.config.sources import OLD_VALUES
+from bert_keras.training.config.tables import DTYPE_POLICIES, MASK_UNITS, OBJECTIVES, OPTIMIZERS
 
 if TYPE_CHECKING:
     from bert_keras.training.config.recipes import Pretraining
@@ -51,7 +52,7 @@ _FLAGS = (
     ("--batch-size", "batches.batch_size", positive_integer, "rows a step (default 32)"),
     ("--accumulation-steps", "batches.accumulation_steps", positive_integer, "parts a step is computed in (default 1)"),
     ("--masking", "batches.masking", ("dynamic", "static"), "new masks in every epoch, or the same (default dynamic)"),
-    ("--mask-unit", "batches.mask_unit", ("token", "whole_word", "span"), "what is masked as a whole (default token)"),
+    ("--mask-unit", "batches.mask_unit", MASK_UNITS, "what is masked as a whole (default token)"),
     ("--optimizer", "optimizer.name", OPTIMIZERS, "default adamw"),
     ("--learning-rate", "optimizer.learning_rate", positive_number, "the peak (default 1e-3, with --start-from 5e-5)"),
     ("--seed", "seed", whole_number, "draws weights, masks, order, dropout (default 0)"),
@@ -74,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, key, kind, text in _FLAGS:
         name = "MODEL" if flag == "--start-from" else flag.removeprefix("--").replace("-", "_").upper()
         typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": name}
+        if kind is MASK_UNITS:
+            typed["type"] = lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)
         parser.add_argument(flag, dest=key, help=text, **typed)
     parser.add_argument("--no-xla", action="store_true", help="do not compile the step: slower, but starts at once")
     parser.add_argument(

@@ -14,9 +14,9 @@ from bert_keras.training.config.toml_files import parse_toml, read_toml
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
 _KEPT_FROM_RECIPE = ("objective", "dtype_policy")  # the settings of a recipe's model that `start_from` leaves valid
-# of release 0.1, accepted until 0.3
+# keys and values of release 0.1, accepted in this release too
 _OLD_KEYS = {"warmup_rate": "warmup_ratio"}
-_OLD_VALUES = {("mask_unit", "piece"): "token"}
+OLD_VALUES = {("mask_unit", "piece"): "token"}
 # settings of the records that all folders of a run share
 _SHARED_BY_RECORDS = ("sentence_objective", "short_sequence_rate", "keep_documents_apart", "packed", "duplicates")
 
@@ -96,9 +96,9 @@ def upgrade_settings(values: Mapping[str, object]) -> dict[str, object]:
     upgraded = {}
     for name, value in values.items():
         name = _OLD_KEYS[name] if name in _OLD_KEYS and _OLD_KEYS[name] not in values else name
-        is_old = isinstance(value, str) and (name, value) in _OLD_VALUES
+        is_old = isinstance(value, str) and (name, value) in OLD_VALUES
         value = upgrade_settings(value) if isinstance(value, Mapping) else value
-        upgraded[name] = _OLD_VALUES[name, value] if is_old else value
+        upgraded[name] = OLD_VALUES[name, value] if is_old else value
     return upgraded
 
 
