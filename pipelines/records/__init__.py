@@ -1,16 +1,17 @@
 """Text to pretraining records: documents, sentence pairs, packed sequences, shards and their manifest.
 
-Start with `records_folder.py`. Names are imported lazily, because worker processes import this package too.
+Start with `making_records.py`. Names are imported lazily, because worker processes import this package too.
 """
 
 import importlib
 
-_HOMES = {
+_MODULES = {
     "DocumentText": "documents",
     "FileText": "documents",
-    "RecordSettings": "settings",
     "Record": "record",
+    "RecordSettings": "settings",
     "TokenizerSpec": "tokenizer_spec",
+    "make_records": "making_records",
     "parse_records": "record",
     "read_manifest": "manifest",
     "serialize_record": "record",
@@ -18,10 +19,10 @@ _HOMES = {
     "write_records": "records_folder",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
-def __getattr__(name: str):
-    if name not in _HOMES:
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

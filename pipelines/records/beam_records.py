@@ -1,42 +1,40 @@
-"""The same records by Apache Beam, for text past one machine: sources -> blocks -> Reshuffle -> shards -> manifest.
+"""`write_records` on Apache Beam, for text too large for one machine.
 
-One worker reads the text and cuts it into blocks, since the number of a document depends on all text before it; all
-others make shards of blocks, byte for byte those of `write_records`. Text and output lie in folders that every worker
-sees: a disk, NFS, a mounted bucket.
+The pipeline is sources -> blocks -> Reshuffle -> shards -> manifest. One worker reads the text and cuts it into blocks,
+since the number of a document depends on all text before it. All workers make shards of blocks, with the same bytes as
+`write_records`. Text and output are in folders that every worker can access: a disk, NFS, a mounted bucket.
 """
 
 import contextlib
-import functools
 import pathlib
 import shlex
+import types
 from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.extras import check_installed
 from bert_keras.files import read_json
-from bert_keras.pipelines.records import records_folder as local
-from bert_keras.pipelines.records import unfinished_folder as partial_folder
+from bert_keras.pipelines.records import records_folder
 from bert_keras.pipelines.records.blocks import Block
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import make_manifest
+from bert_keras.pipelines.records.partial_folder import PartialFolder
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
-from bert_keras.publishing import check_writable_folder
-from bert_keras.staging import lock_folder
 
 _TEXT_FACTS = "text.json"
 _ERROR = "error.json"
 
 
-def beam_writer(options: str) -> Callable[..., dict]:
-    """Returns `write_records_with_beam` with the options of Beam in one string, as in a shell.
+def split_beam_options(options: str) -> list[str]:
+    """Split the options of Beam in one string as a shell does.
 
     Raises:
-        InputError: Apache Beam is not installed, or the string has an open quote.
+        InputError: Apache Beam is not installed, or a quote is not closed.
     """
     _import_beam()
     try:
-        return functools.partial(write_records_with_beam, options=shlex.split(options))
+        return shlex.split(options)
     except ValueError as error:
         raise InputError(f"the Beam options {options!r} cannot be split ({error}): close the quote") from None
 
@@ -51,112 +49,116 @@ def write_records_with_beam(
     warn: Callable[[str], None] | None = None,
     **settings,
 ) -> dict:
-    """Writes what `write_records` writes, the same bytes, as a Beam pipeline.
+    """Write the same bytes as `write_records`, as a Beam pipeline.
 
     Args:
-        out: the folder to publish, on a file system that all workers share.
-        text: what to read, with paths that all workers share; standard input cannot be read.
+        out: the folder to write, on a file system that all workers share.
+        text: the text, with paths that all workers share; not standard input.
         tokenizer: a `BertTokenizer` or its `TokenizerSpec`.
         options: arguments of Beam's `PipelineOptions`, such as `--runner=FlinkRunner`.
-        overwrite: replace a folder that `make-records` wrote.
-        warn: called with each sentence of `find_records_warnings`. None: they go to the log.
-        **settings: see `RecordSettings`.
+        overwrite, warn: see `make_records`.
+        **settings: fields of `RecordSettings`.
 
     Returns:
         The manifest.
 
     Raises:
-        InputError: as `write_records`; Apache Beam is not installed; or the pipeline failed.
+        InputError: see `make_records`; Apache Beam is not installed; or the pipeline failed.
     """
     beam = _import_beam()
     settings, tokenizer = RecordSettings(**settings), TokenizerSpec.from_tokenizer(tokenizer)
     if "standard input" in text.names:
-        raise InputError("Beam's workers cannot read standard input: write the text to a file, and name that")
-    check_writable_folder(out, "make-records", overwrite=overwrite)
-    path = partial_folder.partial_path(out).absolute()
-    with local.told_plainly(out, path), lock_folder(path), local.removed_if_useless(path):
+        raise InputError("Beam's workers cannot read standard input: write the text to a file, and pass its name")
+    with records_folder.open_partial_folder(out, overwrite=overwrite) as path:
+        path = path.absolute()
         job = _Job(path, settings, tokenizer, text)
         (path / _ERROR).unlink(missing_ok=True)
         _run(beam, job, list(options))
         facts = read_json(path / _TEXT_FACTS)
-        partial = job.partial()
-        shards = [shard for index in range(facts["num_blocks"]) for shard in partial.block(index)["shards"]]
+        partial = job.open_partial_folder()
+        shards = [shard for index in range(facts["num_blocks"]) for shard in partial.read_block(index)["shards"]]
         manifest = make_manifest(settings, tokenizer, text.sentences, facts["sources"], shards)
-        local.publish(out, path, manifest, tokenizer, overwrite=overwrite)
-    local.warn_of_records(manifest, warn)
+        records_folder.publish_records(out, path, manifest, tokenizer, overwrite=overwrite)
+    records_folder.report_warnings(manifest, warn)
     return manifest
 
 
 class _Job:
-    """The two pure steps, and the partial folder in which they leave their results; goes to the workers as it is."""
+    """The two steps of the pipeline and the partial folder for their results. Picklable: it is sent to the workers."""
 
-    def __init__(self, path: pathlib.Path, settings: RecordSettings, tokenizer: TokenizerSpec, text):
+    def __init__(
+        self,
+        path: pathlib.Path,
+        settings: RecordSettings,
+        tokenizer: TokenizerSpec,
+        text: FileText | DocumentText,
+    ):
         self._path, self._settings, self._tokenizer, self._text = path, settings, tokenizer, text
-        self._fingerprint = local.fingerprint(settings, tokenizer, text)
-        self.partial()
+        self._fingerprint = records_folder.make_fingerprint(settings, tokenizer, text)
+        self.open_partial_folder()
 
-    def partial(self) -> partial_folder.PartialFolder:
-        """Returns the partial folder, made ready for this job by whoever comes first."""
-        return partial_folder.PartialFolder(self._path, self._fingerprint)
+    def open_partial_folder(self) -> PartialFolder:
+        """Return the partial folder. The first caller prepares it for this job."""
+        return PartialFolder(self._path, self._fingerprint)
 
-    def blocks(self, _) -> Iterator[Block]:
-        """Yields the blocks that are not finished yet; behind the last one, what was read is written down."""
-        partial, num_blocks = self.partial(), 0
-        with self._telling_the_driver():
-            for block in local.blocks_of(self._text, self._settings):
+    def read_blocks(self, _: None) -> Iterator[Block]:
+        """Yield the unfinished blocks, then store the facts about the text."""
+        partial, num_blocks = self.open_partial_folder(), 0
+        with self._store_errors():
+            for block in records_folder.read_blocks(self._text, self._settings):
                 num_blocks += 1
-                if partial.finished(block.index, block.digest) is None:
+                if partial.find_finished(block.index, block.digest) is None:
                     yield block
             partial.write_json(_TEXT_FACTS, {"num_blocks": num_blocks, "sources": self._text.facts()})
 
-    def worker(self) -> Callable[[Block], None]:
-        """Returns what makes the shards of a block and keeps them."""
-        work = local.make_block_worker(self._settings, self._tokenizer, self._text.sentences)
-        partial = self.partial()
+    def make_worker(self) -> Callable[[Block], None]:
+        """Return the function that makes and stores the shards of a block."""
+        work = records_folder.make_block_worker(self._settings, self._tokenizer, self._text.sentences)
+        partial = self.open_partial_folder()
 
-        def keep(block: Block) -> None:
-            with self._telling_the_driver():
-                local.finish_block(partial, block.index, block.digest, work(block))
+        def finish(block: Block) -> None:
+            with self._store_errors():
+                partial.finish(block.index, block.digest, work(block))
 
-        return keep
+        return finish
 
-    def error(self) -> str | None:
-        """Returns what a worker wrote down before it failed."""
+    def read_error(self) -> str | None:
+        """Return the message that a worker stored before it failed."""
         path = self._path / _ERROR
         return read_json(path)["message"] if path.exists() else None
 
     @contextlib.contextmanager
-    def _telling_the_driver(self) -> Iterator[None]:
-        """Writes bad input down where the driver finds it: on its way through a runner an error loses its class."""
+    def _store_errors(self) -> Iterator[None]:
+        """Store the message of an `InputError` in the partial folder, since a runner loses the class of errors."""
         try:
             yield
         except InputError as error:
-            self.partial().write_json(_ERROR, {"message": str(error)})
+            self.open_partial_folder().write_json(_ERROR, {"message": str(error)})
             raise
 
 
-def _run(beam, job: _Job, options: list[str]) -> None:
-    """Runs the pipeline to its end."""
+def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
+    """Run the pipeline and wait for its end."""
 
     class MakeShards(beam.DoFn):
-        def setup(self):
-            self._keep = job.worker()
+        def setup(self) -> None:
+            self._finish = job.make_worker()
 
-        def process(self, block):
-            self._keep(block)
+        def process(self, block: Block) -> Iterator[int]:
+            self._finish(block)
             yield block.index
 
     try:
         with beam.Pipeline(options=beam.options.pipeline_options.PipelineOptions(options)) as pipeline:
             start = pipeline | "start" >> beam.Create([None])
-            blocks = start | "blocks" >> beam.FlatMap(job.blocks)
+            blocks = start | "blocks" >> beam.FlatMap(job.read_blocks)
             blocks | "spread" >> beam.Reshuffle() | "shards" >> beam.ParDo(MakeShards())
-    except Exception as error:  # a runner's own class, whichever runner that is
-        message = job.error() or f"the Beam pipeline failed ({str(error).strip().splitlines()[-1]})"
-        raise InputError(message) from (None if job.error() else error)
+    except Exception as error:  # each runner raises its own class
+        message = job.read_error() or f"the Beam pipeline failed ({str(error).strip().splitlines()[-1]})"
+        raise InputError(message) from (None if job.read_error() else error)
 
 
-def _import_beam():
+def _import_beam() -> types.ModuleType:
     check_installed("--beam", "apache-beam", "beam")
     import apache_beam
 

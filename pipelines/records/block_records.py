@@ -1,4 +1,4 @@
-"""One block of text to its shards: the whole of the work, and a pure function of block, settings and tokenizer."""
+"""From one block of text to its shards: a pure function of block, settings and tokenizer."""
 
 import functools
 import uuid
@@ -24,29 +24,29 @@ from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-_PAIRS = {"nsp": generate_next_sentence_pairs, "sop": generate_sentence_order_pairs}
-_SHUFFLE_KEY = 1  # tells the order of rows apart from whatever else is drawn for a block
+_GENERATE_PAIRS = {"nsp": generate_next_sentence_pairs, "sop": generate_sentence_order_pairs}
+_SHUFFLE_KEY = 1  # separates the order of packed sequences from everything else drawn for a block
 
 
 class BlockWorker:
     """Makes the shards of blocks.
 
     Args:
-        settings: what rows to make.
-        tokenizer: what to make the tokenizer of, since no `BertTokenizer` can pass between processes.
-        sentences: "lines" or "split", see `text.FileText`.
+        settings: the settings of the records.
+        tokenizer: the spec of the tokenizer, since a `BertTokenizer` cannot be sent to another process.
+        sentences: "lines" or "split", see `FileText`.
     """
 
     def __init__(self, settings: RecordSettings, tokenizer: TokenizerSpec, sentences: str):
-        self._settings, self._tokenizer = settings, _tokenizer_of(tokenizer)
+        self._settings, self._tokenizer = settings, _make_tokenizer(tokenizer)
         self._known_characters = KnownCharacters(tokenizer)
         self._split_sentences = split_running_text if sentences == "split" else None
 
-    def shards(self, block: Block) -> dict[str, Shard]:
-        """Returns the shard of each split that has rows.
+    def make_shards(self, block: Block) -> dict[str, Shard]:
+        """Return the shard of each split that has records.
 
         Raises:
-            InputError: the objective is "nsp" and there is no document to draw wrong next sentences from.
+            InputError: the objective is "nsp", and there is no other document for random next sentences.
         """
         settings = self._settings
         texts = tokenize_block(
@@ -59,47 +59,64 @@ class BlockWorker:
             held_out_rate=settings.held_out_rate,
         )
         shards = {}
-        for number, (split, text) in enumerate(texts.items()):
-            if examples := list(self._examples(text)):
-                rng = np.random.default_rng([settings.seed, block.index, number, _SHUFFLE_KEY])
-                rows = self._packed(examples, rng) if settings.packed else examples
-                shards[split] = Shard(tfrecord_bytes(serialize_records(rows)), _counts(text, rows))
+        for index, (split, text) in enumerate(texts.items()):
+            if examples := list(self._generate_examples(text)):
+                rng = np.random.default_rng([settings.seed, block.index, index, _SHUFFLE_KEY])
+                records = self._pack(examples, rng) if settings.packed else examples
+                shards[split] = Shard(encode_tfrecord(serialize_records(records)), _count(text, records))
         return shards
 
-    def _examples(self, text: TokenizedText) -> Iterator[Record]:
-        """Yields the examples of a split, each as a row of its own, as often as there are duplicates."""
-        settings, length = self._settings, self._settings.max_sequence_length
-        cls, sep = (np.array([token], np.int32) for token in (self._tokenizer.cls_id, self._tokenizer.sep_id))
-        if settings.sentence_objective == "none":
-            options = {"sep_id": self._tokenizer.sep_id, "keep_documents_apart": settings.keep_documents_apart}
-            for _ in range(settings.duplicates):
-                for ids in generate_full_sentences(text, max_sequence_length=length, **options):
-                    yield Record(np.concatenate((cls, ids, sep)), ((len(ids) + 2, 0),))
-            return
-        pairs: Callable[..., Iterator[Pair]] = _PAIRS[settings.sentence_objective]
-        options = {"seed": settings.seed, "short_sequence_rate": settings.short_sequence_rate}
-        for duplicate in range(settings.duplicates):
-            for a, b, c, d, label in pairs(text, max_sequence_length=length, duplicate=duplicate, **options):
-                ids = np.concatenate((cls, text.ids[a:b], sep, text.ids[c:d], sep))
-                yield Record(ids, ((b - a + 2, d - c + 1),), (label,))
+    def _generate_examples(self, text: TokenizedText) -> Iterator[Record]:
+        """Yield the examples of a split, each as a record."""
+        generate = self._generate_sentences if self._settings.sentence_objective == "none" else self._generate_pairs
+        for duplicate in range(self._settings.duplicates):
+            yield from generate(text, duplicate)
 
-    def _packed(self, examples: list[Record], rng: np.random.Generator) -> list[Record]:
-        """Returns the examples in shared rows, in an order that is random."""
-        settings = self._settings
-        lengths = np.array([len(example.token_ids) for example in examples])
-        rows = pack_by_histogram(
-            lengths, row_length=settings.max_sequence_length, max_examples=settings.max_examples_per_sequence
+    def _generate_sentences(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
+        """Yield sequences of full sentences, the same for every duplicate: only their masks will differ."""
+        cls, sep = self._special_arrays()
+        for ids in generate_full_sentences(
+            text,
+            max_sequence_length=self._settings.max_sequence_length,
+            sep_id=self._tokenizer.sep_id,
+            keep_documents_apart=self._settings.keep_documents_apart,
+        ):
+            yield Record(np.concatenate((cls, ids, sep)), ((len(ids) + 2, 0),))
+
+    def _generate_pairs(self, text: TokenizedText, duplicate: int) -> Iterator[Record]:
+        cls, sep = self._special_arrays()
+        generate: Callable[..., Iterator[Pair]] = _GENERATE_PAIRS[self._settings.sentence_objective]
+        for a, b, c, d, label in generate(
+            text,
+            max_sequence_length=self._settings.max_sequence_length,
+            seed=self._settings.seed,
+            short_sequence_rate=self._settings.short_sequence_rate,
+            duplicate=duplicate,
+        ):
+            ids = np.concatenate((cls, text.ids[a:b], sep, text.ids[c:d], sep))
+            yield Record(ids, ((b - a + 2, d - c + 1),), (label,))
+
+    def _special_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        return tuple(np.array([token_id], np.int32) for token_id in (self._tokenizer.cls_id, self._tokenizer.sep_id))
+
+    def _pack(self, examples: list[Record], rng: np.random.Generator) -> list[Record]:
+        """Pack examples into sequences, in random order."""
+        sequences = pack_by_histogram(
+            np.array([len(example.token_ids) for example in examples]),
+            sequence_length=self._settings.max_sequence_length,
+            max_examples=self._settings.max_examples_per_sequence,
         )
-        return [_joined([examples[index] for index in rows[place]]) for place in rng.permutation(len(rows)).tolist()]
+        order = rng.permutation(len(sequences)).tolist()
+        return [_join([examples[index] for index in sequences[place]]) for place in order]
 
 
-@functools.lru_cache(maxsize=1)  # making it and tracing its graph take half a second, also for records of one page
-def _tokenizer_of(facts: TokenizerSpec) -> BertTokenizer:
-    return BertTokenizer(**facts.arguments)
+@functools.lru_cache(maxsize=1)  # making the tokenizer and tracing its graph take 0.5 s, even for one page of text
+def _make_tokenizer(spec: TokenizerSpec) -> BertTokenizer:
+    return BertTokenizer(**spec.arguments)
 
 
-def tfrecord_bytes(records: Iterator[bytes]) -> bytes:
-    """Returns a TFRecord file of the records, by way of TensorFlow's file system in memory: its writer needs a file."""
+def encode_tfrecord(records: Iterator[bytes]) -> bytes:
+    """Return the TFRecord file of records. It is written to TensorFlow's memory: the writer needs a file."""
     path = f"ram://{uuid.uuid4().hex}"
     try:
         with tf.io.TFRecordWriter(path) as writer:
@@ -111,7 +128,7 @@ def tfrecord_bytes(records: Iterator[bytes]) -> bytes:
         tf.io.gfile.remove(path)
 
 
-def _joined(examples: list[Record]) -> Record:
+def _join(examples: list[Record]) -> Record:
     if len(examples) == 1:
         return examples[0]
     return Record(
@@ -121,20 +138,14 @@ def _joined(examples: list[Record]) -> Record:
     )
 
 
-def _counts(text: TokenizedText, rows: list[Record]) -> dict[str, int]:
-    """Counts what a shard holds; a document that was cut into parts counts where it begins."""
-    return dict(
-        zip(
-            (*COUNTS, *QUALITY_COUNTS),
-            (
-                sum(not document.part for document in text.documents),
-                text.num_sentences,
-                sum(len(row.lengths) for row in rows),
-                len(rows),
-                sum(len(row.token_ids) for row in rows),
-                sum(sum(row.sentence_labels) for row in rows),
-                *text.quality_counts,
-            ),
-            strict=True,
-        )
+def _count(text: TokenizedText, records: list[Record]) -> dict[str, int]:
+    """Return the counts of a shard. A document that was cut into parts counts where it starts."""
+    counts = (
+        sum(not document.part for document in text.documents),
+        text.num_sentences,
+        sum(len(record.lengths) for record in records),
+        len(records),
+        sum(len(record.token_ids) for record in records),
+        sum(sum(record.sentence_labels) for record in records),
     )
+    return dict(zip((*COUNTS, *QUALITY_COUNTS), (*counts, *text.quality_counts), strict=True))

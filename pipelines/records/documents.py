@@ -1,7 +1,7 @@
-"""The text that records are made of, as a stream of *passages* with an empty one behind each document.
+"""The text of records, as a stream of passages with an empty one after each document.
 
-A passage is a sentence, or a paragraph that still has to be split. Whoever reads, reads once, in order, and
-remembers the size and the SHA-256 of what it read.
+A passage is a sentence, or a paragraph that is split into sentences later. The text is read once, in order, and its
+size and SHA-256 are computed on the way.
 """
 
 import hashlib
@@ -14,11 +14,11 @@ SENTENCE_MODES = ("lines", "split")
 
 
 class DocumentText:
-    """Documents that a Python program has at hand.
+    """Documents of a Python program.
 
     Args:
         documents: lists of sentences; read once.
-        name: what the manifest calls them.
+        name: name of the source in the manifest.
     """
 
     def __init__(self, documents: Iterable[Sequence[str]], *, name: str = "documents"):
@@ -28,19 +28,19 @@ class DocumentText:
 
     @property
     def names(self) -> list[str]:
-        """The name of the one source."""
+        """The name of the source, in a list of one."""
         return [self._name]
 
     def facts(self) -> list[dict]:
-        """Returns `name`, `bytes` and `sha256` of the text that was read, each sentence a line."""
+        """Return `name`, `bytes` and `sha256` of the text that was read, one sentence per line."""
         return [{"name": self._name, **self._digest.facts()}]
 
-    def again(self) -> "DocumentText | None":
-        """Returns the same text, to be read from its beginning; None if it can be read once only."""
+    def reopen(self) -> "DocumentText | None":
+        """Return the same text, unread; None if the documents can be read only once."""
         return None if iter(self._documents) is self._documents else DocumentText(self._documents, name=self._name)
 
     def passages(self) -> Iterator[str]:
-        """Yields the sentences, white space at their ends taken off, and "" behind each document."""
+        """Yield the stripped sentences, and "" after each document."""
         self._digest = _Digest()
         for document in self._documents:
             for sentence in document:
@@ -61,14 +61,14 @@ class DocumentText:
 
 
 class FileText:
-    r"""Files of text, or standard input (see `text_sources.find_sources`).
+    """Text files or standard input.
 
     Args:
-        sources: what to read, in this order. A document never spans two.
-        field: which field of a JSON record holds the text.
-        sentences: "lines": each line is a sentence, a blank one ends the document, a JSON record is a document.
+        sources: the sources from `text_sources.find_sources`, read in this order. A document never spans two.
+        field: the field of a JSON record that holds the text.
+        sentences: "lines": each line is a sentence, a blank line ends the document, and a JSON record is a document.
             "split": running text; each file or JSON record is a document, blank lines end paragraphs, other line ends
-            mean nothing, and passages are paragraphs.
+            have no meaning, and passages are paragraphs.
     """
 
     def __init__(self, sources: Sequence[TextSource], *, field: str = "text", sentences: str = "lines"):
@@ -80,25 +80,25 @@ class FileText:
 
     @property
     def names(self) -> list[str]:
-        """The names of the sources, as they were found."""
-        return [_name(source) for source in self._sources]
+        """The names of the sources."""
+        return [_escape_name(source) for source in self._sources]
 
     def facts(self) -> list[dict]:
-        """Returns `name`, `bytes` and `sha256` of each source's text, gzip unpacked: `sha256sum` says the same."""
-        return [{"name": _name(source), **digest.facts()} for source, digest in self._digests]
+        """Return `name`, `bytes` and `sha256` of each source's unpacked text; `sha256sum` prints the same."""
+        return [{"name": _escape_name(source), **digest.facts()} for source, digest in self._digests]
 
-    def again(self) -> "FileText | None":
-        """Returns the same text, to be read from its beginning; None if a source is a pipe or standard input."""
+    def reopen(self) -> "FileText | None":
+        """Return the same text, unread; None if a source is a pipe or standard input."""
         if self.num_bytes is None:
             return None
         return FileText(self._sources, field=self._field, sentences=self.sentences)
 
     def passages(self) -> Iterator[str]:
-        """Yields the passages, and "" behind each document.
+        """Yield the passages, and "" after each document.
 
         Raises:
-            InputError: a source is not UTF-8, holds NUL bytes, is damaged gzip, has a line that is no JSON record with
-                that field, or was named and holds no text; file and line are told.
+            InputError: a source is not UTF-8, holds NUL bytes, is damaged gzip, has a line that is not a JSON record
+                with the field, or was named and holds no text. The message has the file and the line.
         """
         self._digests = [(source, _Digest()) for source in self._sources]
         for source, digest in self._digests:
@@ -117,7 +117,7 @@ class FileText:
 class _Digest:
     """The size and SHA-256 of bytes that come in small parts."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._hash, self.num_bytes = hashlib.sha256(), 0
 
     def update(self, part: bytes) -> None:
@@ -128,6 +128,6 @@ class _Digest:
         return {"bytes": self.num_bytes, "sha256": self._hash.hexdigest()}
 
 
-def _name(source: TextSource) -> str:
-    """Return the name of a source for JSON; what is not UTF-8 in it is escaped."""
+def _escape_name(source: TextSource) -> str:
+    """Return the name of a source for JSON; bytes that are not UTF-8 are escaped."""
     return str(source).encode("utf-8", "backslashreplace").decode()

@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.files import check_digest, read_json
 from bert_keras.pipelines.corpus.data_quality import compute_share, compute_unreachable_share
 from bert_keras.pipelines.records.blocks import SPLITS
-from bert_keras.pipelines.records.known_characters import text_normalizer
+from bert_keras.pipelines.records.known_characters import make_normalizer
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import IDENTITY, TokenizerSpec
 
@@ -208,7 +208,7 @@ def _sum_counts(shards: list[dict]) -> dict:
 
 def _compute_quality(settings: RecordSettings, tokenizer: TokenizerSpec, counts: dict) -> dict[str, float]:
     """Compute the shares that `find_records_warnings` checks."""
-    normalize = text_normalizer(tokenizer.rules)
+    normalize = make_normalizer(tokenizer.rules)
     quality = {
         "unknown_token_share": compute_share(counts["num_unknown_tokens"], counts["num_text_tokens"]),
         "alphabet_coverage": compute_share(counts["num_known_characters"], counts["num_characters"]),

@@ -1,39 +1,39 @@
-"""What decides the content of records, checked once; all of it stands in the manifest."""
+"""The settings of pretraining records. The manifest stores all of them."""
 
 import dataclasses
+from collections.abc import Iterator
 
 from bert_keras.checks import describe_integer, is_integer, quote
 from bert_keras.errors import InputError
 
 OBJECTIVES = ("nsp", "sop", "none")
 NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
-BLOCK_BYTES = 8_000_000  # of text: 15,000 rows of 128, enough to pack them to 99.9 %, and 0.2 GB of memory a worker
-MAX_EXAMPLES_PER_SEQUENCE = 8
 
-_MAX_SEED = 2**31 - 1
+_BLOCK_BYTES = 8_000_000  # 15,000 sequences of 128 tokens, enough to pack them to 99.9 %; 0.2 GB of memory per worker
 _MIN_BLOCK_BYTES = 1_000
+_MAX_SEED = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordSettings:
-    """How text becomes rows.
+    """How text becomes records.
 
     Attributes:
-        max_sequence_length: the longest row in tokens, special tokens counted.
-        sentence_objective: "nsp", half of the second sentences are of another document (Devlin et al. 2018); "sop",
-            half of the pairs are swapped (ALBERT, Lan et al. 2019); "none", full sentences without labels (RoBERTa,
-            Liu et al. 2019).
-        short_sequence_rate: the share of pairs made shorter, since models meet short texts too; "none" has no pairs.
-        keep_documents_apart: for "none": a row ends where its document ends.
-        packed: whether several examples share a row where they fit.
-        max_examples_per_sequence: how many may.
-        duplicates: how often the examples of each document are drawn, each time anew.
-        held_out_rate: the share of documents kept from training, in shards of their own.
-        seed: decides everything that is random, 0 to 2**31 - 1.
-        block_bytes: UTF-8 bytes of text that are worked on at a time, and that make one shard.
+        max_sequence_length: maximum length of a record in tokens, including special tokens.
+        sentence_objective: "nsp", next-sentence prediction: half of the second sentences come from another document
+            (Devlin et al. 2018); "sop", sentence-order prediction: half of the pairs are swapped (ALBERT, Lan et al.
+            2019); "none": full sentences without labels (RoBERTa, Liu et al. 2019).
+        short_sequence_rate: share of pairs that are made shorter, since models get short texts too. Not for "none".
+        keep_documents_apart: for "none", whether a sequence ends with its document.
+        packed: whether several examples share a sequence if they fit.
+        max_examples_per_sequence: maximum number of examples in a packed sequence.
+        duplicates: how many times examples are drawn from each document, differently each time.
+        held_out_rate: share of documents that are written to separate shards and never trained on.
+        seed: determines everything random, from 0 to 2**31 - 1.
+        block_bytes: UTF-8 bytes of text in a block, which is processed at once and becomes one shard per split.
 
     Raises:
-        InputError: a setting is out of range, or two do not go together.
+        InputError: a setting is out of range, or two contradict each other.
     """
 
     max_sequence_length: int
@@ -41,24 +41,23 @@ class RecordSettings:
     short_sequence_rate: float = 0.1
     keep_documents_apart: bool = False
     packed: bool = False
-    max_examples_per_sequence: int = MAX_EXAMPLES_PER_SEQUENCE
+    max_examples_per_sequence: int = 8
     duplicates: int = 1
     held_out_rate: float = 0.01
     seed: int = 0
-    block_bytes: int = BLOCK_BYTES
+    block_bytes: int = _BLOCK_BYTES
 
-    def __post_init__(self):
-        if problems := list(self._problems()):
+    def __post_init__(self) -> None:
+        if problems := list(self._find_problems()):
             raise InputError("; ".join(problems))
 
-    def _problems(self):
-        """Yields everything that is wrong, in sentences."""
+    def _find_problems(self) -> Iterator[str]:
         if self.sentence_objective not in OBJECTIVES:
             yield f"sentence_objective is {quote(self.sentence_objective)}; expected one of {', '.join(OBJECTIVES)}"
-        least = NUM_SPECIAL + 2
-        if not is_integer(self.max_sequence_length, least):
+        shortest = NUM_SPECIAL + 2
+        if not is_integer(self.max_sequence_length, shortest):
             yield (
-                f"max_sequence_length is {self.max_sequence_length}; expected {least} tokens or more, since "
+                f"max_sequence_length is {self.max_sequence_length}; expected at least {shortest} tokens, since "
                 f"{NUM_SPECIAL} are [CLS] and [SEP]"
             )
         if not 0 <= self.short_sequence_rate <= 1:
@@ -71,7 +70,7 @@ class RecordSettings:
         if not is_integer(self.seed, 0, _MAX_SEED):
             yield f"seed is {self.seed!r}; expected {describe_integer(0, _MAX_SEED)}"
         if not is_integer(self.block_bytes, _MIN_BLOCK_BYTES):
-            yield f"block_bytes is {self.block_bytes}; expected {_MIN_BLOCK_BYTES:,} bytes of text or more"
+            yield f"block_bytes is {self.block_bytes}; expected at least {_MIN_BLOCK_BYTES:,} bytes of text"
         if self.keep_documents_apart and self.sentence_objective != "none":
             yield (
                 f"keep_documents_apart is for sentence_objective 'none'; {self.sentence_objective!r} never joins "

@@ -1,6 +1,6 @@
-"""What a tokenizer is, without the tokenizer: to save it, to know it again, and to make it in another process.
+"""The arguments of a `BertTokenizer`, without the tokenizer: to save, compare, and rebuild it in another process.
 
-A `BertTokenizer` brings TensorFlow along, 0.5 GB and seconds, which the process that only reads text can do without.
+A `BertTokenizer` needs TensorFlow, which costs 0.5 GB and seconds. The process that only reads text does without it.
 """
 
 import dataclasses
@@ -34,13 +34,13 @@ class TokenizerSpec:
 
     Attributes:
         vocabulary: the tokens in the order of their ids.
-        rules: how text becomes words.
-        additional_special_tokens: those past BERT's five.
-        added_tokens: those looked for in normalized text.
-        max_sequence_length: the longest input of its model, or None.
+        rules: how text is split into words.
+        additional_special_tokens: special tokens other than BERT's five.
+        added_tokens: tokens that are found whole in normalized text.
+        max_sequence_length: maximum length that the model accepts, or None.
 
     Raises:
-        InputError: the vocabulary lacks a special or added token, or is no vocabulary.
+        InputError: the vocabulary is invalid, or lacks a special or added token.
     """
 
     vocabulary: tuple[str, ...]
@@ -49,13 +49,13 @@ class TokenizerSpec:
     added_tokens: tuple[str, ...] = ()
     max_sequence_length: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_vocabulary(self.vocabulary)
         check_special_tokens((*self.special_tokens, *self.added_tokens), set(self.vocabulary))
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, object], max_sequence_length: int | None) -> "TokenizerSpec":
-        """Return the facts of the tokenizer that `BertTokenizer` would make of these arguments."""
+        """Return the spec of the tokenizer that `BertTokenizer` would make from these arguments."""
         rules = {name: arguments[name] for name in vars(TextRules()) if name in arguments}
         tokens = {
             name: tuple(arguments[name]) for name in ("additional_special_tokens", "added_tokens") if name in arguments
@@ -65,18 +65,21 @@ class TokenizerSpec:
         )
 
     @classmethod
-    def from_tokenizer(cls, tokenizer) -> "TokenizerSpec":
-        """Returns the facts of a `BertTokenizer`, or the facts that it is given."""
+    def from_tokenizer(cls, tokenizer: object) -> "TokenizerSpec":
+        """Return the spec of a `BertTokenizer`. A `TokenizerSpec` is returned unchanged."""
         if isinstance(tokenizer, cls):
             return tokenizer
-        more = tuple(tokenizer.special_tokens[len(SPECIAL_TOKENS) :])
         return cls(
-            tuple(tokenizer.vocabulary), tokenizer.rules, more, tokenizer.added_tokens, tokenizer.max_sequence_length
+            tuple(tokenizer.vocabulary),
+            tokenizer.rules,
+            tuple(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),
+            tokenizer.added_tokens,
+            tokenizer.max_sequence_length,
         )
 
     @property
     def arguments(self) -> dict:
-        """The arguments of `BertTokenizer`."""
+        """The keyword arguments of `BertTokenizer`."""
         return {
             "vocabulary": self.vocabulary,
             **dataclasses.asdict(self.rules),
@@ -87,7 +90,7 @@ class TokenizerSpec:
 
     @property
     def identity(self) -> dict:
-        """What a manifest knows a tokenizer by: how it splits text, and its vocabulary."""
+        """The values that identify a tokenizer in a manifest, keyed as in `IDENTITY`."""
         values = (
             self.rules.lowercase,
             self.rules.strip_accents,
@@ -101,16 +104,16 @@ class TokenizerSpec:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of everything: equal tokenizers give equal ids."""
+        """The SHA-256 of all arguments. Tokenizers with equal digests return equal ids."""
         return hashlib.sha256(repr(sorted(self.arguments.items())).encode()).hexdigest()
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes the files that `BertTokenizer.save` writes."""
+        """Write the files that `BertTokenizer.save` writes."""
         write_settings(folder, self)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """All special tokens, BERT's first."""
+        """All special tokens, BERT's five first."""
         return (*SPECIAL_TOKENS, *self.additional_special_tokens)
 
     @property

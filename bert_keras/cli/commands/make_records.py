@@ -96,23 +96,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     started = time.monotonic()
-    settings, tokenizer, _, sources, run_beam = check_all(
+    settings, tokenizer, _, sources, beam_options = check_all(
         lambda: _settings(arguments),
         lambda: _tokenizer(arguments),
         lambda: check_writable_folder(
             arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
         ),
         lambda: _find_text(arguments),
-        lambda: _beam(arguments),
+        lambda: _beam_options(arguments),
     )
     print_settings("make-records", _shown(arguments, settings, tokenizer, sources))
-    text = _text(arguments, sources)
     warnings: list[str] = []
-    options = {"overwrite": arguments.overwrite, "warn": warnings.append, **dataclasses.asdict(settings)}
-    if run_beam is not None:
-        manifest, had_workers = run_beam(arguments.out, text, tokenizer, **options), False
-    else:
-        manifest, had_workers = _write(arguments, text, tokenizer, options)
+    options = {
+        **dataclasses.asdict(settings),
+        "field": arguments.field,
+        "sentences": arguments.sentences,
+        "beam_options": beam_options,
+        "overwrite": arguments.overwrite,
+        "warn": warnings.append,
+    }
+    del options["block_bytes"]  # not an option of the command
+    manifest, had_workers = _make(arguments, tokenizer, sources, options)
     result = {
         "out": str(arguments.out),
         **manifest,
@@ -158,32 +162,24 @@ def _find_text(arguments: argparse.Namespace) -> list | None:
     return find_text(arguments.text, out=arguments.out)
 
 
-def _beam(arguments: argparse.Namespace):
-    """Returns what writes the records on Beam, or None if that is not asked for."""
+def _beam_options(arguments: argparse.Namespace) -> list[str] | None:
     if arguments.beam is None:
         return None
-    from bert_keras.pipelines.records.beam_records import beam_writer
+    from bert_keras.pipelines.records.beam_records import split_beam_options
 
-    return beam_writer(arguments.beam)
-
-
-def _text(arguments: argparse.Namespace, sources: list | None):
-    from bert_keras.pipelines.corpus.default_corpus import python_documents
-    from bert_keras.pipelines.records import DocumentText, FileText
-
-    if sources is None:
-        documents = python_documents() if arguments.beam is None else list(python_documents())  # to go to workers
-        return DocumentText(documents, name=text_name(None, None))
-    return FileText(sources, field=arguments.field, sentences=arguments.sentences)
+    return split_beam_options(arguments.beam)
 
 
-def _write(arguments: argparse.Namespace, text, tokenizer, options: dict) -> tuple[dict, bool]:
-    """Writes the records on this machine, under a progress bar: kB of files, where there are files, and MB of text.
+def _make(arguments: argparse.Namespace, tokenizer, sources: list | None, options: dict) -> tuple[dict, bool]:
+    """Make the records; on this machine, with a progress bar in kB of files and MB of text.
 
-    Returns the manifest, and whether workers took part: a text of one block has none, whatever was asked for.
+    Returns:
+        The manifest, and whether worker processes took part. A text of one block has none.
     """
-    from bert_keras.pipelines.records import write_records
+    from bert_keras.pipelines.records import make_records
 
+    if arguments.beam is not None:
+        return make_records(tokenizer, arguments.out, sources, **options), False
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the workers too
     started, had_workers = time.monotonic(), False
 
@@ -194,8 +190,8 @@ def _write(arguments: argparse.Namespace, text, tokenizer, options: dict) -> tup
         bar.update(-(-num_bytes // 1000), whole and -(-whole // 1000), f"{rate:,.1f} MB/s of text")
 
     with ProgressBar("making records", "kB") as bar, _telling_what_stays(arguments.out):
-        manifest = write_records(
-            arguments.out, text, tokenizer, num_workers=arguments.workers, progress=show, **options
+        manifest = make_records(
+            tokenizer, arguments.out, sources, num_workers=arguments.workers, progress=show, **options
         )
     return manifest, had_workers
 
@@ -212,7 +208,7 @@ def _telling_what_stays(out: pathlib.Path) -> Iterator[None]:
 
 
 def _resumable(out: pathlib.Path) -> str | None:
-    from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks, partial_path
+    from bert_keras.pipelines.records.partial_folder import count_finished_blocks, partial_path
 
     kept = count_finished_blocks(out)
     return f"{kept:,} finished blocks in {partial_path(out)}" if kept else None
@@ -236,10 +232,10 @@ def _shown(arguments: argparse.Namespace, settings, tokenizer, sources: list | N
 
 def _sentence(result: dict) -> str:
     share = result["num_tokens"] / (result["num_records"] * result["max_sequence_length"])
-    examples, rows = format_count(result["num_examples"], "example"), format_count(result["num_records"], "row")
+    examples, records = format_count(result["num_examples"], "example"), format_count(result["num_records"], "record")
     documents = format_count(result["num_documents"], "document")
     sentence = (
-        f"wrote {result['out']}: {examples} in {rows}, {share:.1%} real tokens, {_quality(result['quality'])}, of "
+        f"wrote {result['out']}: {examples} in {records}, {share:.1%} real tokens, {_quality(result['quality'])}, of "
         f"{documents}, {result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"
     )
     return sentence + memory_note(result)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bert_keras.config import HIDDEN_ACTS, POSITION_TYPES, PRESETS, BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.records.make_records_command import build_remake_command, make_records_command
+from bert_keras.pipelines.records.make_records_command import build_make_records_command, build_remake_command
 from bert_keras.training.config.settings import (
     BudgetNumber,
     Count,
@@ -153,7 +153,7 @@ class RecordsSettings:
 
     def command(self, index: int) -> str:
         """Return the `make-records` command that makes records folder `index`."""
-        return make_records_command(self.manifest_settings(index), vocabulary="VOCAB", out="RECORDS")
+        return build_make_records_command(self.manifest_settings(index), vocabulary="VOCAB", out="RECORDS")
 
 
 @settings

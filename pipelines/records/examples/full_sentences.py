@@ -1,11 +1,11 @@
-"""Rows of full sentences, filled greedily: RoBERTa's FULL-SENTENCES and DOC-SENTENCES (Liu et al. 2019, 4.2)."""
+"""Sequences of full sentences, filled greedily: FULL-SENTENCES and DOC-SENTENCES (RoBERTa, Liu et al. 2019, 4.2)."""
 
 import bisect
 from collections.abc import Iterator
 
 import numpy as np
 
-from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedText
+from bert_keras.pipelines.records.examples.tokenized_documents import Document, TokenizedText
 
 _NUM_SPECIAL = 2  # [CLS] ... [SEP]
 
@@ -13,54 +13,56 @@ _NUM_SPECIAL = 2  # [CLS] ... [SEP]
 def generate_full_sentences(
     text: TokenizedText, *, max_sequence_length: int, sep_id: int, keep_documents_apart: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yields the tokens of each row, without [CLS] and the last [SEP]; each token of the text stands in one row.
+    """Yield the tokens of each sequence without [CLS] and the last [SEP]. Each token is in exactly one sequence.
 
-    A row takes whole sentences until the next one does not fit. A sentence longer than a row begins a row and fills as
-    many as it needs. Between two documents in one row stands a [SEP], which takes a place.
+    A sequence gets whole sentences until the next one does not fit. A sentence longer than a sequence starts a new
+    sequence and fills as many as it needs. A [SEP] separates documents in a sequence.
 
     Args:
         text: the documents.
-        max_sequence_length: the longest row, [CLS] and all [SEP] counted.
+        max_sequence_length: maximum length, including [CLS] and every [SEP].
         sep_id: the id of [SEP].
-        keep_documents_apart: whether a row ends where its document ends.
+        keep_documents_apart: whether a sequence ends with its document.
     """
     room = max_sequence_length - _NUM_SPECIAL
     groups = [[document] for document in text.documents] if keep_documents_apart else [text.documents]
     for documents in groups:
-        for tokens, borders in _runs(text.starts, documents, room):
-            yield np.insert(text.ids[tokens], borders, sep_id) if borders else text.ids[tokens]
+        for tokens, separators in _plan_sequences(text.starts, documents, room):
+            yield np.insert(text.ids[tokens], separators, sep_id) if separators else text.ids[tokens]
 
 
-def _runs(starts: list[int], documents: list, room: int) -> Iterator[tuple[slice | np.ndarray, list[int]]]:
-    """Yields for each row which tokens it takes, and before which of those, counted from the row's first, a [SEP]."""
+def _plan_sequences(
+    starts: list[int], documents: list[Document], room: int
+) -> Iterator[tuple[slice | np.ndarray, list[int]]]:
+    """Yield the tokens of each sequence, and the offsets in them where a [SEP] is inserted."""
     sentences = [sentence for document in documents for sentence in range(document.start, document.end)]
-    ordinals = [place for place, document in enumerate(documents) for _ in range(document.start, document.end)]
-    # where each sentence begins and ends if all of them, and a [SEP] between documents, stood behind each other
+    ordinals = [index for index, document in enumerate(documents) for _ in range(document.start, document.end)]
+    # the start and end of each sentence if all of them were concatenated, with a [SEP] between documents
     lengths = np.array([starts[sentence + 1] - starts[sentence] for sentence in sentences], np.int64)
     begins = np.cumsum(lengths) - lengths + ordinals
     begins, ends = begins.tolist(), (begins + lengths).tolist()
-    place, done = 0, 0  # the sentence that is next, and how many of its tokens are in rows already
-    while place < len(sentences):
-        begin = begins[place] + done
+    index, num_used = 0, 0  # the next sentence, and the number of its tokens that are in sequences already
+    while index < len(sentences):
+        begin = begins[index] + num_used
         last = bisect.bisect_right(ends, begin + room) - 1
-        if last < place:  # longer than a row
-            first = starts[sentences[place]] + done
+        if last < index:  # the sentence is longer than a sequence
+            first = starts[sentences[index]] + num_used
             yield slice(first, first + room), []
-            done += room
+            num_used += room
             continue
-        yield _joined(starts, sentences, ordinals, place, last, done)
-        place, done = last + 1, 0
+        yield _join_sentences(starts, sentences, ordinals, index, last, num_used)
+        index, num_used = last + 1, 0
 
 
-def _joined(
-    starts: list[int], sentences: list[int], ordinals: list[int], place: int, last: int, done: int
+def _join_sentences(
+    starts: list[int], sentences: list[int], ordinals: list[int], index: int, last: int, num_used: int
 ) -> tuple[slice | np.ndarray, list[int]]:
-    """Returns the tokens of the sentences `place` to `last`, without the first `done`."""
-    cuts = [later for later in range(place + 1, last + 1) if ordinals[later] != ordinals[later - 1]]
-    runs, borders, length = [], [], 0
-    for begin, end in zip([place, *cuts], [*cuts, last + 1], strict=True):
-        run = (starts[sentences[begin]] + (done if begin == place else 0), starts[sentences[end - 1] + 1])
+    """Return the tokens of the sentences from `index` to `last` without the first `num_used`, and the separators."""
+    cuts = [later for later in range(index + 1, last + 1) if ordinals[later] != ordinals[later - 1]]
+    runs, separators, length = [], [], 0
+    for begin, end in zip([index, *cuts], [*cuts, last + 1], strict=True):
+        run = (starts[sentences[begin]] + (num_used if begin == index else 0), starts[sentences[end - 1] + 1])
         runs.append(np.arange(*run) if cuts else slice(*run))
         length += run[1] - run[0]
-        borders.append(length)
-    return (np.concatenate(runs) if cuts else runs[0]), borders[:-1]
+        separators.append(length)
+    return (np.concatenate(runs) if cuts else runs[0]), separators[:-1]

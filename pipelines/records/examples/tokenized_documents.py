@@ -1,4 +1,4 @@
-"""The documents of a block as token ids: one flat array, with the places where sentences and documents begin."""
+"""The documents of a block as token ids: one flat array with the starts of sentences and documents."""
 
 import dataclasses
 import itertools
@@ -12,12 +12,12 @@ from bert_keras.pipelines.records.known_characters import KnownCharacters
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """A document, or a part of one, within `TokenizedText`.
+    """A document, or a part of one, in a `TokenizedText`.
 
     Attributes:
-        number: its number in the whole text; parts of one document share it.
-        part: which part, from 0.
-        start, end: its sentences, as indices of `TokenizedText.starts`.
+        number: its number in the whole text; parts of a document have the same number.
+        part: the index of the part, from 0.
+        start, end: its sentences, as indices into `TokenizedText.starts`.
     """
 
     number: int
@@ -31,11 +31,12 @@ class TokenizedText:
     """The documents of one split of a block.
 
     Attributes:
-        ids: `(tokens,)` int32, all sentences behind each other; none is empty.
-        starts: where each sentence begins in `ids`, and behind them where the last one ends; plain ints, for `bisect`.
-        documents: those to make examples of.
-        others: documents of elsewhere, that a wrong next sentence may be drawn from where there is no second one here.
-        quality_counts: see `manifest.QUALITY_COUNTS`; of `documents`, not of `others`.
+        ids: `(tokens,)` int32, all sentences concatenated; no sentence is empty.
+        starts: the index in `ids` of the first token of each sentence, followed by the end of the last one. Python
+            integers, for `bisect`.
+        documents: the documents to make examples of.
+        others: documents for random next sentences if `documents` has only one.
+        quality_counts: the counts of `documents`, in the order of `manifest.QUALITY_COUNTS`.
     """
 
     ids: np.ndarray
@@ -46,19 +47,19 @@ class TokenizedText:
 
     @property
     def num_sentences(self) -> int:
-        """The sentences of `documents`."""
+        """Number of sentences in `documents`."""
         return sum(document.end - document.start for document in self.documents)
 
     @classmethod
     def from_sentences(cls, documents: Sequence[Sequence[Sequence[int]]]) -> "TokenizedText":
-        """Makes one of documents of sentences of ids, numbered from 0; what is empty is left out."""
+        """Make a text of documents of sentences of ids, numbered from 0. Empty sentences and documents are dropped."""
         documents = [[sentence for sentence in document if len(sentence)] for document in documents]
         sentences = [sentence for document in documents for sentence in document]
-        borders = [0, *itertools.accumulate(map(len, documents))]
+        bounds = [0, *itertools.accumulate(map(len, documents))]
         ids = np.array([token for sentence in sentences for token in sentence], np.int32)
         starts = [0, *itertools.accumulate(map(len, sentences))]
-        places = [Document(number, 0, *ends) for number, ends in enumerate(itertools.pairwise(borders))]
-        return cls(ids, starts, [place for place in places if place.start < place.end], [])
+        numbered = [Document(number, 0, *ends) for number, ends in enumerate(itertools.pairwise(bounds))]
+        return cls(ids, starts, [document for document in numbered if document.start < document.end], [])
 
 
 def tokenize_block(
@@ -71,15 +72,15 @@ def tokenize_block(
     seed: int,
     held_out_rate: float,
 ) -> dict[str, TokenizedText]:
-    """Returns the block's documents for each of `SPLITS`.
+    """Tokenize the documents of a block and return them keyed by split.
 
     Args:
-        block: the text.
+        block: the block of text.
         tokenize: `BertTokenizer.tokenize`.
-        unk_id: the id of [UNK], which is counted.
-        known_characters: counts characters.
-        split_sentences: makes sentences of a passage; None if passages are sentences.
-        seed, held_out_rate: which documents are held out.
+        unk_id: the id of [UNK], for the counts.
+        known_characters: the counter of characters.
+        split_sentences: splits a passage into sentences; None if passages are sentences.
+        seed, held_out_rate: determine which documents are held out.
     """
     plan = [
         (SPLITS[is_held_out(seed, number, held_out_rate)], number, part, passages)
@@ -87,38 +88,36 @@ def tokenize_block(
     ]
     pools = zip(SPLITS, block.pools, strict=True)
     plan += [(f"{split} pool", -1, 0, pool.split(b"\n")) for split, pool in pools if pool]
-    sentences = [_sentences(passages, split_sentences) for *_, passages in plan]
+    sentences = [_split_passages(passages, split_sentences) for *_, passages in plan]
     ragged = tokenize([sentence for document in sentences for sentence in document])
     lengths = ragged.row_lengths().numpy()
     has_tokens = lengths > 0
     starts = [0, *np.cumsum(lengths[has_tokens]).tolist()]
-    borders = np.cumsum([0, *map(len, sentences)])
-    borders = np.concatenate([[0], np.cumsum(has_tokens)])[borders].tolist()
+    bounds = np.cumsum([0, *map(len, sentences)])
+    bounds = np.concatenate([[0], np.cumsum(has_tokens)])[bounds].tolist()  # without the empty sentences
     groups: dict[str, list[Document]] = {name: [] for split in SPLITS for name in (split, f"{split} pool")}
-    for (group, number, part, _), start, end in zip(plan, borders[:-1], borders[1:], strict=True):
+    for (group, number, part, _), start, end in zip(plan, bounds[:-1], bounds[1:], strict=True):
         if start < end:
             groups[group].append(Document(number, part, start, end))
     ids = ragged.flat_values.numpy()
     num_unknown = np.concatenate([[0], np.cumsum(ids == unk_id)])
     texts = {}
     for split in SPLITS:
-        characters = known_characters.count(
-            passage for name, *_, passages in plan if name == split for passage in passages
-        )
-        tokens = _token_counts(groups[split], starts, num_unknown)
-        texts[split] = TokenizedText(ids, starts, groups[split], _others(groups, split), (*tokens, *characters))
+        passages = (passage for group, *_, passages in plan if group == split for passage in passages)
+        counts = (*_count_tokens(groups[split], starts, num_unknown), *known_characters.count(passages))
+        texts[split] = TokenizedText(ids, starts, groups[split], _choose_others(groups, split), counts)
     return texts
 
 
-def _token_counts(documents: list[Document], starts: list[int], num_unknown: np.ndarray) -> tuple[int, int]:
-    """Returns how many tokens documents have, and how many are [UNK]; `num_unknown` is how many are before each."""
+def _count_tokens(documents: list[Document], starts: list[int], num_unknown: np.ndarray) -> tuple[int, int]:
+    """Return the number of tokens in documents, and of [UNK]; `num_unknown` counts the [UNK] before each token."""
     first = [starts[document.start] for document in documents]
     last = [starts[document.end] for document in documents]
     return sum(last) - sum(first), int((num_unknown[last] - num_unknown[first]).sum())
 
 
-def _others(groups: dict[str, list[Document]], split: str) -> list[Document]:
-    """Returns the documents to borrow from if the split has but one: never held-out text for training."""
+def _choose_others(groups: dict[str, list[Document]], split: str) -> list[Document]:
+    """Return the documents to borrow from if the split has only one. Training never borrows held-out text."""
     if len(groups[split]) != 1:
         return []
     if groups[f"{split} pool"] or split == "train":
@@ -126,7 +125,7 @@ def _others(groups: dict[str, list[Document]], split: str) -> list[Document]:
     return groups["train"] or groups["train pool"]
 
 
-def _sentences(passages: list[bytes], split_sentences: Callable[[str], list[str]] | None) -> list:
+def _split_passages(passages: list[bytes], split_sentences: Callable[[str], list[str]] | None) -> list[bytes | str]:
     if split_sentences is None:
         return passages
     return [sentence for passage in passages for sentence in split_sentences(passage.decode())]

@@ -13,7 +13,7 @@ import pytest
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, RecordSettings, read_manifest, write_records
-from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks
+from bert_keras.pipelines.records.partial_folder import count_finished_blocks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran off with hat . ,".split()
@@ -97,7 +97,7 @@ def test_settings_progress_and_result_are_told(capsys):
     assert re.search(r"packed +True\n", printed.err)
     assert re.search(r"making records 3/3  [\d.]+ MB/s of text", printed.err)
     assert re.fullmatch(
-        r"wrote out: \d+ examples in \d+ rows, \d\d\.\d% real tokens, 0\.0% \[UNK\], 100\.0% of the characters known, "
+        r"wrote out: \d+ examples in \d+ records, \d\d\.\d% real tokens, 0\.0% \[UNK\], 100\.0% of the characters known, "
         r"0\.0% in too long words, \d\d\.\d% random next sentences, of 39 documents, \d+ of them held out, in .* MB\n",
         printed.out,
     )
@@ -109,7 +109,10 @@ FAULTS = {
     "a binary file": (["--text", "binary.txt"], r"binary\.txt, line 2: there is a NUL byte; .*binary file"),
     "a vocabulary without [MASK]": (["--text", "text.txt", "VOCAB=maskless.txt"], r"maskless\.txt: .* is \[MASK\]"),
     "a vocabulary that is missing": (["--text", "text.txt", "VOCAB=no.txt"], r"no\.txt does not exist"),
-    "too short rows": (["--text", "text.txt", "--max-sequence-length", "4"], r"max_sequence_length is 4; expected 5"),
+    "too short sequences": (
+        ["--text", "text.txt", "--max-sequence-length", "4"],
+        r"max_sequence_length is 4; expected at least 5",
+    ),
     "a place that cannot be written": (
         ["--text", "text.txt", "OUT=/proc/x"],
         r"/proc/x cannot be written \(/proc/.*\)",

@@ -8,7 +8,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import DocumentText, FileText, write_records
-from bert_keras.pipelines.records.beam_records import beam_writer, write_records_with_beam
+from bert_keras.pipelines.records.beam_records import split_beam_options, write_records_with_beam
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="needs apache-beam"),
@@ -79,10 +79,10 @@ def test_bad_input_is_told_as_the_local_builder_tells_it(tiny_tokenizer, tmp_pat
 def test_a_missing_beam_is_told_with_the_install_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=r"pip install 'bert-keras\[beam\]'"):
-        beam_writer("--runner=DirectRunner")
+        split_beam_options("--runner=DirectRunner")
 
 
 def test_options_are_split_as_in_a_shell():
-    assert beam_writer("--runner=X --name='a b'").keywords == {"options": ["--runner=X", "--name=a b"]}
+    assert split_beam_options("--runner=X --name='a b'") == ["--runner=X", "--name=a b"]
     with pytest.raises(InputError, match=r"cannot be split .*close the quote"):
-        beam_writer("--name='a")
+        split_beam_options("--name='a")

@@ -116,14 +116,14 @@ def test_where_the_first_document_fills_a_block_the_text_is_read_again_for_a_lat
         num_readings += 1
         return passages_of(documents)
 
-    blocks = planned(documents, held_out_rate=0, read_again=read_again)
+    blocks = planned(documents, held_out_rate=0, reread=read_again)
     alone = [block for block in blocks if [number for number, *_ in block.documents()] == [0]]
     assert len(alone) >= 4
     assert {block.pools[0][:8] for block in alone} == {b"d01p0000"}
     assert num_readings == 1
     assert planned(documents, held_out_rate=0)[0].pools == (b"", b"")
-    assert planned(documents[:1], read_again=lambda: passages_of(documents[:1]))[0].pools == (b"", b"")
-    planned(made_documents([3] * 50), read_again=read_again)
+    assert planned(documents[:1], reread=lambda: passages_of(documents[:1]))[0].pools == (b"", b"")
+    planned(made_documents([3] * 50), reread=read_again)
     assert num_readings == 1  # only where there is need
 
 

@@ -54,7 +54,7 @@ def test_the_folder_is_whole(folder):
 def test_a_shard_outside_the_folder_is_refused(folder, name):
     (folder.parent / "outside").write_bytes(b"records")
     edit(folder, lambda manifest: manifest["shards"][0].update(name=name))
-    with pytest.raises(bk.InputError, match=r"manifest\.json (names|sets name to) .*expected a (path inside|text)"):
+    with pytest.raises(bk.InputError, match=r"manifest\.json (names|sets name to) .*expected a (path|text|string)"):
         read_manifest(folder)
 
 
@@ -62,7 +62,7 @@ def test_a_shard_outside_the_folder_is_refused(folder, name):
     ("change", "pattern"),
     [
         (lambda manifest: manifest.update(max_sequence_length="32"), "sets max_sequence_length to '32'"),
-        (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected 5 tokens"),
+        (lambda manifest: manifest.update(max_sequence_length=0), "max_sequence_length is 0; expected at least 5"),
         (lambda manifest: manifest.update(packed=1), "sets packed to 1; expected true or false"),
         (lambda manifest: manifest.update(held_out_rate=float("nan")), "sets held_out_rate to nan"),
         (lambda manifest: manifest.update(num_records=-1), "sets num_records to -1; expected an integer from 0"),

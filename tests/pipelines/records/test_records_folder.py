@@ -282,9 +282,9 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
     [
         ({"text": []}, "the text has no words; expected sentences"),
         ({"text": [["", " "], ["\u200b"]]}, "the text has no words"),
-        ({"text": iter([["the a"] * 900, ["b"]])}, r"the text has 1 document\(s\), and the last one stands alone"),
+        ({"text": iter([["the a"] * 900, ["b"]])}, r"the text has 1 document\(s\), and no other one is available"),
         ({"text": DOCUMENTS[:2]}, r"the text has 1 document\(s\).*blank line between.*objective sop or none"),
-        ({"max_sequence_length": 4}, "max_sequence_length is 4; expected 5 tokens or more"),
+        ({"max_sequence_length": 4}, "max_sequence_length is 4; expected at least 5 tokens"),
         ({"seed": 2**31}, "seed is 2147483648; expected an integer from 0 to 2,147,483,647"),
         ({"sentence_objective": "mlm"}, "sentence_objective is 'mlm'; expected one of nsp, sop, none"),
         ({"short_sequence_rate": 1.5}, r"short_sequence_rate is 1\.5; expected a share from 0 to 1"),
@@ -294,7 +294,7 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
             "duplicates is 0; .*; max_examples_per_sequence is 0; expected",
         ),
         ({"keep_documents_apart": True}, "keep_documents_apart is for sentence_objective 'none'; 'nsp' never joins"),
-        ({"block_bytes": 10}, "block_bytes is 10; expected 1,000 bytes"),
+        ({"block_bytes": 10}, "block_bytes is 10; expected at least 1,000 bytes"),
         ({"num_workers": 0}, "num_workers is 0; expected an integer >= 1"),
     ],
 )

@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.unfinished_folder import count_finished_blocks, partial_path
+from bert_keras.pipelines.records.partial_folder import count_finished_blocks, partial_path
 from bert_keras.staging import lock_folder
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
@@ -125,7 +125,7 @@ def test_blocks_whose_text_has_changed_are_made_again_and_no_others(
     other = [[*text[0][:-1], "un un"], *text[1:]]
     stopped(tmp_path / "out", other, tiny_tokenizer, 7)
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
-    assert "the text of block 0 is not what it was" in caplog.text
+    assert "the text of block 0 has changed" in caplog.text
     assert content_of(tmp_path / "out") == undisturbed
     assert blocks_made[7] == 0
     assert len(blocks_made) < 14
@@ -177,9 +177,9 @@ def test_an_error_of_the_disk_is_one_sentence_that_says_what_stays(text, tiny_to
     with pytest.raises(InputError) as told:
         write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=stop_after(2, error))
     assert str(told.value) == (
-        f"{tmp_path / 'out'} cannot be written (x.tfrecord: No space left on device): free some space, or name a "
-        f"folder elsewhere; 2 finished blocks stay in {tmp_path / '.out.partial'}, and the same command goes on with "
-        "them"
+        f"{tmp_path / 'out'} cannot be written (x.tfrecord: No space left on device): free some space, or choose "
+        f"a folder on another disk; 2 finished blocks remain in {tmp_path / '.out.partial'}, and the same command "
+        "resumes with them"
     )
 
 
@@ -187,7 +187,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_
     text, tiny_tokenizer, tmp_path, small_disk
 ):
     settings = {**SETTINGS, "duplicates": 20, "packed": False}
-    with pytest.raises(InputError, match=r"out cannot be written \(.*No space left on device\).*finished blocks stay"):
+    with pytest.raises(InputError, match=r"out cannot be written \(.*No space left on device\).* blocks remain"):
         write(small_disk / "out", text, tiny_tokenizer, **settings)
     assert [path.name for path in small_disk.iterdir()] == [".out.partial"]
     assert not list((small_disk / ".out.partial").glob(".*.tmp"))
