@@ -21,7 +21,8 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
-from bert_keras.tasks.examples.files import FileOptions, read_to_learn
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.training_data import read_training_data
 from bert_keras.training import FineTuning, Pretraining, run_finetuning, run_pretraining
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
@@ -42,7 +43,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     columns = dict(zip(("text_column", "label_column"), arguments.columns, strict=True))
-    task, train, test = read_to_learn("classify", arguments.train, arguments.test, FileOptions(**columns))
+    data = read_training_data("classify", arguments.train, arguments.test, FileOptions(**columns))
+    task, train, test = data.task, data.train, data.dev
     budget = None
     with tempfile.TemporaryDirectory() as folder:
         for objective in ("mlm", "electra"):

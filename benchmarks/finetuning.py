@@ -133,10 +133,12 @@ def run_child(arguments: argparse.Namespace, *training) -> dict:
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
     """Returns the task and the examples of a row, the same on both sides and for all seeds."""
-    from bert_keras.tasks.examples.files import FileOptions, read_to_learn
+    from bert_keras.tasks.examples.file_options import FileOptions
+    from bert_keras.tasks.examples.training_data import read_training_data
 
     files = (arguments.data / row.train, arguments.data / row.dev)
-    task, train, dev = read_to_learn(row.task, *files, FileOptions())
+    data = read_training_data(row.task, *files, FileOptions())
+    task, train, dev = data.task, data.train, data.dev
     draw = np.random.default_rng(0)
     train, dev = (
         [examples[place] for place in sorted(draw.permutation(len(examples))[:number])]
@@ -237,7 +239,7 @@ def fit_theirs(model, row: Row, labelled) -> float:
     model.train()
     begun = time.perf_counter()
     for _ in range(row.epochs):
-        for numbers in torch.randperm(len(labelled.rows)).split(row.batch_size):
+        for numbers in torch.randperm(len(labelled.sequences)).split(row.batch_size):
             loss = model(**torch_batch(labelled, numbers.numpy())).loss
             optimizer.zero_grad()
             loss.backward()
@@ -251,7 +253,7 @@ def torch_batch(labelled, numbers: np.ndarray) -> dict:
     """Returns rows as transformers reads them, padded to the longest of them."""
     import torch
 
-    rows = labelled.rows
+    rows = labelled.sequences
     length = int(rows.lengths[numbers].max())
     batch = {name: np.zeros((len(numbers), length), np.int64) for name in ("input_ids", "attention_mask")}
     batch["token_type_ids"] = np.zeros((len(numbers), length), np.int64)

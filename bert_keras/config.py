@@ -13,6 +13,7 @@ from bert_keras.errors import InputError
 
 HIDDEN_ACTS = ("gelu", "gelu_tanh", "relu")
 POSITION_TYPES = ("learned", "sinusoidal")
+PROBLEMS = ("single_label", "multi_label", "regression")  # kinds of labels of a text classifier
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"num_layers": 2, "num_heads": 2, "hidden_dim": 128, "intermediate_dim": 512},

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.checks import check_integer
+from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
@@ -21,7 +22,6 @@ from bert_keras.modeling.heads import (
 from bert_keras.modeling.layers import gelu, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
 
-PROBLEMS = ("single_label", "multi_label", "regression")
 IGNORED_LABEL = -100  # tokens without a label: padding, special tokens, later tokens of a word
 
 

@@ -1,4 +1,4 @@
-"""The tasks: text classification, tagging, question answering, embedding and fill-mask. Text in, answers and scores out.
+"""Fine-tuning tasks: each encodes examples, decodes a model's outputs into answers, and scores them.
 
-Start with `base.py` (`Task`) and `predictor.py`.
+Start with `base.py`; `predictor.py` and `evaluation.py` apply a task to a checkpoint.
 """

@@ -10,7 +10,7 @@ from bert_keras.tasks.base import Task
 
 def has_confusion(task: Task) -> bool:
     """Return whether a task takes one class for another."""
-    return getattr(task, "problem", None) == "single_label"
+    return task.problem == "single_label"
 
 
 def confusion_picture(task: Task, answers: Sequence[Mapping], examples: Sequence) -> bytes:

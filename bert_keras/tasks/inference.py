@@ -1,4 +1,4 @@
-"""Rows through a model: rows of like length together, and what it gives back in their order, without padding."""
+"""Run a model on sequences: batches of similar length, outputs in the original order and without padding."""
 
 import functools
 from collections.abc import Callable
@@ -12,64 +12,65 @@ from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.batches.task_batches import SequenceTable
 from bert_keras.pipelines.text.autograph import without_autograph
 
-_TOKENS_A_BATCH = 4096  # on a CPU more gains nothing; on a GPU 64 rows of 64 tokens are a fair load too
+# larger batches are no faster on a CPU; on a GPU 64 sequences of 64 tokens are a reasonable load
+_TOKENS_PER_BATCH = 4096
 
 
 class SequenceRunner:
-    """Runs a model on rows of any number and length.
+    """Run a model on any number of sequences of any length.
 
     Args:
         model: an encoder with a head.
-        is_token_level: whether its outputs are of tokens, `(B, S, ...)`, or of rows, `(B, ...)`.
+        is_token_level: whether its outputs are `(B, S, ...)`, one per token, or `(B, ...)`, one per sequence.
     """
 
     def __init__(self, model: keras.Model, *, is_token_level: bool):
         self._model = model
         self._is_token_level = is_token_level
         self._run_eagerly = without_autograph(lambda features: model(features, training=False))
-        self._graphs: dict[tuple[str, ...], Callable] = {}  # by the names of the features
+        self._graphs: dict[tuple[str, ...], Callable] = {}  # keyed by the names of the features
         if keras.backend.backend() != "tensorflow":
             self._run_eagerly = functools.partial(_run_on_arrays, model)
 
     def __call__(
-        self, rows: EncodedSequences, progress: Callable[[int, int], None] | None = None, *, once: bool = False
+        self, sequences: EncodedSequences, progress: Callable[[int, int], None] | None = None, *, once: bool = False
     ) -> dict[str, np.ndarray]:
-        """Returns what the model gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name.
+        """Return the outputs for N sequences of P tokens in total, `(N, ...)` or `(P, ...)` each, keyed by name.
 
         Args:
-            rows: the rows.
-            progress: is told how many rows are done, and of how many.
-            once: no more rows will follow; a single batch then runs op by op, which takes less than tracing a graph.
+            sequences: the sequences.
+            progress: called with the number of sequences done, and with their total number.
+            once: whether no more sequences follow; a single batch then runs eagerly, which is faster than tracing a
+                graph.
 
         Raises:
             InputError: the model computes NaN or infinity.
         """
-        table = SequenceTable.from_sequences(rows)
+        table = SequenceTable.from_sequences(sequences)
+        num_outputs = len(sequences.token_ids if self._is_token_level else sequences)
         outputs: dict[str, np.ndarray] = {}
-        done = 0
-        batches = _batches(rows.lengths)
-        for numbers in batches:
-            features = table.gather_batch(tf.constant(numbers))
-            run = self._run_eagerly if once and len(batches) == 1 else self._graph(features)
+        num_done = 0
+        batches = _make_batches(sequences.lengths)
+        for indices in batches:
+            features = table.gather_batch(tf.constant(indices))
+            run = self._run_eagerly if once and len(batches) == 1 else self._get_graph(features)
             for name, values in run(features).items():
                 values = keras.ops.convert_to_numpy(values)
                 check_finite_outputs(self._model, values)
                 if name not in outputs:
                     tail = values.shape[2 if self._is_token_level else 1 :]
-                    outputs[name] = np.empty(
-                        (len(rows.token_ids if self._is_token_level else rows), *tail), values.dtype
-                    )
+                    outputs[name] = np.empty((num_outputs, *tail), values.dtype)
                 if self._is_token_level:
-                    self._put(outputs[name], values, rows, numbers)
+                    _copy_real_tokens(outputs[name], values, sequences, indices)
                 else:
-                    outputs[name][numbers] = values
-            done += len(numbers)
+                    outputs[name][indices] = values
+            num_done += len(indices)
             if progress is not None:
-                progress(done, len(rows))
+                progress(num_done, len(sequences))
         return outputs
 
-    def _graph(self, features: dict[str, tf.Tensor]) -> Callable:
-        """Returns the model as a graph of these features, traced once for batches of any shape."""
+    def _get_graph(self, features: dict[str, tf.Tensor]) -> Callable:
+        """Return the model as a graph of these features, traced once for batches of any shape."""
         if keras.backend.backend() != "tensorflow":
             return self._run_eagerly
         names = tuple(sorted(features))
@@ -78,24 +79,26 @@ class SequenceRunner:
             self._graphs[names] = tf.function(self._run_eagerly, input_signature=[signature])
         return self._graphs[names]
 
-    def _put(self, flat: np.ndarray, values: np.ndarray, rows: EncodedSequences, numbers: np.ndarray) -> None:
-        lengths = rows.lengths[numbers]
-        is_real = np.arange(values.shape[1]) < lengths[:, np.newaxis]
-        places = rows.row_splits[numbers][:, np.newaxis] + np.arange(values.shape[1])
-        flat[places[is_real]] = values[is_real]
-
 
 def _run_on_arrays(model: keras.Model, features: dict[str, tf.Tensor]) -> dict:
-    """Run a model of another backend than TensorFlow, op by op: JAX would compile each new length of a batch."""
+    """Run a model eagerly on another backend than TensorFlow, because JAX would compile each new batch length."""
     return model({name: value.numpy() for name, value in features.items()}, training=False)
 
 
-def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Returns the numbers of the rows of each batch: the longest first, so that memory shows at once if it lasts."""
+def _copy_real_tokens(flat: np.ndarray, values: np.ndarray, sequences: EncodedSequences, indices: np.ndarray) -> None:
+    """Copy the outputs `(B, S, ...)` of some sequences to their tokens in `flat`, `(P, ...)`."""
+    positions = np.arange(values.shape[1])
+    is_real = positions < sequences.lengths[indices][:, np.newaxis]
+    places = sequences.row_splits[indices][:, np.newaxis] + positions
+    flat[places[is_real]] = values[is_real]
+
+
+def _make_batches(lengths: np.ndarray) -> list[np.ndarray]:
+    """Return the indices of the sequences of each batch, the longest first, so that lack of memory shows at once."""
     order = np.argsort(-lengths, kind="stable")
     batches, begin = [], 0
     while begin < len(order):
-        end = begin + max(1, _TOKENS_A_BATCH // int(lengths[order[begin]]))
+        end = begin + max(1, _TOKENS_PER_BATCH // int(lengths[order[begin]]))
         batches.append(order[begin:end])
         begin = end
     return batches

@@ -1,10 +1,10 @@
-"""`Predictor`: a fine-tuned checkpoint that answers, in the terms of its task."""
+"""`Predictor`: answers texts with a fine-tuned checkpoint."""
 
 import copy
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -20,24 +20,28 @@ from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.task_loading import restore_task
 
-EXAMPLES_PER_CHUNK = 1024  # answered at once, so that texts of like length meet
+EXAMPLES_PER_CHUNK = 1024  # answered together, so that batches have texts of similar length
 
 
 class Predictor:
-    """Answers texts with a fine-tuned model.
+    """Answer texts with a fine-tuned model.
 
     Args:
-        model: a model with a head.
+        model: a model with a task head.
         tokenizer: its tokenizer.
-        task: what it was fine-tuned for; default: what its head says (its kind, its labels), with texts as long as
-            the model and the tokenizer allow.
+        task: the task; None: inferred from the model's head, with texts as long as the model and the tokenizer allow.
+
+    Attributes:
+        model: the model.
+        tokenizer: its tokenizer.
+        task: the task.
 
     Raises:
-        InputError: the model has no head that answers.
+        InputError: the model has no task head.
 
     Example:
-        >>> # predictor = Predictor.from_checkpoint("classifier"), or of a model that was trained with `fit`:
-        >>> # predictor = Predictor(model, tokenizer)
+        >>> # predictor = bk.Predictor.from_checkpoint("classifier")
+        >>> # predictor = bk.Predictor(model, tokenizer)  # a model trained with `fit`
         >>> # predictor(["a fine film"])[0]["label"]
     """
 
@@ -49,16 +53,22 @@ class Predictor:
         self._run = SequenceRunner(model, is_token_level=task.is_token_level)
 
     @classmethod
-    def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes) -> "Predictor":
-        """Loads a checkpoint folder, of ours or of anybody's.
+    def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes: object) -> "Predictor":
+        """Load a checkpoint folder.
 
         Args:
-            folder: any folder that `load` reads, with a head and a vocabulary, or what `read_checkpoint` returned.
-            **changes: settings of the task that are to be others than the stored ones (`max_sequence_length`); None:
-                as it is stored.
+            folder: any folder that `bk.load` reads, with a task head and a vocabulary, or what `read_checkpoint`
+                returned.
+            **changes: settings of the task to override, such as `max_sequence_length`; None: as stored.
+
+        Returns:
+            A predictor.
 
         Raises:
-            InputError: the folder cannot be read, its model has no task, or the task has no such setting.
+            InputError: the folder cannot be read, its model has no task head, or the task has no such setting.
+
+        Example:
+            >>> # bk.Predictor.from_checkpoint("classifier", max_sequence_length=64)
         """
         checkpoint = read_checkpoint(folder)
         check_has_vocabulary(checkpoint)
@@ -73,40 +83,54 @@ class Predictor:
         prompt_name: str | None = None,
         prompt: str | None = None,
     ) -> list[dict]:
-        """Return an answer to each example, of plain Python values, as `json.dumps` takes them.
+        """Answer examples.
 
         Args:
-            examples: texts; pairs of texts, as tuples of two (question and context); lists of words, which a tagger
-                tags as they are; or examples of the task.
-            top: how many of the best classes or answers to list under `best`, instead of the probabilities of all
-                classes, as `predict --top` does. 1: the best alone, without a list. Where a text has several labels,
-                the list has at least those that the answer names. Of answers there are at most `task.num_best`, 5
-                unless the folder says otherwise. Taggers, embedders and regression have no alternatives.
-            prompt_name: of sentence vectors: which of the model's prompts stands before each text; "": none. Unless
-                given, the model's default prompt, if it has one.
-            prompt: of sentence vectors: the text that stands there, instead of one of the model's prompts.
+            examples: texts; pairs of texts as tuples of two (such as question and context); lists of words, which a
+                tagger does not split further; or examples of the task.
+            top: list this many of the best classes or answers under `best`, instead of the probabilities of all
+                classes, as `predict --top` does; 1: only the best, without a list. With several labels per text, the
+                list has at least the predicted ones. There are at most `task.num_best` (default 5) answers to a
+                question. Taggers, embedders and regression have no alternatives.
+            prompt_name: for an embedder, the name of the prompt before each text; "": no prompt. Default: the model's
+                default prompt, if it has one.
+            prompt: for an embedder, a text to use as prompt.
+
+        Returns:
+            One dict per example, of plain Python values that `json.dumps` accepts.
 
         Raises:
-            InputError: an example is nothing of that, or not what the task reads, `top` is below 1 or has nothing to
-                list, or there is no such prompt.
+            InputError: an example has another type, or the task needs a pair and got a single text (or the reverse);
+                `top` is below 1, or the task has no alternatives; there is no such prompt.
+
+        Example:
+            >>> # predictor(["a fine film"], top=2)[0]["best"]
         """
-        _check_listed(examples)
+        _check_is_list(examples)
         if top is not None:
             top = self.task.check_top(top)
         if prompt_name is not None or prompt is not None:
             return self.with_prompt(prompt_name, prompt)(examples, top)
-        answers = (answer for chunk in self.stream(map(self._example, examples)) for answer in chunk)
-        return [_plain(answer if top is None else self.task.to_json(answer, top)) for answer in answers]
+        answers = (answer for chunk in self.stream(map(self._make_example, examples)) for answer in chunk)
+        return [_to_python(answer if top is None else self.task.to_json(answer, top)) for answer in answers]
 
     def with_prompt(self, name: str | None = None, text: str | None = None) -> "Predictor":
-        """Return a predictor of the same model with another prompt; see `__call__`.
+        """Return a predictor of the same model with another prompt.
+
+        Args:
+            name: the name of a prompt of the model; "": no prompt.
+            text: a text to use as prompt, instead of a name.
+
+        Returns:
+            A predictor that shares the model.
 
         Raises:
-            InputError: there is no prompt of that name, both or none are given, or the task makes no sentence vectors.
+            InputError: there is no prompt of that name, both or neither of the arguments are given, or the task makes
+                no sentence vectors.
         """
         if not isinstance(self.task, SentenceEmbedding):
             raise InputError(
-                f"a prompt was given, and the task {self.task.name} takes none; expected the task embed: leave it out"
+                f"a prompt was given, but the task is {self.task.name}; expected the task embed: leave it out"
             )
         if (name is None) == (text is None):
             raise InputError("a prompt is either a name or a text; expected one of the two: leave the other out")
@@ -115,9 +139,12 @@ class Predictor:
         return other
 
     def stream(self, examples: Iterable, *, once: bool = False) -> Iterator[list[dict]]:
-        """Yields the answers to examples of the task, so many at a time, in their order.
+        """Yield the answers to examples of the task, in chunks of 1,024 and in their order.
 
-        `once`: nothing else will be asked. A few examples are then answered without tracing a graph, in half the time.
+        Args:
+            examples: examples of the task.
+            once: whether nothing else will be answered; a few examples then run eagerly, which takes half the time of
+                tracing a graph.
         """
         examples, is_first = iter(examples), True
         while chunk := list(itertools.islice(examples, EXAMPLES_PER_CHUNK)):
@@ -125,12 +152,23 @@ class Predictor:
             yield self.answer(chunk, once=once and is_only)
             is_first = False
 
-    def answer(self, examples: Sequence, *, once: bool = False) -> list[dict]:
-        """Returns the answers to examples of the task, all at once; `once` as in `stream`."""
-        rows = self.task.encode(self.tokenizer, examples)
-        return self.task.decode(rows, self._run(rows, once=once), examples)
+    def answer(
+        self, examples: Sequence, *, once: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> list[dict]:
+        """Answer examples of the task, all in one chunk.
 
-    def _example(self, given):
+        Args:
+            examples: examples of the task.
+            once: as in `stream`.
+            progress: called with the number of sequences done, and with their total number.
+
+        Returns:
+            One answer per example; arrays stay arrays.
+        """
+        sequences = self.task.encode(self.tokenizer, examples)
+        return self.task.decode(sequences, self._run(sequences, progress, once=once), examples)
+
+    def _make_example(self, given: object) -> object:
         if isinstance(given, self.task.example_class):
             return given
         texts = (given,) if isinstance(given, str) else given
@@ -145,8 +183,8 @@ class Predictor:
         return self.task.make_example(*texts)
 
 
-def _check_listed(examples: object) -> None:
-    """Raise `InputError` unless examples can be taken one by one: a data frame and a dict would give their names."""
+def _check_is_list(examples: object) -> None:
+    """Raise `InputError` for a single text, and for a data frame or a dict, which would yield their column names."""
     if isinstance(examples, str):
         raise InputError("one text was given; expected a list of texts: put it in brackets")
     is_frame = hasattr(examples, "columns")
@@ -155,10 +193,10 @@ def _check_listed(examples: object) -> None:
         raise InputError(f"the examples are a {type(examples).__name__}; expected a list of texts: {remedy}")
 
 
-def _plain(value):
-    """Return a value with arrays and their numbers as lists and numbers of Python."""
+def _to_python(value: object) -> object:
+    """Convert NumPy arrays and numbers inside a value to lists and numbers of Python."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _to_python(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_python(one) for one in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -14,12 +14,12 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import MissingExtraError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import format_json
+from bert_keras.pipelines.readers.option_spelling import spell_argument
 from bert_keras.publishing import check_writable_folder, write_or_keep
 from bert_keras.tasks.confusion_report import confusion_picture, has_confusion
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
 from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
-from bert_keras.tasks.examples.python_messages import arguments_in_messages
 from bert_keras.tasks.examples.training_data import (
     TASK_SETTINGS,
     TrainingData,
@@ -30,7 +30,6 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.finetuning import FineTuned, run_finetuning
 
 
-@arguments_in_messages
 def finetune(
     checkpoint: str | os.PathLike | Checkpoint,
     out: str | os.PathLike | None = None,
@@ -83,7 +82,16 @@ def finetune(
         check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
     checkpoint = read_checkpoint(checkpoint)
     data = read_training_data_for_checkpoint(
-        checkpoint, task, train, dev, options, dev_share=dev_share, seed=how.seed, on_error=on_error, **given
+        checkpoint,
+        task,
+        train,
+        dev,
+        options,
+        dev_share=dev_share,
+        seed=how.seed,
+        on_error=on_error,
+        spell=spell_argument,
+        **given,
     )
     tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, how, callbacks=callbacks, strategy=strategy)
     tuned = dataclasses.replace(tuned, data=data)
@@ -151,7 +159,7 @@ def _divided(settings: Mapping[str, object], task: str) -> tuple[FineTuning, Fil
     names = {kind: [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)}
     check_keyword_arguments(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
     check_task_name(task)
-    check_options_of_task(settings, task, problem=settings.get("problem") or "single_label")
+    check_options_of_task(settings, task, problem=settings.get("problem"))
     how, options = (
         kind(**{name: value for name, value in settings.items() if name in names[kind]})
         for kind in (FineTuning, FileOptions)

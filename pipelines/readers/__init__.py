@@ -1,4 +1,4 @@
-"""Readers of labelled examples: tables of texts, tagged words, questions.
+"""Readers of labelled examples: texts in tables (`labelled_texts`), questions (`questions`), tagged words (`words/`).
 
 Start with `labelled_texts.py`.
 """

@@ -1,72 +1,76 @@
-"""Bad examples of a data set: counted while it is read, then refused together or skipped."""
+"""Invalid examples of a data set: counted while it is read, then reported together or skipped."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 
-NUM_SHOWN = 5  # of the first bad examples, each with its place
+NUM_SHOWN = 5  # of the first invalid examples, each with its file and line
 
 
-class _Found(Protocol):
+class _ReadExample(Protocol):
     error: InputError | None
 
 
-FoundT = TypeVar("FoundT", bound=_Found)
+ReadExampleT = TypeVar("ReadExampleT", bound=_ReadExample)
 
 
 class BadExamples:
-    """The bad examples of one or more files.
+    """Count the invalid examples of one or more files.
 
     Args:
-        skip: leave bad examples out, instead of refusing the data.
+        skip: whether invalid examples are skipped instead of being an error.
+        spell: spells options in messages.
 
     Attributes:
-        num_read: examples that were read, good and bad.
-        num_bad: bad ones among them.
-        first: what is wrong with the first `NUM_SHOWN` bad ones.
+        num_read: number of examples read, valid and invalid.
+        num_bad: number of invalid examples.
+        first: the errors of the first `NUM_SHOWN` invalid examples.
     """
 
-    def __init__(self, *, skip: bool = False):
+    def __init__(self, *, skip: bool = False, spell: Spell = spell_flag):
         self.skip = skip
         self.num_read = 0
         self.num_bad = 0
         self.first: list[InputError] = []
+        self._spell = spell
 
-    def keep_good(self, found: Iterable[FoundT]) -> Iterator[FoundT]:
-        """Yield what was read without an error; count the rest."""
-        for one in found:
+    def keep_good(self, examples: Iterable[ReadExampleT]) -> Iterator[ReadExampleT]:
+        """Yield the valid examples and count the others."""
+        for example in examples:
             self.num_read += 1
-            if one.error is None:
-                yield one
+            if example.error is None:
+                yield example
             else:
-                self.add(one.error)
+                self.add(example.error)
 
     def add(self, error: InputError) -> None:
-        """Count a bad example that has been counted as read."""
+        """Count as invalid an example that was already counted as read."""
         self.num_bad += 1
         if len(self.first) < NUM_SHOWN:
             self.first.append(error)
 
     def check(self) -> None:
-        """Raise `InputError` that lists the first bad examples, unless there are none or they are skipped."""
+        """Raise `InputError` with the first invalid examples, unless there are none or they are skipped."""
         if self.num_bad == 1 and not self.skip:
             raise self.first[0]
         if self.num_bad and not self.skip:
-            raise InputError(f"{self.describe()}: correct them, or leave them out with --on-error skip")
+            remedy = self._spell("on_error", "skip")
+            raise InputError(f"{self.describe()}: correct them, or skip them with {remedy}")
 
-    def check_any_left(self, num_good: int, name: object, kind: str = "rows") -> None:
-        """Raise `InputError` if a file has no good example."""
+    def check_any_left(self, num_good: int, name: object, kind: str = "examples") -> None:
+        """Raise `InputError` if the file `name` has no valid example; `kind` is the word for them."""
         if num_good:
             return
         self.check()
         if self.num_bad:
-            raise InputError(f"{name} has no good example, {self.describe()}: correct them, or name another file")
-        raise InputError(f"{name} holds no {kind}; expected one or more: name another file")
+            raise InputError(f"{name} has no good {kind}, {self.describe()}: correct them, or name another file")
+        raise InputError(f"{name} has no {kind}; expected at least one: name another file")
 
     def describe(self) -> str:
-        """Return how many are bad, and what is wrong with the first ones."""
+        """Return the number of invalid examples and the first errors, for messages."""
         more = f"; and {self.num_bad - len(self.first):,} more" if self.num_bad > len(self.first) else ""
         are = "is" if self.num_bad == 1 else "are"
         return f"{self.num_bad:,} of {self.num_read:,} examples {are} bad: {'; '.join(map(str, self.first))}{more}"
@@ -74,7 +78,7 @@ class BadExamples:
 
 @contextlib.contextmanager
 def collect_bad(bad: BadExamples | None) -> Iterator[BadExamples]:
-    """Yield `bad`, which the caller checks; or where it is None a new one, which is checked at the end."""
+    """Yield `bad`, which the caller checks; if it is None, yield a new one and check it at the end."""
     if bad is not None:
         yield bad
         return

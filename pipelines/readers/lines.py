@@ -1,4 +1,4 @@
-"""The format of a task's file, and the bound on its examples."""
+"""Formats of data files, and the size limit of an example."""
 
 import os
 import pathlib
@@ -8,19 +8,20 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.byte_lines import MAX_LINE_BYTES
 from bert_keras.pipelines.corpus.text_lines import Line, name_source
-from bert_keras.pipelines.readers.tables.table_rows import alternatives
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.raw_examples import join_alternatives
 
 
 def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
-    """Yield the lines of one example, which is held whole in memory.
+    """Yield the lines of one example, which is held in memory as a whole.
 
     Args:
-        lines: of the example.
-        name: what messages call the file.
-        what: the example, for messages.
+        lines: the lines.
+        name: the file's name in messages.
+        what: the kind of the example, for messages.
 
     Raises:
-        InputError: they have more characters than a line may have bytes.
+        InputError: the lines have more characters than one line may have bytes.
     """
     first, num_characters = None, 0
     for line in lines:
@@ -28,41 +29,46 @@ def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Li
         if num_characters > MAX_LINE_BYTES:
             raise InputError(
                 f"{name}, line {first}: the {what} that begins here has more than {MAX_LINE_BYTES:,} characters, the "
-                "most that is read: divide it"
+                "maximum: split it"
             )
         yield line
 
 
-def detect_format(source: str | os.PathLike, form: str | None, endings: Mapping[str, str]) -> str:
-    """Returns the form of a file: what was said, or else what its name's ending tells.
+def detect_format(
+    source: str | os.PathLike, format: str | None, formats: Mapping[str, str], *, spell: Spell = spell_flag
+) -> str:
+    """Return the format of a file.
 
     Args:
-        source: a file, whose name may end in `.gz`, or "-".
-        form: what was said; None: nothing.
-        endings: the forms that can be read, by the endings that tell them.
+        source: a file, whose name may end in `.gz`, or "-" for standard input.
+        format: the format that the user chose; None: the ending of the file's name decides.
+        formats: the supported formats, keyed by file ending.
+        spell: spells options in messages.
 
     Raises:
-        InputError: it is none of those.
+        InputError: the format is not supported, or the ending is unknown.
     """
-    forms = list(dict.fromkeys(endings.values()))
-    if form is not None:
-        if form not in forms:
-            raise InputError(f"the format is {quote(form)}; expected {alternatives(forms)}")
-        return form
+    names = list(dict.fromkeys(formats.values()))
+    if format is not None:
+        if format not in names:
+            raise InputError(f"the format is {quote(format)}; expected {join_alternatives(names)}")
+        return format
     path, name = name_source(source)
     if path is None:
-        by_lines = [form for form in forms if form != "json"]  # which is read whole
-        raise InputError(f"{name} has no ending; say what it holds with --format {alternatives(by_lines)}")
+        streamed = [format for format in names if format != "json"]  # a JSON document is read as a whole
+        raise InputError(
+            f"{name} has no file ending; expected a format: set {spell('format')} to {join_alternatives(streamed)}"
+        )
     ending = get_file_ending(path)
-    if ending not in endings:
+    if ending not in formats:
         has = f"ends in {quote(ending)}" if ending else "has no ending"
         raise InputError(
-            f"{name} {has}; expected {alternatives(list(endings))}, or one of these with .gz: say what it holds with "
-            f"--format {alternatives(forms)}"
+            f"{name} {has}; expected {join_alternatives(list(formats))}, or one of these with .gz: rename the file, or "
+            f"set {spell('format')} to {join_alternatives(names)}"
         )
-    return endings[ending]
+    return formats[ending]
 
 
 def get_file_ending(path: pathlib.Path) -> str:
-    """Returns the ending of a file's name in lower case, with its dot; `.gz` is none."""
+    """Return the ending of a file's name in lower case, with its dot and without `.gz`."""
     return pathlib.Path(path.name.lower().removesuffix(".gz")).suffix

@@ -92,14 +92,14 @@ CASES = {
     "inspect: no records": ("inspect good --training --out out", r"has no records of a training"),
     # data files
     "a column that is missing": ("predict good train.csv --text-column body", r"there is no column 'body'"),
-    "no column of texts": ("predict good odd.csv", r"no column is named as texts are"),
+    "no column of texts": ("predict good odd.csv", r"no column has a usual name for texts"),
     "an empty table": ("predict good empty.csv", r"empty\.csv is empty"),
     "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9"),
     "a first line that is bad": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
-    "a file of questions": ("predict good questions.json", r"questions\.json holds a JSON object; expected a list"),
+    "a file of questions": ("predict good questions.json", r"questions\.json is a JSON object; expected a list"),
     "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'"),
-    "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is none of the model's"),
-    "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column is named as labels are"),
+    "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is not one of the model's"),
+    "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column has a usual name for labels"),
     "evaluate: a file of tags": ("evaluate good tags.conll", r"tags\.conll is a file for the task tag"),
     "evaluate: an option of another task": ("evaluate good dev.csv --word-column 1", r"--word-column is for tag"),
     "evaluate: two files in one place": ("evaluate good dev.csv --out x --plot x", r"--out and --plot are both x"),
@@ -107,7 +107,10 @@ CASES = {
         "finetune good out --train train.csv --dev other.csv",
         r"other\.csv, line 2: .*'bird'",
     ),
-    "finetune: no label": ("finetune good out --train texts.csv --dev dev.csv", r"no column is named as labels are"),
+    "finetune: no label": (
+        "finetune good out --train texts.csv --dev dev.csv",
+        r"no column has a usual name for labels",
+    ),
     "finetune: a row that is short": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
     "finetune: a line of JSON": ("finetune good out --train bad.jsonl --dev dev.csv", r"bad\.jsonl, line 1"),
     "finetune: tags": (
@@ -136,7 +139,7 @@ CASES = {
     ),
     "finetune: workers and a bad file": (
         "finetune good out --train texts.csv --dev dev.csv --workers 2",
-        r"no column is named as labels are",
+        r"no column has a usual name for labels",
     ),
     # places to write
     "predict: OUT exists": ("predict good train.csv --out dev.csv", r"dev\.csv exists: name another file"),
@@ -181,7 +184,7 @@ CASES = {
     "export: a label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
     "export: many bad rows": (
         "export good out --to tflite --eval worse.csv",
-        r"2 of 4 examples are bad: .* leave them out with --on-error skip",
+        r"2 of 4 examples are bad: .* skip them with --on-error skip",
     ),
     "export: bad rows that are skipped": (
         "export good out --to tflite --eval worse.csv --on-error skip --tflite-length 20",
@@ -206,7 +209,7 @@ CASES = {
     "evaluate: a masked LM and a bad line": ("evaluate mlm latin.txt", r"latin\.txt, line 1: byte 0xe9"),
     "evaluate: a masked LM and only bad lines": (
         "evaluate mlm latin.txt --on-error skip",
-        r"latin\.txt has no good example, 1 of 1 examples is bad: latin\.txt, line 1: byte 0xe9",
+        r"latin\.txt has no good examples, 1 of 1 examples is bad: latin\.txt, line 1: byte 0xe9",
     ),
     "predict: options of files with a text": (
         ["predict", "good", "the cat", "--format", "csv", "--text-column", "text"],
@@ -274,7 +277,7 @@ CASES = {
     # data of fine-tuning
     "finetune: a label that dev alone has, in an array": (
         "finetune good out --train train.csv --dev other.json",
-        r"other\.json\[0\]: the label 'bird' does not occur in train\.csv",
+        r"other\.json\[0\]: the label 'bird' is not in train\.csv",
     ),
     "finetune: a share and a file": (
         "finetune good out --train train.csv --dev dev.csv --dev-share 0.1",

@@ -69,9 +69,9 @@ def test_the_model_is_asked_as_it_is_trained(of_tokens, runner, build, tokenizer
 
 
 def test_batches_are_of_like_lengths_and_hold_no_more_tokens_than_is_good(monkeypatch):
-    monkeypatch.setattr(inference, "_TOKENS_A_BATCH", 30)
+    monkeypatch.setattr(inference, "_TOKENS_PER_BATCH", 30)
     lengths = np.array([3, 31, 9, 10, 4, 50, 10, 10])
-    batches = inference._batches(lengths)
+    batches = inference._make_batches(lengths)
     assert [lengths[numbers].tolist() for numbers in batches] == [[50], [31], [10, 10, 10], [9, 4, 3]]
     assert sorted(np.concatenate(batches).tolist()) == list(range(8))
 

@@ -306,8 +306,8 @@ def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypa
         (polars.DataFrame({"text": ["a"]}), r"the examples are a DataFrame; expected a list of texts: pass its column"),
         (
             [["a", "b"]],
-            r"a list of words was given, \['a', 'b'\], and the task classify tags none; expected a text, or a tuple of "
-            r"two texts",
+            r"a list of words was given, \['a', 'b'\], but the task classify does not tag words; expected a text"
+            r", or a tuple of two texts",
         ),
         ([{"text": "a"}], r"an example is \{'text': 'a'\}; expected a text"),
         (["a", ("b" * 999, 3)], r"an example is \('b{30,50}\.\.\.b+', 3\); expected a text"),

@@ -7,7 +7,8 @@ import pathlib
 import pytest
 
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import FileOptions, read_prediction_data
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.marks import slow
 from tests.shared_data import shared

@@ -127,9 +127,13 @@ def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
     task = TextClassification(labels=LABELS, max_sequence_length=24, window_overlap=5)
     examples = examples_of_lengths()
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
-    assert np.bincount(labelled.rows.examples).tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
-    np.testing.assert_allclose(np.bincount(labelled.rows.examples, labelled.weights), 1, rtol=4e-7)  # measured: 4.5e-8
-    assert [LABELS[label] for label in labelled.labels] == [examples[place].label for place in labelled.rows.examples]
+    assert np.bincount(labelled.sequences.examples).tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
+    np.testing.assert_allclose(
+        np.bincount(labelled.sequences.examples, labelled.weights), 1, rtol=4e-7
+    )  # measured: 4.5e-8
+    assert [LABELS[label] for label in labelled.labels] == [
+        examples[place].label for place in labelled.sequences.examples
+    ]
 
 
 def test_texts_of_one_row_have_no_weights(tokenizer):
@@ -151,7 +155,7 @@ def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(b
     model.compile("sgd", task.loss())
     [[*batch]] = labelled.batches(len(examples))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
-    logits = SequenceRunner(model, is_token_level=False)(labelled.rows)["logits"]
+    logits = SequenceRunner(model, is_token_level=False)(labelled.sequences)["logits"]
     import torch
 
     of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
@@ -165,7 +169,7 @@ def test_balanced_texts_in_windows_weigh_their_class_s_share(tokenizer):
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     names = [example.label for example in examples]
     wanted = class_weight.compute_sample_weight("balanced", names)
-    given = np.bincount(labelled.rows.examples, labelled.weights)
+    given = np.bincount(labelled.sequences.examples, labelled.weights)
     np.testing.assert_allclose(given, wanted, rtol=4e-7)  # measured: 4.5e-8
 
 
@@ -254,7 +258,8 @@ def test_settings_out_of_range_are_refused(settings, message):
 def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenizer):
     task, examples = TextClassification(problem=problem, labels=LABELS), [TextExample("a", None, label)]
     with pytest.raises(
-        InputError, match="the label 'mad' is none of the task's, which are angry, calm, glad, sad: correct one"
+        InputError,
+        match="the label 'mad' is not one of the task's, which are 'angry', 'calm', 'glad', 'sad': correct one",
     ):
         task.add_labels(task.encode(tokenizer, examples), examples)
 

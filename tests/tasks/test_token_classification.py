@@ -94,8 +94,8 @@ def test_labels_of_tokens_are_those_of_transformers_recipe(length, overlap, toke
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     theirs = [windows_of_recipe(their_tokenizer, example, tokens, length, overlap) for example in examples]
     wanted = [window for windows in theirs for window in windows]
-    splits = labelled.rows.row_splits[1:-1]
-    ids, labels = np.split(labelled.rows.token_ids, splits), np.split(labelled.token_labels, splits)
+    splits = labelled.sequences.row_splits[1:-1]
+    ids, labels = np.split(labelled.sequences.token_ids, splits), np.split(labelled.token_labels, splits)
     assert [(one.tolist(), other.tolist()) for one, other in zip(ids, labels, strict=True)] == wanted
     assert len(wanted) > 40 if length < 128 else len(wanted) == 40
 
@@ -288,7 +288,9 @@ def test_scores_are_seqeval_s():
 
 def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
     task, examples = TokenClassification(labels=("O", "B-LOC")), [sentence(["a", "b"], ("O", "I-LOC"))]
-    with pytest.raises(InputError, match="the label 'I-LOC' is none of the task's, which are O, B-LOC: correct one"):
+    with pytest.raises(
+        InputError, match="the label 'I-LOC' is not one of the task's, which are 'O', 'B-LOC': correct one"
+    ):
         task.add_labels(task.encode(tokenizer, examples), examples)
 
 

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.confusion_report import confusion_picture
-    from bert_keras.tasks.examples.files import find_labelled_columns, read_scoring_data
+    from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
     inputs = [arguments.checkpoint, arguments.file]
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
     task = task_options.with_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(
-        lambda: task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None)),
+        lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
         lambda: check_no_masked_lm_options(arguments),
         lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_picture(task)] if arguments.plot else []),
@@ -67,12 +67,11 @@ def run(arguments: argparse.Namespace) -> None:
     columns = task_options.columns_shown(find_labelled_columns(task, arguments.file, files))
     print_settings("evaluate", _shown(arguments, task, len(examples), columns | task_options.skipped_shown(bad)))
     load_tensorflow()
-    from bert_keras.tasks.evaluation import answer_all
     from bert_keras.tasks.predictor import Predictor
 
     predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
     with ProgressBar("scoring", "rows") as bar:
-        answers = answer_all(predictor, examples, bar.update)
+        answers = predictor.answer(examples, progress=bar.update)
     scores = task.score(answers, examples)
     if arguments.out:
         _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")

@@ -182,13 +182,13 @@ def _shown(arguments: argparse.Namespace, settings: ExportSettings) -> dict[str,
 def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Returns the examples of the checkpoint's task that TFLite files are scored on, and in words those skipped."""
     from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.examples.files import read_scoring_data
+    from bert_keras.tasks.examples.scoring_data import read_scoring_data
     from bert_keras.tasks.task_loading import TASK_CLASSES, read_checkpoint_task
 
     if checkpoint.model not in TASK_CLASSES:
         raise InputError(f"{arguments.checkpoint} has no task to be scored in: leave --eval out")
     task = read_checkpoint_task(checkpoint)
-    task_options.check_options_of_task(arguments, task.name, getattr(task, "problem", None))
+    task_options.check_options_of_task(arguments, task.name, task.problem)
     task_options.check_ending(arguments.eval, task.name, arguments.format)
     bad = BadExamples(skip=arguments.on_error == "skip")
     examples = read_scoring_data(task, arguments.eval, task_options.file_options(arguments), bad)

@@ -29,6 +29,7 @@ from bert_keras.cli.options.argument_checks import (
     whole_number,
 )
 from bert_keras.cli.options.model_folder import read_model
+from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
@@ -77,9 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help=f"without --dev: how much is held out, of each class in proportion (default {DEV_SHARE:g})",
     )
-    parser.add_argument(
-        "--problem", choices=task_options.PROBLEMS, help="classify: what a label is (default single_label)"
-    )
+    parser.add_argument("--problem", choices=PROBLEMS, help="classify: what a label is (default single_label)")
     parser.add_argument(
         "--class-weights", choices=("equal", "balanced"), help="classify: balanced helps rare classes (default equal)"
     )

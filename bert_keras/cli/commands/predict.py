@@ -143,7 +143,7 @@ def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Ite
     Raises:
         InputError: the file cannot be read, or its first example is bad and not to be skipped.
     """
-    from bert_keras.tasks.examples.files import Example, find_prediction_columns, read_prediction_data
+    from bert_keras.tasks.examples.prediction_data import Example, find_prediction_columns, read_prediction_data
 
     if arguments.texts:
         return {}, iter([Example(None, task.make_example(*arguments.texts), None)])

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.pipelines.readers.tables.column_names import Columns
     from bert_keras.tasks.base import Task
-    from bert_keras.tasks.examples.files import FileOptions
+    from bert_keras.tasks.examples.file_options import FileOptions
 
 TASK_NAMES = ("classify", "tag", "answer", "embed")
-PROBLEMS = ("single_label", "multi_label", "regression")
 FORMATS = ("csv", "tsv", "jsonl", "json", "conll", "conllu", "txt")
 
 FILE_OPTIONS = (
@@ -137,7 +136,7 @@ def check_ending(path: pathlib.Path, task: str, form: str | None) -> None:
 
 def file_options(arguments: argparse.Namespace) -> FileOptions:
     """Returns how files are read."""
-    from bert_keras.tasks.examples.files import FileOptions
+    from bert_keras.tasks.examples.file_options import FileOptions
 
     names = ("format", "text_column", "second_text_column", "label_column", "columns", "delimiter", "separator")
     return FileOptions(**said(arguments, *names, "word_column", "tag_column"))
@@ -150,7 +149,7 @@ def said(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
 
 def task_shown(task: Task) -> str:
     """Returns a task in words."""
-    kinds = [getattr(task, name) for name in ("problem", "objective") if hasattr(task, name)]
+    kinds = [kind for name in ("problem", "objective") if (kind := getattr(task, name, None)) is not None]
     kinds += ["where there is one"] if getattr(task, "allows_null", False) else []
     return ", ".join([task.name, *kinds])
 

@@ -1,4 +1,4 @@
-"""Files and data in memory as the examples of a task: to train on, to score, or to answer.
+"""Read files and data in memory as the examples of a task.
 
-Start with `files.py`.
+Start with `training_data.py`; `scoring_data.py` and `prediction_data.py` are its counterparts for a given task.
 """

@@ -1,11 +1,12 @@
-"""What is probably wrong with the examples of a task, in sentences for people, each with its remedy."""
+"""Warnings about likely mistakes in the examples of a task, each with a fix."""
 
 import collections
 from collections.abc import Hashable, Mapping, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.metrics.tag_schemes import get_entity_label
-from bert_keras.pipelines.readers.tables.column_names import is_usual_label, is_usual_text
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.column_names import is_label_name, is_text_name
 from bert_keras.pipelines.readers.tables.listed_examples import describe_place
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.held_out import HeldOut
@@ -14,10 +15,10 @@ from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 
 _NUM_SHOWN = 3
-_MANY_NUMBERS = 20  # different numbers as classes, from which they are rather values
+_MANY_NUMBERS = 20  # more classes than this that are all numbers are probably values to predict
 
 
-def data_warnings(
+def find_data_warnings(
     task: Task,
     train: Sequence,
     dev: Sequence,
@@ -25,46 +26,51 @@ def data_warnings(
     dev_source: object,
     *,
     held_out: HeldOut | None = None,
-    named_columns: bool = False,
+    has_named_columns: bool = False,
+    spell: Spell = spell_flag,
 ) -> list[str]:
-    """Return what is probably wrong with examples to learn from and to score on.
+    """Return warnings about training and held-out examples.
 
     Args:
         task: the task.
-        train, dev: its examples.
-        train_source, dev_source: where they are from.
-        held_out: how `dev` was held out of `train`; None: it has a source of its own.
-        named_columns: whether the user named the columns, so that no line of the files does.
+        train, dev: its training and held-out examples.
+        train_source, dev_source: their sources, for messages.
+        held_out: how `dev` was held out of `train`; None: `dev` has its own source.
+        has_named_columns: whether the user named all columns, so that the files have no header line.
+        spell: spells options in messages.
+
+    Returns:
+        One sentence per likely mistake.
     """
     warnings = []
     sources = [(train, train_source)] if held_out else [(train, train_source), (dev, dev_source)]
     for examples, source in sources:
         if isinstance(examples[0], TextExample):
-            warnings += _header_warnings(examples[0], source, named_columns)
-    if labels := _labels_of_examples(task, [*train, *dev] if held_out else train):
-        warnings += _label_warnings(labels, train_source, held_out)
+            warnings += _warn_about_header(examples[0], source, has_named_columns, spell)
+    if labels := _list_labels(task, [*train, *dev] if held_out else train):
+        warnings += _warn_about_labels(labels, train_source, held_out, spell)
     if isinstance(task, TextClassification) and task.problem == "single_label":
-        warnings += _unlike_warnings(train, train_source)
+        warnings += _warn_about_contradictions(train, train_source)
     if not held_out:
-        warnings += _leak_warnings(train, dev, dev_source)
+        warnings += _warn_about_leaks(train, dev, dev_source)
     return warnings
 
 
-def _header_warnings(first: TextExample, source: object, named_columns: bool) -> list[str]:
-    """Return a warning if the first example is rather the line that names the columns."""
+def _warn_about_header(first: TextExample, source: object, has_named_columns: bool, spell: Spell) -> list[str]:
+    """Return a warning if the first example looks like a header line."""
     labels = [] if isinstance(first.label, float | None) else get_labels(first)
-    looks_so = [is_usual_text(first.text), any(map(is_usual_label, labels))]
-    if not (any(looks_so) if named_columns else all(looks_so)):
+    looks_like_names = [is_text_name(first.text), any(map(is_label_name, labels))]
+    if not (any(looks_like_names) if has_named_columns else all(looks_like_names)):
         return []
     return [
         f"{describe_place(source, first.line)}: the first example is {quote(first.text)} with the label "
-        f"{_listed(labels) or first.label}, which are usual names of columns: if it is the header, leave --columns "
-        "out, or take the line out"
+        f"{_format_labels(labels) or first.label}, which are usual names of columns: if it is the header line, leave "
+        f"{spell('columns')} out, or remove the line"
     ]
 
 
-def _labels_of_examples(task: Task, examples: Sequence) -> list[Sequence[str]]:
-    """Return the labels of each example; none where they are numbers or answers."""
+def _list_labels(task: Task, examples: Sequence) -> list[Sequence[str]]:
+    """Return the labels of each example; nothing if they are numbers or answers."""
     if isinstance(task, TextClassification) and task.problem != "regression":
         return [get_labels(example) for example in examples]
     if isinstance(task, TokenClassification):
@@ -75,80 +81,84 @@ def _labels_of_examples(task: Task, examples: Sequence) -> list[Sequence[str]]:
     return []
 
 
-def _label_warnings(labels: Sequence[Sequence[str]], source: object, held_out: HeldOut | None) -> list[str]:
+def _warn_about_labels(
+    labels: Sequence[Sequence[str]], source: object, held_out: HeldOut | None, spell: Spell
+) -> list[str]:
     counts = collections.Counter(label for names in labels for label in set(names))
-    warnings = [*_alike_warnings(counts, source)]
+    warnings = _warn_about_similar_labels(counts, source)
     rare = sorted(label for label, number in counts.items() if number == 1)
     num_examples = sum(bool(names) for names in labels)
     if len(counts) == num_examples > 2 and len(rare) == num_examples:
         return [
             *warnings,
             f"{source}: there are as many classes as examples ({num_examples:,}), so none can be learned: name the "
-            "column of classes with --label-column, or learn numbers with --problem regression",
+            f"column of classes with {spell('label_column')}, or learn numbers with {spell('problem', 'regression')}",
         ]
     if rare:
-        stays = ", which stays among the training examples" if held_out else ""
+        stays = ", which remains a training example" if held_out else ""
         classes = f"{len(rare):,} classes have" if len(rare) > 1 else "a class has"
         warnings.append(
-            f"{source}: {classes} only one example{stays} ({_listed(rare)}): add some, or look for a slip of the pen"
+            f"{source}: {classes} only one example{stays} ({_format_labels(rare)}): add some, or look for a typo"
         )
-    if len(counts) > _MANY_NUMBERS and all(_number(label) is not None for label in counts):
+    if len(counts) > _MANY_NUMBERS and all(_parse_number(label) is not None for label in counts):
         warnings.append(
-            f"{source}: the {len(counts):,} classes are all numbers: to learn values, add --problem regression"
+            f"{source}: the {len(counts):,} classes are all numbers: to learn values, add "
+            f"{spell('problem', 'regression')}"
         )
     return warnings
 
 
-def _alike_warnings(counts: Mapping[str, int], source: object) -> list[str]:
-    """Return a warning for labels that differ only by case or spaces, and for those that are one number."""
+def _warn_about_similar_labels(counts: Mapping[str, int], source: object) -> list[str]:
+    """Return warnings about labels that differ only by case or spaces, or are the same number."""
     warnings = []
-    for normal, what in ((_without_case, "differ only by case or spaces"), (_number, "are the same number")):
-        alike = collections.defaultdict(list)
+    for normalize, what in ((_normalize_case, "differ only by case or spaces"), (_parse_number, "are the same number")):
+        similar = collections.defaultdict(list)
         for label in sorted(counts):
-            if (key := normal(label)) is not None:
-                alike[key].append(label)
-        groups = [names for names in alike.values() if len(names) > 1]
-        spelled = [" and ".join(f"{quote(name)} ({counts[name]:,})" for name in names) for names in groups[:_NUM_SHOWN]]
+            if (key := normalize(label)) is not None:
+                similar[key].append(label)
+        groups = [names for names in similar.values() if len(names) > 1]
+        listed = [" and ".join(f"{quote(name)} ({counts[name]:,})" for name in names) for names in groups[:_NUM_SHOWN]]
         more = f"; and {len(groups) - _NUM_SHOWN:,} more" if len(groups) > _NUM_SHOWN else ""
         if groups:
             warnings.append(
-                f"{source}: the labels {'; '.join(spelled)}{more} {what}: spell them alike if they are one class"
+                f"{source}: the labels {'; '.join(listed)}{more} {what}: spell them the same way if they are one class"
             )
     return warnings
 
 
-def _unlike_warnings(examples: Sequence[TextExample], source: object) -> list[str]:
-    """Return a warning if one text has different labels."""
+def _warn_about_contradictions(examples: Sequence[TextExample], source: object) -> list[str]:
+    """Return a warning if the same text has different labels."""
     first: dict[Hashable, TextExample] = {}
-    unlike: dict[Hashable, tuple[TextExample, TextExample]] = {}
+    contradictions: dict[Hashable, tuple[TextExample, TextExample]] = {}
     for example in examples:
-        before = first.setdefault(_content(example), example)
+        before = first.setdefault(_get_input(example), example)
         if before.label != example.label:
-            unlike.setdefault(_content(example), (before, example))
-    if not unlike:
+            contradictions.setdefault(_get_input(example), (before, example))
+    if not contradictions:
         return []
-    before, after = next(iter(unlike.values()))
-    texts = f"{len(unlike):,} texts have" if len(unlike) > 1 else "a text has"
+    before, after = next(iter(contradictions.values()))
+    texts = f"{len(contradictions):,} texts have" if len(contradictions) > 1 else "a text has"
     return [
-        f"{source}: {texts} different labels at different places, such as {quote(before.text)}, {quote(before.label)} "
-        f"in {_at(source, before)} and {quote(after.label)} in {_at(source, after)}: correct them, or take one out"
+        f"{source}: {texts} different labels in different places, such as {quote(before.text)}, {quote(before.label)} "
+        f"in {_describe_line(source, before)} and {quote(after.label)} in {_describe_line(source, after)}: correct "
+        "them, or remove one"
     ]
 
 
-def _leak_warnings(train: Sequence, dev: Sequence, source: object) -> list[str]:
-    known = {_content(example) for example in train}
-    num_known = sum(_content(example) in known for example in dev)
+def _warn_about_leaks(train: Sequence, dev: Sequence, source: object) -> list[str]:
+    known = {_get_input(example) for example in train}
+    num_known = sum(_get_input(example) in known for example in dev)
     if not num_known:
         return []
     are = "is" if num_known == 1 else "are"
     return [
-        f"{source}: {num_known:,} of {len(dev):,} held-out examples ({num_known / len(dev):.1%}) {are} among the "
-        "training examples, which flatters the scores: take them out of one of the two"
+        f"{source}: {num_known:,} of {len(dev):,} held-out examples ({num_known / len(dev):.1%}) {are} also "
+        "in the training examples, which makes the scores too good: remove them from one of the two"
     ]
 
 
-def _content(example) -> Hashable:
-    """Return what a model reads of an example."""
+def _get_input(example: object) -> Hashable:
+    """Return the input of an example, without its label."""
     if hasattr(example, "words"):
         return example.words
     if hasattr(example, "context"):
@@ -156,21 +166,21 @@ def _content(example) -> Hashable:
     return example.text, example.second_text
 
 
-def _at(source: object, example: TextExample) -> str:
+def _describe_line(source: object, example: TextExample) -> str:
     return describe_place(source, example.line).removeprefix(f"{source}").removeprefix(", ")
 
 
-def _without_case(label: str) -> str:
+def _normalize_case(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
-def _number(label: str) -> float | None:
+def _parse_number(label: str) -> float | None:
     try:
         return float(label)
     except ValueError:
         return None
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_labels(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NUM_SHOWN:,} more" if len(names) > _NUM_SHOWN else ""
     return ", ".join(quote(name) for name in names[:_NUM_SHOWN]) + more

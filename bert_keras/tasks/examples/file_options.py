@@ -1,28 +1,32 @@
-"""How the files of a task are read."""
+"""`FileOptions`: how the data files of a task are read."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
 
 from bert_keras.pipelines.corpus.text_lines import name_source
-from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, unusual_delimiter
+from bert_keras.pipelines.readers.labelled_texts import SEPARATOR, get_unusual_delimiter
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
-from bert_keras.pipelines.readers.tables.json_rows import read_json_array
+from bert_keras.pipelines.readers.tables.json_examples import read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, as_source
 from bert_keras.pipelines.readers.tables.tables import TableReader, open_table
+
+_FORMATS = {".json": "json", ".conll": "conll", ".iob": "conll", ".bio": "conll", ".conllu": "conllu", ".txt": "txt"}
 
 
 @dataclasses.dataclass(frozen=True)
 class FileOptions:
-    """How files are read; None: by their endings and the usual names.
+    """How data files are read. None: chosen by the ending of the file's name and by usual column names.
 
     Attributes:
         format: "csv", "tsv", "jsonl", "conll", "conllu", "json" or "txt".
-        columns: the names of all columns of a table without a header line.
-        text_column, second_text_column, label_column: of texts, pairs of texts and their labels.
-        delimiter: the mark between the fields of a `.csv`; None: recognized from the first lines.
-        separator: between several labels of a text.
-        word_column, tag_column: of words and their tags.
+        columns: the column names of a table without a header line.
+        text_column, second_text_column, label_column: the columns of texts, of second texts of pairs, and of labels.
+        delimiter: the delimiter of a `.csv`; None: detected from the first lines.
+        separator: the separator of several labels of a text.
+        word_column, tag_column: the columns of words and of their tags.
     """
 
     format: str | None = None
@@ -35,22 +39,28 @@ class FileOptions:
     word_column: str | None = None
     tag_column: str | None = None
 
-    def table(self) -> dict[str, object]:
-        """Return what `open_table` takes."""
+    def get_table_options(self) -> dict[str, object]:
+        """Return the arguments of `open_table`."""
         return {"columns": self.columns, "format": self.format, "delimiter": self.delimiter}
 
-    def words(self) -> dict[str, str | None]:
-        """Return what the readers of tagged words take."""
+    def get_word_options(self) -> dict[str, str | None]:
+        """Return the arguments of the readers of tagged words."""
         return {"word_column": self.word_column, "tag_column": self.tag_column, "format": self.format}
 
     def with_columns(self, columns: Columns) -> "FileOptions":
-        """Return options that ask for the columns that another file has."""
+        """Return options that name the columns found in another file."""
         return dataclasses.replace(
             self, text_column=columns.text, second_text_column=columns.second_text, label_column=columns.label
         )
 
-    def choose_columns(self, table: TableReader, *, needs_label: bool) -> Columns:
-        """Return the columns of a table that are read of labelled examples."""
+    def open_table(
+        self, source: Source, *, spell: Spell = spell_flag
+    ) -> contextlib.AbstractContextManager[TableReader]:
+        """Open a table with these options, see `tables.open_table`."""
+        return open_table(source, **self.get_table_options(), spell=spell)
+
+    def choose_columns(self, table: TableReader, *, needs_label: bool, spell: Spell = spell_flag) -> Columns:
+        """Return the columns to read of a table of labelled examples."""
         columns = guess_columns(
             table.columns,
             text=self.text_column,
@@ -58,42 +68,44 @@ class FileOptions:
             label=self.label_column if needs_label else None,
             needs_label=needs_label,
             place=table.place,
+            spell=spell,
         )
-        return dataclasses.replace(columns, delimiter=unusual_delimiter(table))
+        return dataclasses.replace(columns, delimiter=get_unusual_delimiter(table))
 
 
 def resolve_data(
-    given: object, name: str, task: str, options: FileOptions, *, pair: Sequence[str] = ("text", "label")
+    given: object,
+    name: str,
+    task: str,
+    options: FileOptions,
+    *,
+    pair: Sequence[str] = ("text", "label"),
+    spell: Spell = spell_flag,
 ) -> Source:
-    """Return labelled examples as the readers take them; the array of a `.json` file is read.
+    """Convert a user's labelled examples to a source that the readers accept; a `.json` array is read.
 
     Args:
-        given: a path or examples in memory, see `as_source`.
-        name: what messages call the latter.
+        given: a path, or examples in memory, see `as_source`.
+        name: the name of examples in memory, for messages.
         task: the name of the task.
         options: how files are read.
-        pair: what the members of tuples of two are.
+        pair: the field names of tuples of two.
+        spell: spells options in messages.
 
     Raises:
-        InputError: it is nothing of that, or the file holds no array.
+        InputError: the data have another type, or the file is not a JSON array.
     """
     source = as_source(given, name, pair=pair)
     if isinstance(source, ListedExamples) or task == "answer" or (options.format or guess_format(source)) != "json":
         return source
-    return read_json_array(source, spelled=task != "tag")
-
-
-def open_options_table(source: Source, options: FileOptions):
-    """Open a table as the options say, see `open_table`."""
-    return open_table(source, **options.table())
+    return read_json_array(source, as_strings=task != "tag", spell=spell)
 
 
 def guess_format(source: Source) -> str | None:
-    """Return the form that the name of a file tells; None: it is a table, or in memory."""
+    """Return the format that the ending of a file's name tells; None: a table, or examples in memory."""
     if isinstance(source, ListedExamples):
         return None
-    endings = {".json": "json", ".conll": "conll", ".iob": "conll", ".bio": "conll", ".conllu": "conllu", ".txt": "txt"}
     path, _ = name_source(source)
     if path is None:
         return "txt"
-    return endings.get(os.path.splitext(path.name.lower().removesuffix(".gz"))[1])
+    return _FORMATS.get(os.path.splitext(path.name.lower().removesuffix(".gz"))[1])

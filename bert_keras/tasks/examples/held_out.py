@@ -1,4 +1,4 @@
-"""A share of the training examples is held out to score on: each class in proportion, equal texts on one side."""
+"""Hold out a share of the training examples for scoring, in proportion for each class, with equal texts on one side."""
 
 import collections
 import dataclasses
@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from bert_keras.checks import format_count, format_names, quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.examples.option_checks import DEV_SHARE
@@ -16,12 +17,12 @@ from bert_keras.tasks.text_classification import TextExample
 
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """What was held out, and how.
+    """How examples were held out.
 
     Attributes:
-        share: the share that was asked for.
-        seed: decides, together with an example, whether it is held out.
-        unit: what stays whole, in the plural: "texts", "first texts" or "pairs", "sentences", "contexts" or "articles".
+        share: the requested share.
+        seed: selects the held-out examples, together with their texts.
+        unit: what is never split: "texts", "first texts", "pairs", "sentences", "contexts" or "articles".
         of_classes: whether each class is held out in proportion.
     """
 
@@ -31,106 +32,104 @@ class HeldOut:
     of_classes: bool
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return a description for people."""
         each = ", each class in proportion" if self.of_classes else ""
         return f"{self.share:.3g} of the {self.unit} held out with seed {self.seed}{each}"
 
     def settings(self) -> dict[str, object]:
-        """Return it as plain values."""
+        """Return the attributes as a dict, for `metrics.json`."""
         return dataclasses.asdict(self)
 
 
 def check_dev_share(share: float) -> float:
-    """Return the share of the examples that is held out.
+    """Return the share of the examples to hold out.
 
     Raises:
-        InputError: it is no share.
+        InputError: the share is not a number between 0 and 1.
     """
     if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
-        raise InputError(
-            f"the share that is held out is {quote(share)}; expected a number between 0 and 1, such as 0.1"
-        )
+        raise InputError(f"the held-out share is {quote(share)}; expected a number between 0 and 1, such as 0.1")
     return share
 
 
 def hold_out(
-    examples: Sequence, source: object, *, share: float = DEV_SHARE, seed: int = 0
+    examples: Sequence, source: object, *, share: float = DEV_SHARE, seed: int = 0, spell: Spell = spell_flag
 ) -> tuple[list, list, HeldOut]:
-    """Divide labelled examples into those to learn from and those to score on.
+    """Split labelled examples into training and held-out examples.
 
-    Examples of one text stay together. Of pairs, those of one first text do, where first texts repeat (one premise
-    with several hypotheses); equal pairs, where there are too few first texts. Of questions, those of one article do,
-    or of one context. A text may still be on both sides as the second one of a pair. Of each class the share is held
-    out that gives the whole the right size, but never all of a class; a text with several labels, or a sentence with
-    several tags, counts for the rarest of them. Which examples of a class go is decided by a hash of the seed and the
-    text, so it depends neither on their order nor on the machine.
+    Examples with the same text stay together. So do pairs with the same first text if first texts repeat (one premise
+    with several hypotheses), unless there are too few first texts; and questions about the same article, or else the
+    same context. The second text of a pair can still be on both sides. The share is taken of each class, rounded so
+    that the total is right, and never all of a class; a text with several labels, or a sentence with several tags,
+    counts for its rarest one. A hash of the seed and the text selects the examples of a class, so the result depends
+    neither on their order nor on the machine.
 
     Args:
-        examples: `TextExample`, `TaggedSentence` or `Question`, one or more.
-        source: what messages call them.
-        share: how many, from 0 to 1.
-        seed: gives another choice.
+        examples: `TextExample`, `TaggedSentence` or `Question` objects, at least one.
+        source: their source, for messages.
+        share: the share to hold out, between 0 and 1.
+        seed: selects the held-out examples.
+        spell: spells options in messages.
 
     Returns:
-        The examples to learn from and the held-out ones, each in their order, and how it was done.
+        The training examples and the held-out examples, each in their order, and how they were split.
 
     Raises:
-        InputError: there are too few.
+        InputError: there are too few examples.
     """
     check_dev_share(share)
-    labels = [_labels(example) for example in examples]
-    for choice in _keys(examples, share):
-        unit, keys = choice
-        units = collections.defaultdict(list)
+    labels = [_get_labels(example) for example in examples]
+    for grouping in _list_groupings(examples, share):
+        unit, keys = grouping
+        groups = collections.defaultdict(list)
         for index, key in enumerate(keys):
-            units[key].append(index)
-        strata = _strata(units, labels)
-        chosen = _chosen(units, strata, share, seed)
-        _give_back(chosen, units, labels)
+            groups[key].append(index)
+        chosen = _choose_groups(groups, _stratify(groups, labels), share, seed)
+        _return_last_of_labels(chosen, groups, labels)
         if chosen:
             break
     else:
-        raise InputError(_too_few(examples, source, unit, len(units)))
-    held_out = {index for key in chosen for index in units[key]}
+        raise InputError(_explain_too_few(examples, source, unit, len(groups), spell))
+    held_out = {index for key in chosen for index in groups[key]}
     train = [example for index, example in enumerate(examples) if index not in held_out]
     dev = [example for index, example in enumerate(examples) if index in held_out]
     return train, dev, HeldOut(share, seed, unit, any(labels))
 
 
-def _too_few(examples: Sequence, source: object, unit: str, num_units: int) -> str:
-    """Return why nothing can be held out, and what to do."""
+def _explain_too_few(examples: Sequence, source: object, unit: str, num_groups: int, spell: Spell) -> str:
+    """Return the error message for examples that cannot be split."""
     labels = [getattr(example, "label", None) for example in examples]
     classes = list(dict.fromkeys(label for label in labels if isinstance(label, str)))
-    if len(classes) >= num_units > 1:
+    if len(classes) >= num_groups > 1:
         return (
-            f"{source}: each of the {num_units:,} {unit} has a class of its own ({format_names(classes)}); expected "
-            f"two {unit} of a class or more: name the column of classes with --label-column, learn numbers with "
-            "--problem regression, or name held-out examples with --dev"
+            f"{source}: each of the {num_groups:,} {unit} has its own class ({format_names(classes)}); expected two "
+            f"{unit} of a class or more: name the column of classes with {spell('label_column')}, learn numbers with "
+            f"{spell('problem', 'regression')}, or name held-out examples with {spell('dev')}"
         )
-    found = f"{format_count(len(examples), 'example')} of {format_count(num_units, unit.removesuffix('s'))}"
+    found = f"{format_count(len(examples), 'example')} of {format_count(num_groups, unit.removesuffix('s'))}"
     return (
-        f"{source} has {found}, too few to hold some out; expected two {unit} or more, and not each in a class of its "
-        "own: name held-out examples with --dev"
+        f"{source} has {found}, too few to hold some out; expected two {unit} or more, and not each with its own "
+        f"class: name held-out examples with {spell('dev')}"
     )
 
 
-def _keys(examples: Sequence, share: float) -> list[tuple[str, list[Hashable]]]:
-    """Return what may be held out whole, in words, and what tells it for each example; the best first."""
+def _list_groupings(examples: Sequence, share: float) -> list[tuple[str, list[Hashable]]]:
+    """Return the possible groupings, the best first: the name of a group in the plural, and the key of each example."""
     first = examples[0]
     if isinstance(first, TaggedSentence):
         return [("sentences", [example.words for example in examples])]
     if isinstance(first, Question):
-        return [_keys_of_questions(examples, share)]
+        return [_group_questions(examples, share)]
     pairs = [(example.text, example.second_text) for example in examples]
     if first.second_text is None:
         return [("texts", pairs)]
     num_firsts = len({text for text, _ in pairs})
-    is_by_first = num_firsts < len(set(pairs)) and num_firsts * share >= 1 and num_firsts * (1 - share) >= 1
-    by_first = [("first texts", [text for text, _ in pairs])] if is_by_first else []
+    has_repeats = num_firsts < len(set(pairs)) and num_firsts * share >= 1 and num_firsts * (1 - share) >= 1
+    by_first = [("first texts", [text for text, _ in pairs])] if has_repeats else []
     return [*by_first, ("pairs", pairs)]
 
 
-def _keys_of_questions(questions: Sequence[Question], share: float) -> tuple[str, list[Hashable]]:
+def _group_questions(questions: Sequence[Question], share: float) -> tuple[str, list[Hashable]]:
     titles: dict[str, str] = {}
     for question in questions:
         titles.setdefault(question.context, question.title)
@@ -140,8 +139,8 @@ def _keys_of_questions(questions: Sequence[Question], share: float) -> tuple[str
     return "contexts", [question.context for question in questions]
 
 
-def _labels(example: TextExample | TaggedSentence | Question) -> frozenset[str]:
-    """Return the labels of an example; none where they are numbers or answers."""
+def _get_labels(example: TextExample | TaggedSentence | Question) -> frozenset[str]:
+    """Return the labels of an example; none if they are numbers or answers."""
     if isinstance(example, TaggedSentence):
         return frozenset(example.tags)
     label = getattr(example, "label", None)
@@ -150,60 +149,64 @@ def _labels(example: TextExample | TaggedSentence | Question) -> frozenset[str]:
     return frozenset(label) if isinstance(label, list | tuple) else frozenset()
 
 
-def _strata(units: Mapping[Hashable, list[int]], labels: Sequence[frozenset[str]]) -> dict[str, list[Hashable]]:
-    """Return the units by the rarest of their labels; "" are those that have none."""
-    of_units = {key: frozenset().union(*(labels[index] for index in indices)) for key, indices in units.items()}
-    counts = collections.Counter(label for names in of_units.values() for label in names)
+def _join_labels(indices: Iterable[int], labels: Sequence[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*(labels[index] for index in indices))
+
+
+def _stratify(groups: Mapping[Hashable, list[int]], labels: Sequence[frozenset[str]]) -> dict[str, list[Hashable]]:
+    """Return the keys of groups, keyed by their rarest label, or "" if they have none."""
+    group_labels = {key: _join_labels(indices, labels) for key, indices in groups.items()}
+    counts = collections.Counter(label for names in group_labels.values() for label in names)
     strata = collections.defaultdict(list)
-    for key, names in of_units.items():
+    for key, names in group_labels.items():
         strata[min(names, key=lambda name: (counts[name], name), default="")].append(key)
     return strata
 
 
-def _chosen(
-    units: Mapping[Hashable, list[int]], strata: Mapping[str, list[Hashable]], share: float, seed: int
+def _choose_groups(
+    groups: Mapping[Hashable, list[int]], strata: Mapping[str, list[Hashable]], share: float, seed: int
 ) -> set[Hashable]:
-    """Return the units to hold out."""
-    sizes = {name: sum(len(units[key]) for key in keys) for name, keys in strata.items() if len(keys) > 1}
-    total = sum(len(indices) for indices in units.values())
+    """Return the keys of the groups to hold out."""
+    sizes = {name: sum(len(groups[key]) for key in keys) for name, keys in strata.items() if len(keys) > 1}
+    total = sum(len(indices) for indices in groups.values())
     chosen = set()
-    for name, target in _targets(sizes, share, total, seed).items():
+    for name, target in _compute_targets(sizes, share, total, seed).items():
         keys = sorted(strata[name], key=lambda key: (_hash(seed, key), repr(key)))
-        num_held_out, most = 0, len(keys) - 1
+        num_held_out, num_left = 0, len(keys) - 1
         for key in keys:
             missing = target - num_held_out
-            if most and abs(missing - len(units[key])) < abs(missing):  # nearer with it than without
+            if num_left and abs(missing - len(groups[key])) < abs(missing):  # closer to the target with this group
                 chosen.add(key)
-                num_held_out += len(units[key])
-                most -= 1
+                num_held_out += len(groups[key])
+                num_left -= 1
     divisible = [key for name in sizes for key in strata[name]]
-    if not chosen and divisible:  # a few large units: one is the least
-        chosen.add(min(divisible, key=lambda key: (len(units[key]), _hash(seed, key))))
+    if not chosen and divisible:  # only large groups: hold out the smallest
+        chosen.add(min(divisible, key=lambda key: (len(groups[key]), _hash(seed, key))))
     return chosen
 
 
-def _targets(sizes: Mapping[str, int], share: float, total: int, seed: int) -> dict[str, int]:
-    """Return how many examples of each class are held out: the share, rounded so that the sum is right."""
+def _compute_targets(sizes: Mapping[str, int], share: float, total: int, seed: int) -> dict[str, int]:
+    """Return the number of examples to hold out of each class: the share, rounded so that the total is right."""
     targets = {name: min(int(size * share), size - 1) for name, size in sizes.items()}
-    left = max(round(total * share), 1) - sum(targets.values())
-    by_need = sorted(sizes, key=lambda name: (targets[name] - sizes[name] * share, _hash(seed, name)))
-    for name in by_need[: max(left, 0)]:
+    num_left = max(round(total * share), 1) - sum(targets.values())
+    by_rounding = sorted(sizes, key=lambda name: (targets[name] - sizes[name] * share, _hash(seed, name)))
+    for name in by_rounding[: max(num_left, 0)]:
         targets[name] = min(targets[name] + 1, sizes[name] - 1)
     return targets
 
 
-def _give_back(chosen: set[Hashable], units: Mapping[Hashable, list[int]], labels: Sequence[frozenset[str]]) -> None:
-    """Take units out of `chosen` until every label is left to learn from."""
-    left = collections.Counter(name for key in units if key not in chosen for name in _names(units[key], labels))
+def _return_last_of_labels(
+    chosen: set[Hashable], groups: Mapping[Hashable, list[int]], labels: Sequence[frozenset[str]]
+) -> None:
+    """Remove groups from `chosen` until every label remains in the training examples."""
+    left = collections.Counter(
+        name for key in groups if key not in chosen for name in _join_labels(groups[key], labels)
+    )
     for key in sorted(chosen, key=repr):
-        names = _names(units[key], labels)
+        names = _join_labels(groups[key], labels)
         if any(not left[name] for name in names):
             chosen.remove(key)
             left.update(names)
-
-
-def _names(indices: Iterable[int], labels: Sequence[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*(labels[index] for index in indices))
 
 
 def _hash(seed: int, key: Hashable) -> bytes:

@@ -1,12 +1,11 @@
-"""Which tasks look at an option, and a check that refuses the others, for commands and for Python."""
+"""Reject options that a task does not use, for commands and for Python functions."""
 
 from collections.abc import Callable, Mapping
 
 from bert_keras.errors import InputError
 
-DEV_SHARE = 0.1  # of the training examples, held out where no others are named
-# where labelled examples are read
-TASKS_OF_OPTION = {
+DEV_SHARE = 0.1  # default share of the training examples that is held out
+TASKS_OF_OPTION = {  # for commands that read labelled examples
     "problem": ("classify",),
     "class_weights": ("classify",),
     "labelled_tokens": ("tag",),
@@ -26,36 +25,39 @@ TASKS_OF_OPTION = {
 
 
 def check_options_of_task(
-    given: Mapping[str, object], task: str, *, problem: str = "single_label", spell: Callable[[str], str] = str
+    given: Mapping[str, object], task: str, *, problem: str | None = None, spell: Callable[[str], str] = str
 ) -> None:
-    """Raise `InputError` that names every option that was given and that the task does not look at.
+    """Raise `InputError` with all given options that the task does not use.
 
     Args:
-        given: options by name; None: it was not given.
+        given: options, keyed by name; None: not given.
         task: the name of the task.
-        problem: of a classifier.
-        spell: writes the name of an option as the user gave it.
+        problem: the problem of a classifier; None: "single_label".
+        spell: spells options in messages.
     """
     options = [name for name in TASKS_OF_OPTION if given.get(name) is not None]
-    alien = [
+    unused = [
         f"{spell(name)} is for {' or '.join(TASKS_OF_OPTION[name])}, and the task is {task}: leave it out"
         for name in options
         if task not in TASKS_OF_OPTION[name]
     ]
+    problem = problem or "single_label"
     if task == "classify" and problem != "multi_label" and "separator" in options:
-        alien.append(f"{spell('separator')} is for the problem multi_label, and the problem is {problem}: leave it out")
-    if alien:
-        raise InputError("; ".join(alien))
+        unused.append(
+            f"{spell('separator')} is for the problem multi_label, and the problem is {problem}: leave it out"
+        )
+    if unused:
+        raise InputError("; ".join(unused))
 
 
 def check_keyword_arguments(given: Mapping[str, object], known: tuple[str, ...], function: str) -> None:
-    """Raise `InputError` that names every keyword argument that a function does not have.
+    """Raise `InputError` with all keyword arguments that a function does not have.
 
     Args:
-        given: the arguments by name.
-        known: the names that it has.
-        function: its name, for the message.
+        given: the arguments, keyed by name.
+        known: the names of the function's arguments.
+        function: its name in the message.
     """
     if unknown := [name for name in given if name not in known]:
-        are = "is no setting" if len(unknown) == 1 else "are no settings"
+        are = "is not an argument" if len(unknown) == 1 else "are not arguments"
         raise InputError(f"{', '.join(unknown)} {are} of {function}; expected some of {', '.join(known)}")

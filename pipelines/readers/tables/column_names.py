@@ -1,14 +1,15 @@
-"""Which columns of a table hold the texts and the label: as the user says, or by their usual names."""
+"""Choose the columns of texts and labels in a table: those that the user names, or those with usual names."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.table_rows import check_column, quote_names
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.raw_examples import check_column, quote_names
 
-# Names are compared whole, so that MNLI's `sentence1_parse` and `label1` are no text and no label.
-# Lower case, `_` for a space or a hyphen; the first that a table has is taken, and a pair before a single text.
+# Whole names in lower case, with `_` for spaces and hyphens, in order of preference; pairs come before single texts.
+# Prefixes do not match, because MNLI also has `sentence1_parse` and `label1`.
 _PAIRS = (
     ("sentence1", "sentence2"),  # MNLI, SNLI, RTE, WNLI, STS-B
     ("premise", "hypothesis"),
@@ -35,13 +36,13 @@ _LABELS = (
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns that are used.
+    """Columns of a table.
 
     Attributes:
         text: the column of texts.
-        second_text: that of the second text of a pair; None: there are no pairs.
-        label: that of labels or scores; None: it is not read.
-        delimiter: the mark between the fields of a `.csv` where it is no comma; None: there is nothing to tell.
+        second_text: the column of second texts of pairs; None: the texts are single.
+        label: the column of labels or scores; None: they are not read.
+        delimiter: the delimiter of a `.csv`, if it is not a comma.
     """
 
     text: str
@@ -55,14 +56,14 @@ class Columns:
         return [name for name in (self.text, self.second_text, self.label) if name is not None]
 
 
-def is_usual_text(name: str) -> bool:
-    """Whether columns of texts are often called so."""
-    return _usual(name) in (*_TEXTS, *(second for _, second in _PAIRS))
+def is_text_name(name: str) -> bool:
+    """Return whether this is a usual name of a column of texts."""
+    return _normalize(name) in (*_TEXTS, *(second for _, second in _PAIRS))
 
 
-def is_usual_label(name: str) -> bool:
-    """Whether columns of labels are often called so."""
-    return _usual(name) in _LABELS
+def is_label_name(name: str) -> bool:
+    """Return whether this is a usual name of a column of labels."""
+    return _normalize(name) in _LABELS
 
 
 def guess_columns(
@@ -73,38 +74,46 @@ def guess_columns(
     label: str | None = None,
     needs_label: bool = True,
     place: str = "the table",
+    spell: Spell = spell_flag,
 ) -> Columns:
-    """Chooses the columns of a table: those that are given, and for the others those with usual names.
+    """Choose the columns of a table: the named ones, and columns with usual names for the others.
 
-    A second text is guessed together with the first or not at all: whoever names the text alone has no pairs.
+    The second text is guessed only together with the first: a user who names the column of texts alone has no pairs.
 
     Args:
         names: the columns of the table.
         text: the column of texts; None: guess.
-        second_text: the column of second texts; None: guess, if `text` is to be guessed too.
-        label: the column of labels; None: guess, if it is needed.
-        needs_label: whether labels are read; otherwise none is guessed.
-        place: starts messages: the file, and the line that names its columns.
+        second_text: the column of second texts; None: guess, if `text` is None too.
+        label: the column of labels; None: guess, if `needs_label`.
+        needs_label: whether labels are read.
+        place: the file and the line with its column names, which begin messages.
+        spell: spells options in messages.
 
     Raises:
-        InputError: a given column is not there once or given twice, or none has a usual name.
+        InputError: the table does not have a named column exactly once, a column is named twice, or no column has a
+            usual name.
     """
     given = [name for name in (text, second_text, label) if name is not None]
     for name in given:
         check_column(name, names, place)
         if given.count(name) > 1:
             raise InputError(
-                f"{place}: the column {quote(name)} is named for two purposes; expected one column for each"
+                f"{place}: the column {quote(name)} is named twice; expected a different column for each purpose"
             )
-    usual = _usual_names(name for name in names if name not in given)
+    usual = _normalize_names(name for name in names if name not in given)
     if text is None:
         text, pair = _guess_texts(usual)
         second_text = second_text or pair
     if label is None and needs_label:
         label = _first(usual, _LABELS)
-    for name, purpose, option in ((text, "texts", "--text-column"), (label, "labels", "--label-column")):
+    for name, purpose, option in ((text, "texts", "text_column"), (label, "labels", "label_column")):
         if name is None and (needs_label or purpose == "texts"):
-            raise InputError(_none_fits(purpose, option, names, place))
+            also = ", ".join(map(spell, ("text_column", "second_text_column", "label_column")))
+            raise InputError(
+                f"{place}: no column has a usual name for {purpose}; the columns are {quote_names(names)}: name yours "
+                f"with {spell(option)} (also {also}), and the columns of a file without a header line with "
+                f"{spell('columns')}"
+            )
     chosen = Columns(text, second_text, label)
     for name in chosen.names:
         check_column(name, names, place)
@@ -112,7 +121,7 @@ def guess_columns(
 
 
 def _guess_texts(usual: dict[str, str]) -> tuple[str | None, str | None]:
-    """Returns the columns of the first and of the second text; None: there is none."""
+    """Return the columns of the first and of the second text; None where there is none."""
     for first, second in _PAIRS:
         if first in usual and second in usual:
             return usual[first], usual[second]
@@ -123,21 +132,13 @@ def _first(usual: dict[str, str], wanted: Iterable[str]) -> str | None:
     return next((usual[name] for name in wanted if name in usual), None)
 
 
-def _usual_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns the columns by their names in lower case; of equal ones, that which is spelled so, or the first."""
+def _normalize_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the columns keyed by normalized name; of equal ones, the one in lower case, or else the first."""
     usual: dict[str, str] = {}
     for name in sorted(names, key=str.islower, reverse=True):
-        usual.setdefault(_usual(name), name)
+        usual.setdefault(_normalize(name), name)
     return usual
 
 
-def _usual(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.strip().lower().replace(" ", "_").replace("-", "_")
-
-
-def _none_fits(purpose: str, option: str, names: Sequence[str], place: str) -> str:
-    return (
-        f"{place}: no column is named as {purpose} are; the columns are {quote_names(names)}: name yours with {option} "
-        "(also --text-column, --second-text-column, --label-column), and those of a file without a header line "
-        "with --columns"
-    )

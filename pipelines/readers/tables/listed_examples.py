@@ -1,4 +1,4 @@
-"""Examples that are in memory: lists of dicts or of tuples, data frames, and the JSON arrays of files."""
+"""Examples in memory: lists of dicts or tuples, data frames, and the JSON arrays of files."""
 
 import dataclasses
 import math
@@ -11,23 +11,23 @@ from bert_keras.errors import InputError
 _EXPECTED = (
     "a path, a list of dicts such as {'text': ..., 'label': ...}, a list of (text, label) pairs, or a data frame"
 )
-_PAIR, _TRIPLE = ("text", "label"), ("text1", "text2", "label")  # of the members of a tuple
+_PAIR, _TRIPLE = ("text", "label"), ("text1", "text2", "label")  # field names of tuples
 
 
 @dataclasses.dataclass(frozen=True)
 class ListedExamples:
-    """Examples with named fields, in memory.
+    """Examples in memory, with named fields.
 
     Attributes:
-        name: what messages call them: the argument's name, or the file that holds the array.
-        objects: one for each example, as JSON has them: dicts of strings, numbers, booleans, lists and None.
-        is_of_file: whether they are the array of a file. As strings, booleans are spelled as JSON does then, and
-            otherwise as Python and the CSV files of pandas do.
+        name: their name in messages: that of the argument, or of the file that has the array.
+        objects: one value per example, normally a dict of strings, numbers, booleans, lists and None.
+        is_from_file: whether they are the array of a JSON file. Its booleans become the strings "true" and "false";
+            those in memory become "True" and "False", as in the CSV files of pandas.
     """
 
     name: str
     objects: Sequence[object]
-    is_of_file: bool = False
+    is_from_file: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -37,21 +37,24 @@ Source = str | os.PathLike | ListedExamples
 
 
 def describe_place(source: object, number: int) -> str:
-    """Return where an example is, for messages: the line of a file from 1, or the index of a list from 0."""
+    """Return the place of an example for messages: the line in a file from 1, or the index in a list from 0."""
     return f"{source}[{number}]" if isinstance(source, ListedExamples) else f"{source}, line {number}"
 
 
 def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Source:
-    """Return data of a user as what the readers take; a path stays as it is.
+    """Convert a user's data to a source that the readers accept.
 
     Args:
-        given: a path, a list of dicts or of (text, label) pairs, an iterable of them such as a dataset of Hugging
-            Face, or a data frame of pandas or polars.
-        name: what messages call it.
-        pair: what the members of tuples of two are.
+        given: a path; a list of dicts or of (text, label) pairs; another iterable of these, such as a Hugging Face
+            dataset; or a data frame of pandas or polars.
+        name: its name in messages.
+        pair: the field names of tuples of two.
+
+    Returns:
+        A path unchanged, all else as `ListedExamples`.
 
     Raises:
-        InputError: it is nothing of that, or has no examples.
+        InputError: the data have another type, or no examples.
     """
     if isinstance(given, str | os.PathLike | ListedExamples):
         return given
@@ -63,12 +66,12 @@ def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Sourc
         raise InputError(f"{name} is a {type(given).__name__}; expected {_EXPECTED}")
     objects = [_object(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
     if not objects:
-        raise InputError(f"{name} has no examples; expected one or more: pass another list")
+        raise InputError(f"{name} has no examples; expected at least one: pass another list")
     return ListedExamples(name, objects)
 
 
 def _with_whole_numbers(records: list[dict]) -> list[dict]:
-    """Return the records of a data frame with the whole numbers that pandas made floats of, because one is missing."""
+    """Restore the integers of a column that pandas converted to floats because a value is missing."""
     upcast = [name for name in records[0] if _is_upcast([record[name] for record in records])] if records else []
     return [
         {name: int(value) if name in upcast and value == value else value for name, value in record.items()}
@@ -77,7 +80,7 @@ def _with_whole_numbers(records: list[dict]) -> list[dict]:
 
 
 def _is_upcast(values: Sequence[object]) -> bool:
-    """Whether numbers are floats, some of them missing, and the others whole."""
+    """Return whether all values are floats, of which some are missing and the others whole."""
     if not all(isinstance(value, float) for value in values):
         return False
     known = [value for value in values if not math.isnan(value)]
@@ -95,10 +98,10 @@ def _object(given: object, place: str, pair: Sequence[str]) -> dict:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it; missing values of NumPy and pandas are None."""
+    """Convert a value to the types of JSON; missing values of NumPy and pandas become None."""
     if isinstance(value, str | bool | int):
         return value
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+    if hasattr(value, "tolist"):  # NumPy arrays and numbers
         return _plain(value.tolist())
     if isinstance(value, Mapping):
         return {str(name): _plain(part) for name, part in value.items()}

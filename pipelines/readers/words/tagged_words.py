@@ -1,7 +1,7 @@
-"""Sentences of tagged words from CoNLL columns, CoNLL-U and JSON, each word with its place in the text.
+"""Read sentences of tagged words from CoNLL columns, CoNLL-U and JSON, with the position of each word in the text.
 
-What is wrong is named by file and line. Files to learn from are read strictly; those to be answered give their bad
-sentences with the error, and go on.
+Errors name the file and the line. `read_tagged_words` reads a whole file for training; `stream_tagged_words` yields
+invalid sentences with their errors, and continues.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,23 +11,24 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.lines import detect_format
-from bert_keras.pipelines.readers.tables.json_rows import check_is_object, read_json_array
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
+from bert_keras.pipelines.readers.tables.json_examples import check_is_object, read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, describe_place
 from bert_keras.pipelines.readers.words.column_words import make_column_reader
 from bert_keras.pipelines.readers.words.conllu_words import make_conllu_reader
 from bert_keras.pipelines.readers.words.json_words import make_json_reader, parse_sentence
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence, split_words
-from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, paragraphs, single_lines
+from bert_keras.pipelines.readers.words.word_files import NumberedLines, WordFile, split_lines, split_paragraphs
 
 __all__ = ["TaggedSentence", "read_tagged_words", "split_words", "stream_tagged_words"]
 
-# by format: how lines are divided, and what reads a part
+# keyed by format: how to split lines into sentences, and how to parse one
 _READERS = {
-    "conll": (paragraphs, make_column_reader),
-    "conllu": (paragraphs, make_conllu_reader),
-    "jsonl": (single_lines, make_json_reader),
+    "conll": (split_paragraphs, make_column_reader),
+    "conllu": (split_paragraphs, make_conllu_reader),
+    "jsonl": (split_lines, make_json_reader),
 }
-_ENDINGS = {
+_FORMATS = {  # keyed by file ending
     **dict.fromkeys((".conll", ".txt", ".tsv", ".iob", ".bio"), "conll"),
     ".conllu": "conllu",
     ".jsonl": "jsonl",
@@ -36,12 +37,12 @@ _ENDINGS = {
 
 
 class ReadSentence(NamedTuple):
-    """What was read of one place of a file: a sentence, or what is wrong with it.
+    """A sentence of a file, or the error of an invalid one.
 
     Attributes:
-        line: where it begins, from 1.
-        sentence: None where there is an error.
-        error: None where there is none.
+        line: its first line, from 1.
+        sentence: the sentence; None: it is invalid.
+        error: the error; None: the sentence is valid.
     """
 
     line: int
@@ -57,39 +58,41 @@ def read_tagged_words(
     format: str | None = None,
     needs_tags: bool = True,
     bad: BadExamples | None = None,
+    spell: Spell = spell_flag,
 ) -> list[TaggedSentence]:
-    """Reads the sentences of a file.
+    """Read the sentences of a file.
 
-    - "conll" (.conll, .txt, .tsv, .iob, .bio): a word a line, columns with tabs or else spaces between; a blank line
-      or one with -DOCSTART- ends a sentence. There are no comments: "#" is a word.
-    - "conllu" (.conllu): CoNLL-U; empty nodes are passed over.
-    - "jsonl" (.jsonl): a record a line, with a list of words ("words", "tokens") and one of tags ("tags", "labels",
-      "ner_tags"), or with a "text" and its marked spans ("entities", "spans", "labels", "label"), objects of "start",
-      "end" and "label" or lists of these three, counted in characters, end exclusive. The spans become IOB2 tags of
-      the words that `split_words` finds. "entities" or "spans" beside a text go before lists of words.
+    - "conll" (.conll, .txt, .tsv, .iob, .bio): one word per line, in columns separated by tabs or else by spaces; a
+      blank line or a -DOCSTART- line ends a sentence. There are no comments: "#" is a word.
+    - "conllu" (.conllu): CoNLL-U; empty nodes are ignored.
+    - "jsonl" (.jsonl): one record per line, with a list of words ("words", "tokens") and one of tags ("tags", "labels",
+      "ner_tags"), or with a "text" and its labelled spans ("entities", "spans", "labels", "label"), which are objects
+      with "start", "end" and "label" or lists of these three, in characters, end exclusive. The spans become IOB2 tags
+      of the words that `split_words` finds. A text with "entities" or "spans" takes precedence over lists of words.
     - "json" (.json): an array of such records.
 
     Args:
-        path: a file in UTF-8, whose name may end in .gz, too; or examples in memory, such records.
-        word_column: which column holds the words, from 0 or from the end with negative numbers: by default the
-            first. For "jsonl" the field of the list of words.
-        tag_column: which column holds the tags: by default the last. For "conllu" "upos" (the default), "xpos",
-            "feats", "deprel" or a number. For "jsonl" the field of tags or spans. Numbers may be strings.
-        format: "conll", "conllu", "jsonl" or "json"; by default what the name's ending says.
-        needs_tags: raise if there are no tags. False: the `tags` of all sentences are None if the file has none.
-        bad: takes bad sentences, to be refused or skipped by the caller; None: they are refused here.
+        path: a file in UTF-8, plain or gzip; or examples in memory, as such records.
+        word_column: the column of the words, counted from 0, or from the end with negative numbers; None: the first.
+            For "jsonl" the field with the list of words.
+        tag_column: the column of the tags; None: the last. For "conllu" "upos" (the default), "xpos", "feats",
+            "deprel" or a number. For "jsonl" the field with the tags or spans. Numbers may be strings.
+        format: "conll", "conllu", "jsonl" or "json"; None: the ending of the file's name decides.
+        needs_tags: whether missing tags are an error. False: all sentences have `tags=None` if the file has no tags.
+        bad: collects invalid sentences for the caller; None: they are an error.
+        spell: spells options in messages.
 
     Returns:
-        The sentences in order, one or more, each of one word or more.
+        The sentences in order, at least one, each with at least one word.
 
     Raises:
-        InputError: the file cannot be read or is not of its format; file and line are named.
+        InputError: the file cannot be read or does not have its format; the message names the file and the line.
     """
-    columns = {"word_column": word_column, "tag_column": tag_column}
+    options = {"word_column": word_column, "tag_column": tag_column, "needs_tags": needs_tags, "spell": spell}
     with collect_bad(bad) as bad:
-        found = stream_tagged_words(path, **columns, format=format, needs_tags=needs_tags)
+        found = stream_tagged_words(path, format=format, **options)
         sentences = [one.sentence for one in bad.keep_good(found)]
-    bad.check_any_left(len(sentences), path, "sentence")
+    bad.check_any_left(len(sentences), path, "sentences")
     for sentence in sentences:
         if (sentence.tags is None) != (sentences[0].tags is None):
             with_tags, without = sorted((sentences[0], sentence), key=lambda one: one.tags is None)
@@ -107,36 +110,38 @@ def stream_tagged_words(
     tag_column: int | str | None = None,
     format: str | None = None,
     needs_tags: bool = True,
+    spell: Spell = spell_flag,
 ) -> Iterator[ReadSentence]:
-    """Yields the sentences of a file, or of standard input ("-"), one by one, bad ones with their errors.
+    """Yield the sentences of a file, or of standard input ("-"), one by one, invalid ones with their errors.
 
-    Args: as `read_tagged_words`.
+    Args:
+        source, word_column, tag_column, format, needs_tags, spell: as in `read_tagged_words`.
 
     Raises:
-        InputError: the file cannot be read at all, or holds no sentence.
+        InputError: the file cannot be read, or has no sentences.
     """
+    columns = (word_column, tag_column, needs_tags, spell)
+    if not isinstance(source, ListedExamples):
+        format = detect_format(source, format, _FORMATS, spell=spell)
+        if format == "json":
+            source = read_json_array(source, as_strings=False, spell=spell)
     if isinstance(source, ListedExamples):
-        yield from _listed_sentences(source, WordFile(source.name, word_column, tag_column, needs_tags))
+        yield from _parse_listed_sentences(source, WordFile(source.name, *columns))
         return
-    form = detect_format(source, format, _ENDINGS)
-    if form == "json":
-        listed = read_json_array(source, spelled=False)
-        yield from stream_tagged_words(listed, word_column=word_column, tag_column=tag_column, needs_tags=needs_tags)
-        return
-    divided, reader = _READERS[form]
+    split, make_reader = _READERS[format]
     is_empty = True
     with open_lines(source) as (name, lines):
-        read = reader(WordFile(name, word_column, tag_column, needs_tags))
-        for part in divided(lines, name):
-            found = _read_part(part, read)
+        parse = make_reader(WordFile(name, *columns))
+        for part in split(lines, name):
+            found = _parse_part(part, parse)
             if found.sentence is not None or found.error is not None:
                 is_empty = False
                 yield found
     if is_empty:
-        raise InputError(f"{name} holds no sentence; expected one or more: name another file")
+        raise InputError(f"{name} has no sentences; expected at least one: name another file")
 
 
-def _listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
+def _parse_listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[ReadSentence]:
     for index, record in enumerate(examples.objects):
         place = describe_place(examples, index)
         try:
@@ -145,12 +150,12 @@ def _listed_sentences(examples: ListedExamples, file: WordFile) -> Iterator[Read
             yield ReadSentence(index, None, error)
 
 
-def _read_part(part: list[Line], read: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:
+def _parse_part(part: list[Line], parse: Callable[[NumberedLines], TaggedSentence | None]) -> ReadSentence:
     try:
         for line in part:
             if line.error is not None:
                 raise line.error
-        sentence = read([(line.number, line.text) for line in part])
+        sentence = parse([(line.number, line.text) for line in part])
     except InputError as error:
         return ReadSentence(part[0].number, None, error)
     return ReadSentence(part[0].number if sentence is None else sentence.line, sentence, None)

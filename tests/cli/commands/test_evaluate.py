@@ -111,13 +111,13 @@ FAULTS = {
     "a folder of nothing known": ("full dev.csv", r"full is not a checkpoint of a supported format"),
     "a label that the model does not have": (
         "classify odd.csv",
-        r"odd\.csv, line 3: the label 'bird' is none of the model's, which are cat, dog: correct the label",
+        r"odd\.csv, line 3: the label 'bird' is not one of the model's, which are 'cat', 'dog': correct the label",
     ),
     "a tag that the model does not have": (
         "tag odd.conll",
-        r"odd\.conll, line 1: the label 'B-HAT' is none of the model's, which are O, B-PET, I-PET",
+        r"odd\.conll, line 1: the label 'B-HAT' is not one of the model's, which are 'O', 'B-PET', 'I-PET'",
     ),
-    "a ragged row": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field where there are 2 columns"),
+    "a ragged row": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field but there are 2 columns"),
     "a column that is missing": (
         "classify dev.csv --label-column truth",
         r"dev\.csv, line 1: there is no column 'truth'; the columns are 'text', 'label'",

@@ -228,7 +228,9 @@ def test_a_share_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_to
     held_out = {"share": 0.2, "seed": 3, "unit": "texts", "of_classes": True, "examples": 8}
     metrics = json.loads((workplace / "out/metrics.json").read_text())
     assert (metrics["held_out"], metrics["skipped"]) == (held_out, 1)
-    warning = "all.csv: the labels 'Dog' (10) and 'dog' (10) differ only by case or spaces: spell them alike if they "
+    warning = (
+        "all.csv: the labels 'Dog' (10) and 'dog' (10) differ only by case or spaces: spell them the same way if they "
+    )
     warning += "are one class"
     assert json.loads(printed.out) == {"out": "out", **metrics, "warnings": [warning]}
     assert f"\nwarning: {warning}\n" in printed.err
@@ -236,8 +238,8 @@ def test_a_share_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_to
     for line in (
         "train          all.csv (31 examples)",
         f"dev            {shown}",
-        "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields where there are 2 columns; "
-        "expected the same: quote a field that holds a semicolon",
+        "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields but there are 2 columns; "
+        "expected the same: quote fields that contain a semicolon",
         "delimiter      semicolon",
     ):
         assert f"\n  {line}\n" in printed.err
@@ -251,11 +253,11 @@ FAULTS = {
     ),
     "a share that is none": (
         "checkpoint out --train train.csv --dev-share 1.5",
-        r"the share that is held out is 1\.5; expected a number between 0 and 1",
+        r"the held-out share is 1\.5; expected a number between 0 and 1",
     ),
     "a class for each text": (
         "checkpoint out --train few.csv",
-        r"few\.csv: each of the 2 texts has a class of its own \(cat, dog\); .*, or name held-out examples with --dev",
+        r"few\.csv: each of the 2 texts has its own class \(cat, dog\); .*, or name held-out examples with --dev",
     ),
     "many bad examples": (
         "checkpoint out --train worse.csv --dev dev.csv",
@@ -277,22 +279,25 @@ FAULTS = {
     "a ragged row": ("checkpoint out --train ragged.csv --dev dev.csv", r"ragged\.csv, line 3: the row has 3 fields"),
     "a ragged row in dev": (
         "checkpoint out --train train.csv --dev ragged.csv",
-        r"ragged\.csv, line 3: the row has 3 fields where there are 2 columns; expected the same: quote a field",
+        r"ragged\.csv, line 3: the row has 3 fields but there are 2 columns; expected the same: quote a field",
     ),
     "a label that training never saw": (
         "checkpoint out --train train.csv --dev odd.csv",
-        r"odd\.csv, line 3: the label 'bird' does not occur in train\.csv, which has 'cat', 'dog'",
+        r"odd\.csv, line 3: the label 'bird' is not in train\.csv, which has 'cat', 'dog'",
     ),
     "one class only": (
         "checkpoint out --train one.csv --dev dev.csv",
-        r"one\.csv: every text has the label 'cat'; expected two labels or more to tell apart",
+        r"one\.csv: every text has the label 'cat'; expected two or more labels",
     ),
     "an empty text": (
         "checkpoint out --train empty_text.csv --dev dev.csv",
-        r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: mend the row",
+        r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: correct the row",
     ),
     "an empty file": ("checkpoint out --train empty.csv --dev dev.csv", r"empty\.csv is empty; expected a line that"),
-    "a file without rows": ("checkpoint out --train header.csv --dev dev.csv", r"header\.csv holds no rows; expected"),
+    "a file without rows": (
+        "checkpoint out --train header.csv --dev dev.csv",
+        r"header\.csv has no examples; expected",
+    ),
     "another encoding": (
         "checkpoint out --train latin.csv --dev dev.csv",
         r"latin\.csv, line 3: byte 0xe9 at column 6 is not UTF-8: save the text as UTF-8",
@@ -316,7 +321,7 @@ FAULTS = {
     ),
     "words as numbers": (
         "checkpoint out --train train.csv --dev dev.csv --problem regression",
-        r"train\.csv, line 2: the column 'label' holds 'cat'; expected a finite number such as 3\.5: mend the row",
+        r"train\.csv, line 2: the column 'label' has the value 'cat'; expected a finite number such as 3\.5: correct the row",
     ),
     "a file of tags to be classified": (
         "checkpoint out --train words.conll --dev dev.csv",

@@ -42,7 +42,10 @@ def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, 
 
 ASKED = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
 FAULTS = {
-    "a setting that is none": ({"num_epoch": 3}, r"num_epoch is no setting of finetune; expected some of num_epochs, "),
+    "a setting that is none": (
+        {"num_epoch": 3},
+        r"num_epoch is not an argument of finetune; expected some of num_epochs, ",
+    ),
     "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
     "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
     "a task that is none": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
@@ -73,7 +76,7 @@ FAULTS = {
         {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
         r"^max_answer_length is '3'; expected an integer >= 1$",
     ),
-    "a share as text": ({"dev_share": "0.1"}, r"^the share that is held out is '0\.1'; expected a number between 0"),
+    "a share as text": ({"dev_share": "0.1"}, r"^the held-out share is '0\.1'; expected a number between 0"),
     "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
 }
 
@@ -91,19 +94,19 @@ def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, t
 
 
 def test_remedies_in_python_are_arguments_and_not_flags(checkpoint, tuned):
-    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+    with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
         bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
-    with pytest.raises(InputError, match=r"correct them, or leave them out with on_error='skip'$"):
+    with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
         bk.finetune(checkpoint, train=[("", "cat"), ("", "dog")])
     with pytest.raises(InputError, match=r"with label_column=, .* problem='regression', or name .* with dev=$"):
         bk.finetune(checkpoint, train=[("a", "0.1"), ("b", "0.2")])
-    with pytest.raises(InputError, match=r"no column is named as texts are.* text_column="):
+    with pytest.raises(InputError, match=r"no column has a usual name for texts.* text_column="):
         bk.finetune(checkpoint, train=[{"prose": "a", "label": "x"}])
 
 
 def test_evaluate_counts_bad_examples(tuned):
     with pytest.raises(
-        InputError, match=r"^2 of 3 examples are bad: data\[1\]: .*; data\[2\]: the label 'bird' is none"
+        InputError, match=r"^2 of 3 examples are bad: data\[1\]: .*; data\[2\]: the label 'bird' is not one"
     ):
         bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog"), ("a bird", "bird")])
     scores = bk.evaluate(tuned("classify").out, [("the cat", "cat"), ("", "dog")], on_error="skip")
@@ -127,7 +130,7 @@ def test_evaluate_takes_the_name_of_a_prompt_as_the_command_does(tuned, tmp_path
 EVALUATE_FAULTS = {
     "a setting that is none": (
         {"text_colunm": "x"},
-        r"^text_colunm is no setting of evaluate; expected some of on_err",
+        r"^text_colunm is not an argument of evaluate; expected some of on_err",
     ),
     "an option of another task": ({"word_column": "x"}, r"^word_column is for tag, and the task is classify: leave it"),
     "a prompt": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),

@@ -234,7 +234,7 @@ def test_a_bad_line_stops_the_work_behind_the_answers_before_it(small_chunks, an
     lines, said = answered("classify", status=2)
     assert [line["line"] for line in lines] == [1, 2, 3]
     assert said.endswith(
-        "\nbert-keras predict: standard input, line 4: the line is empty; expected a text: take the line out\n"
+        "\nbert-keras predict: standard input, line 4: the line is empty; expected a text: remove the line\n"
     )
 
 
@@ -345,10 +345,10 @@ FAULTS = {
         "classify rows.csv --text-column words",
         r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",
     ),
-    "a column that nobody can guess": ("classify rows.csv", r"rows\.csv, line 1: no column is named as texts are"),
-    "an empty table": ("classify empty.csv", r"empty\.csv is empty; expected a line that names the columns"),
+    "a column that nobody can guess": ("classify rows.csv", r"rows\.csv, line 1: no column has a usual name for texts"),
+    "an empty table": ("classify empty.csv", r"empty\.csv is empty; expected a line of column names"),
     "another encoding": ("classify latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
-    "a file of questions": ("classify questions.json", r"questions\.json holds a JSON object; expected a list"),
+    "a file of questions": ("classify questions.json", r"questions\.json is a JSON object; expected a list"),
     "an ending that is unknown": ("classify texts.doc", r"texts\.doc ends in '\.doc'; expected"),
     "windows that do not move on": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",

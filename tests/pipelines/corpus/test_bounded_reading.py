@@ -13,11 +13,12 @@ from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_whole_conten
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
 from bert_keras.pipelines.readers import lines
 from bert_keras.pipelines.readers.questions import read_questions
-from bert_keras.pipelines.readers.tables import delimited_rows
-from bert_keras.pipelines.readers.tables.tables import open_table, read_table
+from bert_keras.pipelines.readers.tables import delimited_examples
+from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
+from tests.pipelines.readers.whole_tables import read_table
 
 BOUND = 1000
 
@@ -59,7 +60,7 @@ def test_a_line_that_is_too_long_is_refused_with_its_number(reader, tmp_path, sm
 
 def test_a_line_of_just_the_bound_is_read(tmp_path, small_bounds):
     (tmp_path / "t.tsv").write_bytes(b"text\n" + b"x" * (BOUND - 1) + b"\n" + b"y" * BOUND)
-    assert [len(row[0]) for row in read_table(tmp_path / "t.tsv").rows] == [BOUND - 1, BOUND]
+    assert [len(row[0]) for row in read_table(tmp_path / "t.tsv").examples] == [BOUND - 1, BOUND]
 
 
 def test_an_example_of_many_lines_is_refused_where_it_begins(tmp_path, small_bounds):
@@ -73,7 +74,7 @@ def test_an_example_of_many_lines_is_refused_where_it_begins(tmp_path, small_bou
 
 def test_many_examples_may_be_longer_together(tmp_path, small_bounds):
     (tmp_path / "t.csv").write_text("text,label\n" + 'a,"two\nlines"\n' * 500)
-    assert len(read_table(tmp_path / "t.csv").rows) == 500
+    assert len(read_table(tmp_path / "t.csv").examples) == 500
     (tmp_path / "t.conll").write_text("word O\n\n" * 500)
     assert len(read_tagged_words(tmp_path / "t.conll")) == 500
 
@@ -98,7 +99,7 @@ def test_bad_lines_before_the_first_good_one_are_not_kept(tmp_path, monkeypatch)
     tracemalloc.start()
     try:
         with open_table(tmp_path / "t.jsonl.gz") as table:
-            errors = [row.error is not None for row in table.rows()]
+            errors = [row.error is not None for row in table.read()]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -132,10 +133,13 @@ def test_a_gzip_bomb_takes_little_memory_to_refuse(read, bound, tmp_path, monkey
 BOMBED = """
 import resource, sys
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.tables import read_table
+from bert_keras.pipelines.readers.tables.tables import open_table
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    read_table(sys.argv[1])
+    with open_table(sys.argv[1]) as table:
+        for example in table.read():
+            if example.error is not None:
+                raise example.error
 except InputError as error:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
 """
@@ -164,4 +168,4 @@ def test_standard_input_that_is_closed_is_refused(monkeypatch):
 
 def test_the_bounds_of_all_readers_are_one():
     assert lines.MAX_LINE_BYTES == text_lines.MAX_LINE_BYTES == byte_lines.MAX_LINE_BYTES
-    assert delimited_rows.MAX_CSV_FIELD < byte_lines.MAX_LINE_BYTES
+    assert delimited_examples.MAX_CSV_FIELD < byte_lines.MAX_LINE_BYTES

@@ -72,18 +72,18 @@ def test_given_names_win(kind):
 
 
 FAULTY = {
-    "no text": (["a", "label"], {}, r"data\.csv, line 1: no column is named as texts are.*'a', 'label'.*--text-column"),
-    "no label": (["text", "b"], {}, r"csv, line 1: no column is named as labels are.*'text', 'b'.*--label-column"),
+    "no text": (["a", "label"], {}, r"csv, line 1: no column has a usual name for texts.*'a', 'label'.*--text-column"),
+    "no label": (["text", "b"], {}, r"csv, line 1: no column has a usual name for labels.*'text', 'b'.*--label-column"),
     "a row": (["A plane.", "A jet.", "5.0"], {}, r"'A plane\.', 'A jet\.', '5\.0'.*a file without a header line"),
     "text missing": (["a", "b"], {"text": "c"}, r"data\.csv, line 1: there is no column 'c'; the columns are 'a', 'b'"),
     "second missing": (["text", "label"], {"text": "text", "second_text": "c"}, "there is no column 'c'"),
     "label missing": (["text", "label"], {"label": "Label"}, "there is no column 'Label'"),
     "named in other case": (["Text", "label"], {"text": "text"}, "there is no column 'text'; the columns are 'Text'"),
     "twice": (["text", "label", "text"], {}, "there is more than one column 'text'"),
-    "text is label": (["a", "b"], {"text": "a", "label": "a"}, r"line 1: the column 'a' is named for two purposes"),
-    "text is second": (["a", "label"], {"text": "a", "second_text": "a"}, "the column 'a' is named for two purposes"),
-    "the only text is the label": (["text", "b"], {"label": "text"}, "no column is named as texts are"),
-    "the only label is the text": (["b", "label"], {"text": "label"}, "no column is named as labels are"),
+    "text is label": (["a", "b"], {"text": "a", "label": "a"}, r"line 1: the column 'a' is named twice"),
+    "text is second": (["a", "label"], {"text": "a", "second_text": "a"}, "the column 'a' is named twice"),
+    "the only text is the label": (["text", "b"], {"label": "text"}, "no column has a usual name for texts"),
+    "the only label is the text": (["b", "label"], {"text": "label"}, "no column has a usual name for labels"),
     "nothing": ([], {}, "the columns are none"),
 }  # fmt: skip
 

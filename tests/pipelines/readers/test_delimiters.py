@@ -8,15 +8,16 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, choose_delimiter, parse_delimiter
-from bert_keras.pipelines.readers.tables.tables import open_table, read_table
+from bert_keras.pipelines.readers.tables.tables import open_table
+from tests.pipelines.readers.whole_tables import read_table
 from tests.shared_data import shared
 
 
 @pytest.fixture(scope="module")
 def real_rows():
     """Texts of people, with all kinds of marks, beside their labels."""
-    rows = read_table(shared("banking77/test.csv")).rows[:400]
-    sentences = read_table(shared("stsb/stsb-en-dev.csv"), columns=["a", "b", "score"]).rows[:400]
+    rows = read_table(shared("banking77/test.csv")).examples[:400]
+    sentences = read_table(shared("stsb/stsb-en-dev.csv"), columns=["a", "b", "score"]).examples[:400]
     return rows + [[first, score] for first, _, score in sentences]
 
 
@@ -31,9 +32,9 @@ def test_real_texts_are_read_alike_whatever_the_mark(mark, write, real_rows):
     path = write("t.csv", written([["text", "label"], *real_rows], mark).encode("utf-8-sig"))
     with open_table(path) as table:
         assert (table.delimiter, table.columns) == (mark, ["text", "label"])
-        assert [row.fields for row in table.rows()] == real_rows
+        assert [row.fields for row in table.read()] == real_rows
     path = write("bare.csv", written(real_rows, mark).encode())
-    assert read_table(path, columns=["text", "label"]).rows == real_rows
+    assert read_table(path, columns=["text", "label"]).examples == real_rows
 
 
 def test_a_comma_csv_stays_one_whatever_its_texts_hold():
@@ -90,7 +91,7 @@ def test_a_mark_that_is_named_is_not_guessed(write):
 
 
 def test_a_ragged_row_is_mended_by_the_mark_of_its_file(write):
-    with pytest.raises(InputError, match=r"t\.csv, line 4: the row has 3 fields .* quote a field that holds a semi"):
+    with pytest.raises(InputError, match=r"t\.csv, line 4: the row has 3 fields .* quote fields that contain a semi"):
         read_table(write("t.csv", b"text;label\na;b\nc;d\ne;f;g\n"))
 
 

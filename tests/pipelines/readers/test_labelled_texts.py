@@ -62,7 +62,6 @@ def test_rows_written_are_the_rows_read(tmp_path, name):
     assert data.columns == Columns("text", None, "label")
     assert data.second_texts is None
     assert data.lines == [2, 3, 4, 5, 6]
-    assert data.path == tmp_path / name
 
 
 def test_whatever_a_text_holds_survives_in_csv(tmp_path):
@@ -80,7 +79,7 @@ def test_whatever_a_text_holds_survives_in_csv(tmp_path):
 def test_line_ends_inside_a_text_survive_in_csv_and_are_refused_in_tsv(tmp_path, text):
     write_labelled_csv(tmp_path / "rows.csv", [(text, "a"), ("b", "c")])
     assert read_labelled_texts(tmp_path / "rows.csv").texts == [text, "b"]
-    with pytest.raises(InputError, match=r"row 0 holds a tab or a line end.*write a \.csv file"):
+    with pytest.raises(InputError, match=r"example 0 has a tab or a line end.*write a \.csv file"):
         write_labelled_csv(tmp_path / "rows.tsv", [(text, "a")])
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
@@ -133,38 +132,38 @@ def test_numbers_are_read(write):
 
 
 FAULTY = {
-    "no text column": ({}, "t.csv", b"a,label\nx,y\n", r"t\.csv, line 1: no column is named as texts are"),
-    "no label column": ({}, "t.csv", b"text,b\nx,y\n", r"t\.csv, line 1: no column is named as labels are"),
+    "no text column": ({}, "t.csv", b"a,label\nx,y\n", r"t\.csv, line 1: no column has a usual name for texts"),
+    "no label column": ({}, "t.csv", b"text,b\nx,y\n", r"t\.csv, line 1: no column has a usual name for labels"),
     "named column": ({"label_column": "c"}, "t.csv", b"text,b\nx,y\n", r"t\.csv, line 1: there is no column 'c'"),
     "ragged": ({}, "t.csv", b'text,label\n"x\n",y\nz\n', r"t\.csv, line 4: the row has 1 field"),
     "encoding": ({}, "t.tsv", b"text\tlabel\ncaf\xe9\ty\n", r"t\.tsv, line 2: byte 0xe9"),
-    "no rows": ({}, "t.csv", b"text,label\n", r"t\.csv holds no rows"),
-    "no rows, gzip": ({}, "t.csv.gz", gzip.compress(b"text,label\n"), r"t\.csv\.gz holds no rows"),
+    "no rows": ({}, "t.csv", b"text,label\n", r"t\.csv has no examples"),
+    "no rows, gzip": ({}, "t.csv.gz", gzip.compress(b"text,label\n"), r"t\.csv\.gz has no examples"),
     "empty text": ({}, "t.csv", b"text,label\na,b\n,b\n", r"t\.csv, line 3: the column 'text' is empty; expected a"),
     "blank text": ({}, "t.tsv", b"text\tlabel\n \ta\n", r"t\.tsv, line 2: the column 'text' is empty"),
     "empty second text": (
         {}, "t.csv", b"sentence1,sentence2,label\na,,b\n", r"t\.csv, line 2: the column 'sentence2' is empty"),
     "list for a text": (
-        {}, "t.jsonl", b'{"text": ["a"], "label": "b"}\n', r"t\.jsonl, line 1: the column 'text' holds a list"),
+        {}, "t.jsonl", b'{"text": ["a"], "label": "b"}\n', r"t\.jsonl, line 1: the column 'text' is a list"),
     "empty label": ({}, "t.csv", b"text,label\na, \n", r"line 2: the column 'label' is empty; expected a label"),
     "list for a label": (
         {}, "t.jsonl", b'{"text": "a", "label": ["b"]}\n',
-        r"t\.jsonl, line 1: the column 'label' holds a list; expected one label.*multi_label"),
+        r"t\.jsonl, line 1: the column 'label' is a list; expected one label.*multi_label"),
     "no number": (
         {"problem": "regression"}, "t.csv", b"text,label\na,1\nb,high\n",
-        r"t\.csv, line 3: the column 'label' holds 'high'; expected a finite number"),
-    "not a number": ({"problem": "regression"}, "t.csv", b"text,label\na,nan\n", r"line 2: .* holds 'nan'"),
-    "infinity": ({"problem": "regression"}, "t.csv", b"text,label\na,-inf\n", r"line 2: .* holds '-inf'"),
-    "grouped digits": ({"problem": "regression"}, "t.csv", b"text,label\na,1_000\n", r"line 2: .* holds '1_000'"),
-    "no score": ({"problem": "regression"}, "t.csv", b"text,label\na,\n", r"line 2: .* holds ''"),
-    "list for a number": ({"problem": "regression"}, "t.jsonl", b'{"text": "a", "label": [1]}\n', r"holds \['1'\]"),
+        r"t\.csv, line 3: the column 'label' has the value 'high'; expected a finite number"),
+    "not a number": ({"problem": "regression"}, "t.csv", b"text,label\na,nan\n", r"line 2: .* has the value 'nan'"),
+    "infinity": ({"problem": "regression"}, "t.csv", b"text,label\na,-inf\n", r"line 2: .* has the value '-inf'"),
+    "grouped digits": ({"problem": "regression"}, "t.csv", b"text,label\na,1_000\n", r".* has the value '1_000'"),
+    "no score": ({"problem": "regression"}, "t.csv", b"text,label\na,\n", r"line 2: .* has the value ''"),
+    "list for a number": ({"problem": "regression"}, "t.jsonl", b'{"text": "a", "label": [1]}\n', r"the value \['1'\]"),
     "empty label of several": (
         {"problem": "multi_label"}, "t.csv", b"text,label\na,x||y\n",
-        r"t\.csv, line 2: the column 'label' holds an empty label"),
+        r"t\.csv, line 2: the column 'label' has an empty label"),
     "empty label in a list": ({"problem": "multi_label"}, "t.jsonl", b'{"text": "a", "label": [""]}\n', "empty label"),
     "a header where none is": (
         {"problem": "regression", "columns": ("text", "score")}, "t.csv", b"text,score\na,1\n",
-        r"t\.csv, line 1: the column 'score' holds 'score'"),
+        r"t\.csv, line 1: the column 'score' has the value 'score'"),
     "unknown problem": ({"problem": "ranking"}, "t.csv", b"", r"problem is 'ranking'; expected single_label, m"),
     "empty separator": ({"problem": "multi_label", "separator": ""}, "t.csv", b"", r"the separator of labels is empty"),
 }  # fmt: skip

@@ -120,13 +120,13 @@ SQUAD_ERRORS = {
     "not JSON": (b'{"data":\n [1,}\n', r"not JSON \(.*line 2 column 5.*\); expected one JSON document: restore"),
     "too deep": (b"[" * 100_000, "not JSON"),
     "too long a number": (b"1" * 5000, "not JSON|the value is 1"),
-    "records": (b'{"id": 1}\n{"id": 2}\n', r"not JSON \(.*line 2 column 1.*or say --format jsonl"),
+    "records": (b'{"id": 1}\n{"id": 2}\n', r"not JSON \(.*line 2 column 1.*or set --format jsonl"),
     "no object": (b"3", r": the value is 3; expected an object with 'data'"),
     "no object in an array": (b"[[]]", r"\[0\] is an array; expected an object"),
     "no data": ({"version": "1"}, "there is no field 'data'; the fields are 'version'"),
     "data no list": ({"data": {}}, "data is {}; expected a list"),
-    "no questions": ({"data": []}, "holds no question"),
-    "no questions in paragraphs": (squad(), "holds no question"),
+    "no questions": ({"data": []}, "has no questions"),
+    "no questions in paragraphs": (squad(), "has no questions"),
     "article no object": ({"data": [3]}, r"data\[0\]: the value is 3; expected an object"),
     "no paragraphs": ({"data": [{"title": "T"}]}, r"data\[0\]: there is no field 'paragraphs'; the fields are 'title'"),
     "flat articles": (
@@ -144,7 +144,7 @@ SQUAD_ERRORS = {
     "no id": (squad(qa(), qa(id=None)), PLACE + r"\.qas\[1\]: there is no field 'id'"),
     "empty id": (squad(qa(id="")), PLACE + r"\.qas\[0\]: id is empty"),
     "id no name": (squad(qa(id=True)), PLACE + r"\.qas\[0\]: id is True; expected a string"),
-    "id again": (squad(qa(), qa(id="r"), qa()), PLACE + r"\.qas\[2\]: the id 'q' is that of data.*qas\[0\] too"),
+    "id again": (squad(qa(), qa(id="r"), qa()), PLACE + r"\.qas\[2\]: the id 'q' is also that of data.*qas\[0\]"),
     "no question": (squad(qa(question=None)), PLACE + r"\.qas\[0\], question 'q': there is no field 'question'"),
     "empty question": (squad(qa(question="\u3000")), PLACE + r"\.qas\[0\], question 'q': question is empty"),
     "impossible no boolean": (
@@ -153,7 +153,7 @@ SQUAD_ERRORS = {
     ),
     "impossible with answers": (
         squad(qa(is_impossible=True)),
-        r"qas\[0\], question 'q': is_impossible is true, and the answers are 1.*plausible_answers",
+        r"qas\[0\], question 'q': is_impossible is true, but the question has 1 answer.*plausible_answers",
     ),
     "no answers": (squad(qa(answers=None)), r"qas\[0\], question 'q': there is no field 'answers'"),
     "empty answers": (squad(qa(answers=[])), r"qas\[0\], question 'q': there is no answer.*is_impossible"),
@@ -172,7 +172,7 @@ SQUAD_ERRORS = {
         squad(qa(answers=[{"text": "in", "answer_start": 9}])),
         r"question 'q': answers\[0\] is 'in' at character 9, where the context has 'n '; .* text, which is at 8",
     ),
-    "nowhere": (squad(qa(answers=[{"text": "In", "answer_start": 8}])), r"the context has 'in'; .*which is nowhere"),
+    "nowhere": (squad(qa(answers=[{"text": "In", "answer_start": 8}])), r"the context has 'in'; .*which is not in"),
     "behind the end": (squad(qa(answers=[{"text": "a", "answer_start": 99}])), r"at character 99, .* has ''"),
     "from the end": (squad(qa(answers=[{"text": "\u5317", "answer_start": -2}])), "at character -2, .* which is at 11"),
     "before the start": (
@@ -195,7 +195,7 @@ def test_a_faulty_file_is_named_by_place(read, case):
 
 RECORD_ERRORS = {
     "not UTF-8": (b'\n{"id": "caf\xe9"}', "line 2: byte 0xe9 at column 12 is not UTF-8"),
-    "nothing": (b"\n \n", "holds no question"),
+    "nothing": (b"\n \n", "has no questions"),
     "not JSON": (b'{"id": 1\n', r"line 1: not JSON .*expected one JSON object per line"),
     "no object": ([flat(), [3]], r"line 2: the line is the JSON value \[3\]; expected an object"),
     "squad": (squad(qa()), r"line 1: there is no field 'context'; the fields are 'version', 'data'.*SQuAD.*\.json"),
@@ -203,11 +203,14 @@ RECORD_ERRORS = {
     "empty context": (flat(context=""), r"line 1: context is empty"),
     "empty question": (flat(question=" "), r"line 1, question 'q': question is empty"),
     "title no string": (flat(title=5), r"line 1: title is 5; expected a string"),
-    "id again": ([flat(), flat()], "line 2: the id 'q' is that of line 1 too"),
-    "id made again": ([flat(id=2), flat(id=None)], "line 2: the id '2' is that of line 1 too"),
+    "id again": ([flat(), flat()], "line 2: the id 'q' is also that of line 1"),
+    "id made again": ([flat(id=2), flat(id=None)], "line 2: the id '2' is also that of line 1"),
     "no answers": (flat(answers=None), "line 1, question 'q': there is no field 'answers'"),
     "possible without": (flat(answers=[], is_impossible=False), "line 1, question 'q': there is no answer"),
-    "impossible with": (flat(is_impossible=True), "line 1, question 'q': is_impossible is true, and the answers are 1"),
+    "impossible with": (
+        flat(is_impossible=True),
+        "line 1, question 'q': is_impossible is true, but the question has 1 answer",
+    ),
     "texts no list": (
         flat(answers={"text": "a", "answer_start": [0]}),
         "line 1, question 'q', answers: text is 'a'; expected a list",
@@ -215,7 +218,7 @@ RECORD_ERRORS = {
     "no starts": (flat(answers={"text": ["a"]}), "line 1, question 'q', answers: there is no field 'answer_start'"),
     "fewer starts": (
         flat(answers={"text": ["in", "in"], "answer_start": [8]}),
-        r"line 1, question 'q': the answers' lists have 2 text and 1 answer_start; expected as many",
+        r"line 1, question 'q': the answers have 2 text and 1 answer_start; expected as many",
     ),
     "another text": (
         flat(answers={"text": ["in"], "answer_start": [7]}),

@@ -10,15 +10,18 @@ import pathlib
 
 import pytest
 
+from bert_keras.config import PROBLEMS
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
-from bert_keras.pipelines.readers.labelled_texts import PROBLEMS, read_labelled_texts
+from bert_keras.pipelines.readers.labelled_texts import read_labelled_texts
 from bert_keras.pipelines.readers.questions import read_questions
-from bert_keras.pipelines.readers.tables.tables import open_table, read_table
+from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words, stream_tagged_words
 from bert_keras.pipelines.records.documents import FileText
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, encode_vocabulary, read_vocabulary
-from bert_keras.tasks.examples.files import FileOptions, read_training_data
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.training_data import read_training_data
 from tests.fuzzing import fuzz, mutate_bytes, mutate_json
+from tests.pipelines.readers.whole_tables import read_table
 
 QUICK, LONG, SEED = 200, 10_000, 20
 
@@ -146,7 +149,7 @@ def texts_of(data):
 
 def rows_of(path):
     with open_table(path) as table:
-        return list(table.rows())
+        return list(table.read())
 
 
 def read_words(path):

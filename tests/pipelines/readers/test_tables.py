@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.tables.tables import open_table, read_table
+from bert_keras.pipelines.readers.tables.tables import open_table
+from tests.pipelines.readers.whole_tables import read_table
 
 TABLES = {
     "csv": ("t.csv", b'text,label\n"a, b","say ""no"""\n'),
@@ -37,24 +38,24 @@ def feed(monkeypatch):
 def test_every_format_gives_the_same_table(write, kind):
     table = read_table(write(*TABLES[kind]))
     assert table.columns == ["text", "label"]
-    assert table.rows == [["a, b", 'say "no"']]
+    assert table.examples == [["a, b", 'say "no"']]
 
 
 def test_quote_marks_of_a_tsv_are_text(write):
     table = read_table(write("t.tsv", b'"a\t"b" c\n"\t""\n" x\t\'\n'))
     assert table.columns == ['"a', '"b" c']
-    assert table.rows == [['"', '""'], ['" x', "'"]]
+    assert table.examples == [['"', '""'], ['" x', "'"]]
 
 
 def test_a_row_has_the_number_of_its_first_line_also_behind_texts_of_many_lines(write):
     table = read_table(write("t.csv", b'text,label\n"one\n\ntwo\r\nthree",a\n\nb,c\n"d\n",e\nf,g\n'))
-    assert table.rows == [["one\n\ntwo\r\nthree", "a"], ["b", "c"], ["d\n", "e"], ["f", "g"]]
+    assert table.examples == [["one\n\ntwo\r\nthree", "a"], ["b", "c"], ["d\n", "e"], ["f", "g"]]
     assert table.lines == [2, 7, 8, 10]
 
 
 def test_columns_name_the_fields_of_a_file_without_a_header(write):
     table = read_table(write("t.csv", b"one,two,5.0\n"), columns=("a", "b", "score"))
-    assert (table.columns, table.rows, table.lines) == (["a", "b", "score"], [["one", "two", "5.0"]], [1])
+    assert (table.columns, table.examples, table.lines) == (["a", "b", "score"], [["one", "two", "5.0"]], [1])
 
 
 def test_json_values_keep_their_spelling_and_their_order_of_the_first_line(write):
@@ -62,7 +63,7 @@ def test_json_values_keep_their_spelling_and_their_order_of_the_first_line(write
     second = '{"l": [], "b": false, "n": 12345678901234567890123, "t": ""}\n'
     table = read_table(write("t.jsonl", (first + second).encode()))
     assert table.columns == ["t", "n", "b", "l"]
-    assert table.rows == [
+    assert table.examples == [
         ["\u4e2d\u6587 \u00e9", "5.0", "true", ["x", "3"]],
         ["", "12345678901234567890123", "false", []],
     ]
@@ -70,29 +71,29 @@ def test_json_values_keep_their_spelling_and_their_order_of_the_first_line(write
 
 def test_named_columns_of_json_lines_are_all_that_is_looked_at(write):
     content = b'{"id": null, "b": "1", "a": "x"}\n{"a": "y", "b": "2", "more": {"deep": []}}\n'
-    assert read_table(write("t.jsonl", content), columns=("a", "b")).rows == [["x", "1"], ["y", "2"]]
+    assert read_table(write("t.jsonl", content), columns=("a", "b")).examples == [["x", "1"], ["y", "2"]]
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_rows_hold_the_columns_that_are_asked_for_in_that_order(write, kind):
     with open_table(write(*TABLES[kind])) as table:
-        [row] = table.rows(["label", "text"])
+        [row] = table.read(["label", "text"])
     assert row.fields == ['say "no"', "a, b"]
 
 
 def test_a_text_longer_than_pythons_limit_for_csv_is_read(write):
     long = "word, " * 30_000  # 180,000 characters; Python's csv stops at 131,072
-    assert read_table(write("t.csv", f'text,label\n"{long}",a\n'.encode())).rows == [[long, "a"]]
+    assert read_table(write("t.csv", f'text,label\n"{long}",a\n'.encode())).examples == [[long, "a"]]
 
 
 FAULTY = {
-    "no line": ("t.csv", b"", r"t\.csv is empty; expected a line that names the columns"),
+    "no line": ("t.csv", b"", r"t\.csv is empty; expected a line of column names"),
     "blank lines": ("t.tsv", b"\n\r\n", r"t\.tsv is empty"),
-    "no json line": ("t.jsonl", b" \n", r"t\.jsonl is empty; expected one JSON object a line"),
-    "header only": ("t.csv", b"text,label\n", r"t\.csv holds no rows; expected one or more"),
+    "no json line": ("t.jsonl", b" \n", r"t\.jsonl is empty; expected one JSON object per line"),
+    "header only": ("t.csv", b"text,label\n", r"t\.csv has no examples; expected at least one"),
     "wide row": ("t.csv", b"a,b\n1,2\n1,2,3\n", r"t\.csv, line 3: the row has 3 fields .* 2 columns.*quote"),
-    "narrow row": ("t.csv", b'a,b\n"1\n",2\n1\n', r"t\.csv, line 4: the row has 1 field where there are 2 columns"),
-    "wide tsv": ("t.tsv", b"a\tb\n1\t2\t3\n", r"t\.tsv, line 2: the row has 3 fields where .*take the tab out"),
+    "narrow row": ("t.csv", b'a,b\n"1\n",2\n1\n', r"t\.csv, line 4: the row has 1 field but there are 2 columns"),
+    "wide tsv": ("t.tsv", b"a\tb\n1\t2\t3\n", r"t\.tsv, line 2: the row has 3 fields but .*remove the tab"),
     "latin 1": ("t.csv", b"a,b\ncaf\xe9,2\n", r"t\.csv, line 2: byte 0xe9 at column 4 is not UTF-8"),
     "latin 1 in a long text": ("t.csv", b'a,b\n"1\ncaf\xe9\n",2\n', r"t\.csv, line 3: byte 0xe9 at column 4"),
     "latin 1 header": ("t.tsv", b"caf\xe9\tb\n1\t2\n", r"t\.tsv, line 1: byte 0xe9"),
@@ -104,8 +105,8 @@ FAULTY = {
     "open quote": ("t.csv", b'a,b\n1,"2\n3,4\n', r"t\.csv, line 2: .*a quote mark that is never closed"),
     "open quote in the header": ("t.csv", b'a,"b\n1,2\n', r"t\.csv, line 1: .*a quote mark that is never closed"),
     "quote within": ("t.csv", b'a,b\n"1"x,2\n', r"t\.csv, line 2: ',' expected after '\"'; expected fields quoted"),
-    "old macintosh": ("t.csv", b"a,b\r1,2\r", r"t\.csv, line 1: there is a carriage return within the line"),
-    "old macintosh tsv": ("t.tsv", b"a\tb\r1\t2\r", r"t\.tsv, line 1: there is a carriage return within the line"),
+    "old macintosh": ("t.csv", b"a,b\r1,2\r", r"t\.csv, line 1: the line contains a carriage return"),
+    "old macintosh tsv": ("t.tsv", b"a\tb\r1\t2\r", r"t\.tsv, line 1: the line contains a carriage return"),
     "json array": ("t.jsonl", b'{"a": "x"}\n["a"]\n', r"line 2: the line is a JSON array; expected an object"),
     "json string": ("t.jsonl", b'"x"\n', r"t\.jsonl, line 1: the line is a JSON string"),
     "json number": ("t.jsonl", b"5\n", r"t\.jsonl, line 1: the line is a JSON number"),
@@ -121,7 +122,7 @@ FAULTY = {
     "json field missing": (
         "t.jsonl", b'{"a": "1", "b": "2"}\n{"a": "1"}\n', r"line 2: there is no field 'b'; the fields are 'a'"),
     "json field more": (
-        "t.jsonl", b'{"a": "1"}\n{"a": "1", "b": ""}\n', r"line 2: there is a field 'b', which line 1 lacks"),
+        "t.jsonl", b'{"a": "1"}\n{"a": "1", "b": ""}\n', r"line 2: there is a field 'b', which line 1 does not have"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], r"t\.csv\.gz: the gzip data is truncated"),
     "no gzip": ("t.csv.gz", b"a,b\n1,2\n", r"t\.csv\.gz is not gzip"),
     "other ending": ("t.txt", b"a\n", r"t\.txt ends in '\.txt'; expected \.csv, \.tsv, \.jsonl or \.json, or .* \.gz"),
@@ -149,14 +150,14 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path):
 def test_a_name_that_two_columns_have_cannot_be_asked_for(write, name, content):
     path = write(name, content)
     with open_table(path) as table:
-        assert next(table.rows(["b"])).fields == ["2"]
+        assert next(table.read(["b"])).fields == ["2"]
     with open_table(path) as table, pytest.raises(InputError, match=r"line 1: there is more than one column 'a'"):
-        table.rows(["a"])
+        table.read(["a"])
     with (
         open_table(path) as table,
         pytest.raises(InputError, match=r"line 1: there is no column 'c'; .* 'a', 'b', 'a'"),
     ):
-        table.rows(["c"])
+        table.read(["c"])
 
 
 BAD_ROWS = {  # the second of three rows is bad
@@ -179,7 +180,7 @@ def test_a_bad_row_of_a_stream_is_reported_and_the_rest_is_read(feed, kind):
     form, content, lines, message = BAD_ROWS[kind]
     feed(content)
     with open_table("-", format=form) as table:
-        good, bad, last = table.rows()
+        good, bad, last = table.read()
     assert [good.line, bad.line, last.line] == lines
     assert (good.fields, good.error) == (["1", "2"], None)
     assert (last.fields, last.error) == (["6", "7"], None)
@@ -192,17 +193,17 @@ def test_a_bad_row_of_a_stream_is_reported_and_the_rest_is_read(feed, kind):
 def test_the_first_line_of_json_may_be_bad_where_the_columns_are_given(feed):
     feed(b'oh\n{"a": "x"}\n')
     with open_table("-", format="jsonl", columns=["a"]) as table:
-        bad, good = table.rows()
+        bad, good = table.read()
     assert "standard input, line 1: not JSON" in str(bad.error)
     assert good.fields == ["x"]
 
 
 @pytest.mark.parametrize("num_lines", [2, 2000])
 def test_a_quote_that_is_never_closed_ends_the_stream_and_fills_no_memory(feed, monkeypatch, num_lines):
-    monkeypatch.setattr("bert_keras.pipelines.readers.tables.delimited_rows.MAX_CSV_FIELD", 1000)
+    monkeypatch.setattr("bert_keras.pipelines.readers.tables.delimited_examples.MAX_CSV_FIELD", 1000)
     feed(b'a,b\n1,2\n3,"4\n' + b"5,6\n" * num_lines)
     with open_table("-", format="csv") as table:
-        rows = table.rows()
+        rows = table.read()
         assert next(rows).fields == ["1", "2"]
         with pytest.raises(InputError, match=r"standard input, line 3: .*a quote mark that is never closed"):
             next(rows)
@@ -218,7 +219,7 @@ def test_a_row_is_given_before_the_next_one_is_written(monkeypatch, form, head, 
         monkeypatch.setattr(sys, "stdin", stdin)
         pipe.write(head + row)
         with open_table("-", format=form) as table:
-            rows = table.rows()
+            rows = table.read()
             assert next(rows).fields == ["1"]
             pipe.write(row)
             assert next(rows).fields == ["1"]
@@ -228,12 +229,12 @@ def test_an_empty_stream_has_no_rows_where_the_columns_are_given(feed):
     for form in ("csv", "tsv", "jsonl"):
         feed(b"")
         with open_table("-", format=form, columns=["a"]) as table:
-            assert list(table.rows()) == []
+            assert list(table.read()) == []
 
 
 def test_the_format_can_be_told_and_must_be_for_standard_input(write, feed):
-    assert read_table(write("t.txt", b'a\tb\n"\t2\n'), format="tsv").rows == [['"', "2"]]
-    told = "standard input has no ending; say what it holds with --format csv, tsv or jsonl"
+    assert read_table(write("t.txt", b'a\tb\n"\t2\n'), format="tsv").examples == [['"', "2"]]
+    told = "standard input has no file ending; expected a format: set --format to csv, tsv or jsonl"
     with pytest.raises(InputError, match=told):
         read_table("-")
     with pytest.raises(InputError, match="the format is 'xls'; expected csv, tsv, jsonl or json"):
@@ -246,7 +247,7 @@ def test_pythons_limit_for_csv_is_left_as_it_was(write):
     before = csv.field_size_limit(1000)
     try:
         with open_table(write("t.csv", b"a\n" + b"x" * 2000 + b"\ny\n")) as table:
-            rows = table.rows()
+            rows = table.read()
             assert len(next(rows).fields[0]) == 2000
             assert csv.field_size_limit() == 1000
     finally:

@@ -247,9 +247,9 @@ def test_files_for_prediction_have_all_tags_of_a_sentence_or_none(read):
 COLUMN_ERRORS = {
     "not UTF-8": (b"a O\ncaf\xe9 O\n", "line 2: byte 0xe9 at column 4 is not UTF-8"),
     "NUL": (b"a O\na\0 O\n", "line 2: there is a NUL byte"),
-    "nothing": (b"", "holds no sentence"),
-    "blank lines": (b"\n \n-DOCSTART- O\n", "holds no sentence"),
-    "one column": (b"a\nb\n", "line 1: the word 'a' has no tag.*the line's columns are 1 .*--tag-column"),
+    "nothing": (b"", "has no sentences"),
+    "blank lines": (b"\n \n-DOCSTART- O\n", "has no sentences"),
+    "one column": (b"a\nb\n", "line 1: the word 'a' has no tag.*the line has 1 columns.*--tag-column"),
     "fewer columns": (b"a O\nb\n", "line 2: the line has 1 column, where line 1 has 2"),
     "more columns": (b"a X O\n# id 7 x\n", "line 2: the line has 4 columns, where line 1 has 3.*comments"),
     "no word": (b"a\tO\n\tO\n", "line 2: the word is empty"),
@@ -270,16 +270,16 @@ def test_a_missing_column_is_named(read):
         read("f.conll", "a O\n", word_column=2)
     with pytest.raises(InputError, match=r"line 1: the word 'a' has no tag in column 5"):
         read("f.conll", "a O\n", tag_column=5)
-    with pytest.raises(InputError, match=r"line 1: the word 'O' has no tag in column 1.*the word's own"):
+    with pytest.raises(InputError, match=r"line 1: the word 'O' has no tag in column 1, .*the word in column -1"):
         read("f.conll", "a O\n", word_column=-1, tag_column=1)
-    with pytest.raises(InputError, match="--tag-column is 'upos'; expected an integer"):
+    with pytest.raises(InputError, match="--tag-column is 'upos'; expected the number of a column"):
         read("f.conll", "a O\n", tag_column="upos")
 
 
 CONLLU_ERRORS = {
     "not UTF-8": (b"# text = caf\xe9\n", "line 1: byte 0xe9 at column 13 is not UTF-8"),
-    "no words": ("# text = a\n\n", "holds no sentence"),
-    "columns": ("1\ta\tX\n", "line 1: the line has 3 columns; expected the 10 of CoNLL-U, with a tab"),
+    "no words": ("# text = a\n\n", "has no sentences"),
+    "columns": ("1\ta\tX\n", "line 1: the line has 3 columns; expected the 10 of CoNLL-U, separated by tabs"),
     "spaces": ("1 a _ X _ _ _ _ _ _\n", "line 1: the line has 1 column; expected the 10"),
     "id": (conllu(("1", "a"), ("x", "b")), "line 2: the id is 'x'; expected"),
     "id in disorder": (conllu(("1", "a"), ("3", "b")), "line 2: the id is '3'; expected 2"),
@@ -291,9 +291,9 @@ CONLLU_ERRORS = {
     "no tag": (conllu(("1", "a"), ("2", "b", "_")), "line 2: the word 'b' has no tag: its column upos holds '_'"),
     "other text": (
         conllu(("1", "a"), ("2", "b"), text="a c b"),
-        "line 3: 'b' does not stand at character 2 of the sentence's '# text', where 'c b' stands",
+        "line 3: 'b' is not at character 2 of the sentence's '# text', which has 'c b' there",
     ),
-    "more text": (conllu(("1", "a"), text="a b"), "line 2: .*'# text' goes on with 'b'"),
+    "more text": (conllu(("1", "a"), text="a b"), "line 2: .*'# text' continues with 'b'"),
 }
 
 
@@ -308,7 +308,7 @@ def test_a_column_that_conllu_has_not_is_refused(read):
     for column in ("ner", 10, -11):
         with pytest.raises(InputError, match=f"--tag-column is {column!r}; expected upos, xpos, feats, deprel or"):
             read("f.conllu", conllu(("1", "a")), tag_column=column)
-    with pytest.raises(InputError, match="--word-column is 0, and CoNLL-U's words have a column of their own"):
+    with pytest.raises(InputError, match="--word-column is 0, but CoNLL-U defines the column of words"):
         read("f.conllu", conllu(("1", "a")), word_column=0)
 
 
@@ -318,7 +318,7 @@ def marked(*spans, text="ab cd"):
 
 RECORD_ERRORS = {
     "not UTF-8": (b'{"text": "caf\xe9"}', "line 1: byte 0xe9 at column 14 is not UTF-8"),
-    "nothing": (b"\n\n", "holds no sentence"),
+    "nothing": (b"\n\n", "has no sentences"),
     "not JSON": (b'{"words": ["a"], "tags": ["O"]}\n{words}\n', "line 2: not JSON .*expected one JSON object per line"),
     "too deep": (b"[" * 100_000, "line 1: not JSON"),
     "no object": ([1], "line 1: the line is the JSON value \\[1\\]; expected an object"),
@@ -329,7 +329,7 @@ RECORD_ERRORS = {
     "words no list": ({"words": "a b", "tags": ["O"]}, "'words' is 'a b'; expected a list of strings"),
     "word no string": ({"words": ["a", 3], "tags": ["O", "O"]}, r"words\[1\] is 3; expected a string"),
     "empty word": ({"words": ["a", " "], "tags": ["O", "O"]}, r"words\[1\] is empty"),
-    "no words": ({"words": [], "tags": []}, "'words' is empty; expected one word or more"),
+    "no words": ({"words": [], "tags": []}, "'words' is empty; expected at least one word"),
     "no text for a word": (
         {"words": ["a\ud800"], "tags": ["O"]},
         r"words\[0\] has \\ud800, which is not valid in text",
@@ -340,12 +340,15 @@ RECORD_ERRORS = {
     ),
     "fewer tags": ({"words": ["a", "b"], "tags": ["O"]}, "2 words and 1 tag; expected one tag per word"),
     "tags no list": ({"words": ["a"], "tags": "O"}, "'tags' is 'O'; expected a list of strings"),
-    "numbers for tags": ({"words": ["a"], "ner_tags": [3]}, r"ner_tags\[0\] is the number 3; expected the tag's name"),
+    "numbers for tags": (
+        {"words": ["a"], "ner_tags": [3]},
+        r"ner_tags\[0\] is the number 3; expected the name of a tag",
+    ),
     "empty tag": ({"words": ["a"], "tags": [""]}, r"tags\[0\] is empty"),
     "tag null": ({"words": ["a"], "tags": [None]}, r"tags\[0\] is None; expected a string"),
     "text no string": ({"text": 1, "entities": []}, "text is 1; expected a string"),
     "empty text": (marked(text=" \n"), "the text is empty"),
-    "text without words": (marked(text="\u200b"), "the text holds no word"),
+    "text without words": (marked(text="\u200b"), "the text has no word"),
     "text with NUL": (marked(text="a\0"), r"text has \\u0000, which is not valid in text"),
     "no spans": ({"text": "a"}, "the words have no tags: there is no field 'entities' or 'spans' or"),
     "spans no list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
@@ -353,13 +356,16 @@ RECORD_ERRORS = {
     "span without label": (marked({"start": 0, "end": 2}), r"entities\[0\] is {'end': 2, 'start': 0}; expected"),
     "border no number": (marked([0, "2", "X"]), r"entities\[0\].*; expected .*integers"),
     "border true": (marked([0, True, "X"]), r"entities\[0\].*; expected .*integers"),
-    "label no string": (marked([0, 2, 7]), r"the label of entities\[0\] is the number 7; expected the tag's name"),
+    "label no string": (marked([0, 2, 7]), r"the label of entities\[0\] is the number 7; expected the name of a tag"),
     "empty label": (marked([0, 2, ""]), r"the label of entities\[0\] is empty"),
-    "before the text": (marked([-1, 2, "X"]), r"entities\[0\] runs from -1 to 2.*the text's 5 characters"),
-    "behind the text": (marked([0, 2, "Y"], [3, 6, "X"]), r"entities\[1\] runs from 3 to 6.*the text's 5 characters"),
+    "before the text": (marked([-1, 2, "X"]), r"entities\[0\] runs from -1 to 2.*the 5 characters of the text"),
+    "behind the text": (
+        marked([0, 2, "Y"], [3, 6, "X"]),
+        r"entities\[1\] runs from 3 to 6.*the 5 characters of the text",
+    ),
     "empty span": (marked([2, 2, "X"]), r"entities\[0\] runs from 2 to 2"),
     "backwards": (marked([2, 0, "X"]), r"entities\[0\] runs from 2 to 0"),
-    "spaces alone": (marked([2, 3, "X"]), r"entities\[0\], ' ', holds no word"),
+    "spaces alone": (marked([2, 3, "X"]), r"entities\[0\], ' ', has no word"),
     "overlap": (marked([2, 5, "X"], [0, 3, "Y"]), r"entities\[0\] .*overlaps entities\[1\]"),
 }
 

@@ -21,9 +21,9 @@ def test_all_are_counted_and_the_first_five_are_shown_by_line(write):
     with pytest.raises(InputError) as raised:
         read_training_data("classify", train, dev, NO_OPTIONS)
     message = str(raised.value)
-    assert message.startswith(f"7 of 11 examples are bad: {train}, line 3: the row has 1 field where there are 2")
+    assert message.startswith(f"7 of 11 examples are bad: {train}, line 3: the row has 1 field but there are 2")
     assert re.findall(r"train\.csv, line (\d+)", message) == ["3", "4", "6", "7", "8"]
-    assert message.endswith("; and 2 more: correct them, or leave them out with --on-error skip")
+    assert message.endswith("; and 2 more: correct them, or skip them with --on-error skip")
     assert "\n" not in message
 
 
@@ -116,10 +116,10 @@ def test_data_in_memory_are_counted_too():
 
 def test_if_none_is_good_nothing_is_learned(write):
     path = write("t.csv", "text,label\na\nb\n")
-    with pytest.raises(InputError, match=r"t\.csv has no good example, 2 of 2 examples are bad: .*line 2: .*line 3: "):
+    with pytest.raises(InputError, match=r"t\.csv has no good examples, 2 of 2 examples are bad: .*line 2: .*line 3: "):
         read_training_data("classify", path, path, NO_OPTIONS, on_error="skip")
     dev = write("dev.csv", "text,label\na,odd\n")
-    with pytest.raises(InputError, match=r"dev\.csv has no good example, 1 of 3 examples is bad: .*'odd'"):
+    with pytest.raises(InputError, match=r"dev\.csv has no good examples, 1 of 3 examples is bad: .*'odd'"):
         read_training_data("classify", [("a", "x"), ("b", "y")], dev, NO_OPTIONS, on_error="skip")
 
 

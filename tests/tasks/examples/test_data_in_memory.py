@@ -12,10 +12,10 @@ from bert_keras.pipelines.readers.tables.listed_examples import as_source
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.prediction_data import read_prediction_data
 from bert_keras.tasks.examples.scoring_data import read_scoring_data
-from bert_keras.tasks.examples.training_data import read_to_learn
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.tasks.read_examples import read_task
 
 NO_OPTIONS = FileOptions()
 RECORDS = [{"id": 1, "text": "a fine film", "label": "good"}, {"id": 2, "text": "a waste", "label": "bad"}]
@@ -36,14 +36,14 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_examples(form):
-    task, learnt, held_out = read_to_learn("classify", FORMS[form], RECORDS, NO_OPTIONS)
+    task, learnt, held_out = read_task("classify", FORMS[form], RECORDS, NO_OPTIONS)
     assert task.labels == ("bad", "good")
     assert learnt == held_out == EXAMPLES
 
 
 def test_an_array_in_a_file_is_one_of_them(write):
     path = write("train.json", json.dumps(RECORDS, indent=1))
-    _, learnt, held_out = read_to_learn("classify", path, path, NO_OPTIONS)
+    _, learnt, held_out = read_task("classify", path, path, NO_OPTIONS)
     assert learnt == held_out == EXAMPLES
     unusual = write("train.data", json.dumps(RECORDS))
     assert (
@@ -54,14 +54,14 @@ def test_an_array_in_a_file_is_one_of_them(write):
 def test_labels_of_every_kind_become_what_a_file_would_spell(write):
     values = [0, 1.0, True, "x", np.int64(3), np.float32(0.5)]
     records = [{"text": str(place), "label": value} for place, value in enumerate(values)]
-    task, *_ = read_to_learn("classify", records, records, NO_OPTIONS)
+    task, *_ = read_task("classify", records, records, NO_OPTIONS)
     assert task.labels == ("0", "0.5", "1.0", "3", "True", "x")
     lines = write("t.jsonl", "\n".join(json.dumps({**one, "label": plain(one["label"])}) for one in records))
-    assert read_to_learn("classify", lines, lines, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
+    assert read_task("classify", lines, lines, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
     array = write("t.json", json.dumps([{**one, "label": plain(one["label"])} for one in records]))
-    assert read_to_learn("classify", array, array, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
+    assert read_task("classify", array, array, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
     several = [{"text": "a", "labels": ["x", "y"]}, {"text": "b", "labels": np.array(["y"])}]
-    _, learnt, _ = read_to_learn("classify", several, several, NO_OPTIONS, problem="multi_label")
+    _, learnt, _ = read_task("classify", several, several, NO_OPTIONS, problem="multi_label")
     assert [one.label for one in learnt] == [["x", "y"], ["y"]]
 
 
@@ -73,38 +73,38 @@ def plain(value):
 def test_a_missing_value_of_a_data_frame_is_a_bad_example(frame):
     records = frame([*RECORDS, {"id": None, "text": "so", "label": None}])
     with pytest.raises(InputError, match=r"train\[2\]"):
-        read_to_learn("classify", records, RECORDS, NO_OPTIONS)
+        read_task("classify", records, RECORDS, NO_OPTIONS)
     numbers = frame({"text": ["a", "b", "c"], "label": [1, 2, None]})
     with pytest.raises(InputError, match=r"train\[2\]"):
-        read_to_learn("classify", numbers, RECORDS, NO_OPTIONS, problem="regression")
+        read_task("classify", numbers, RECORDS, NO_OPTIONS, problem="regression")
 
 
 def test_columns_of_data_in_memory_are_named_like_those_of_a_file():
     records = [{"body": "a", "kind": "x", "text": "-"}, {"body": "b", "kind": "y", "text": "-"}]
     options = FileOptions(text_column="body", label_column="kind")
-    _, learnt, _ = read_to_learn("classify", records, records, options)
+    _, learnt, _ = read_task("classify", records, records, options)
     assert [(one.text, one.label) for one in learnt] == [("a", "x"), ("b", "y")]
 
 
 def test_pairs_with_scores_words_with_tags_and_questions_are_read(write):
     scored = [("one", "two", 3.5), ("three", "four", 1)]
-    task, learnt, _ = read_to_learn("embed", scored, scored, NO_OPTIONS)
+    task, learnt, _ = read_task("embed", scored, scored, NO_OPTIONS)
     assert (task, learnt[0]) == (SentenceEmbedding(highest_score=3.5), TextExample("one", "two", 3.5, 0))
     words = [(["in", "Berlin"], ["O", "B-LOC"]), {"tokens": ["Bonn"], "ner_tags": ["B-LOC"]}]
-    task, learnt, _ = read_to_learn("tag", words, words, NO_OPTIONS)
+    task, learnt, _ = read_task("tag", words, words, NO_OPTIONS)
     assert [(one.words, one.tags, one.line) for one in learnt] == [
         (("in", "Berlin"), ("O", "B-LOC"), 0),
         (("Bonn",), ("B-LOC",), 1),
     ]
     spans = [{"text": "in Berlin", "entities": [[3, 9, "LOC"]]}, {"text": "so", "entities": []}]
     path = write("spans.json", json.dumps(spans))
-    assert read_to_learn("tag", path, path, NO_OPTIONS)[1] == read_to_learn("tag", spans, spans, NO_OPTIONS)[1]
+    assert read_task("tag", path, path, NO_OPTIONS)[1] == read_task("tag", spans, spans, NO_OPTIONS)[1]
     answers = {"text": ["Berlin"], "answer_start": [3]}
     asked = [{"id": "q", "question": "Where?", "context": "in Berlin", "answers": answers}]
-    [question] = read_to_learn("answer", asked, asked, NO_OPTIONS)[1]
+    [question] = read_task("answer", asked, asked, NO_OPTIONS)[1]
     assert (question.place, question.answers) == ("[0]", (("Berlin", 3),))
     array = write("flat.json", json.dumps(asked))
-    assert read_to_learn("answer", array, array, NO_OPTIONS)[1] == [question]
+    assert read_task("answer", array, array, NO_OPTIONS)[1] == [question]
 
 
 def test_a_data_frame_has_the_labels_that_its_csv_has(tmp_path):
@@ -121,7 +121,7 @@ def test_a_data_frame_has_the_labels_that_its_csv_has(tmp_path):
         is_upcast = name == "whole numbers of which one is missing"
         (frame.astype({"label": "Int64"}) if is_upcast else frame).to_csv(path, index=False)
         found = [
-            [example.label for example in read_to_learn("classify", data, data, NO_OPTIONS, on_error="skip")[1]]
+            [example.label for example in read_task("classify", data, data, NO_OPTIONS, on_error="skip")[1]]
             for data in (frame, path)
         ]
         assert found[0] == found[1], name
@@ -130,7 +130,7 @@ def test_a_data_frame_has_the_labels_that_its_csv_has(tmp_path):
 def test_pairs_that_belong_together_need_no_scores():
     scored = [("one", "two", 3.5), ("three", "four", 1)]
     for pairs in ([("a", "b"), ("c", "d")], pandas.DataFrame([("a", "b"), ("c", "d")], columns=["text1", "text2"])):
-        _, learnt, _ = read_to_learn("embed", pairs, scored, NO_OPTIONS, objective="contrastive")
+        _, learnt, _ = read_task("embed", pairs, scored, NO_OPTIONS, objective="contrastive")
         assert learnt == [TextExample("a", "b", None, 0), TextExample("c", "d", None, 1)]
 
 
@@ -148,7 +148,7 @@ def test_an_array_is_answered_by_index(write):
 FAULTS = {
     "a dict": ({"text": ["a"]}, r"train is a dict; expected a path, a list of dicts such as"),
     "a number": (3, r"train is a int; expected a path, a list of dicts"),
-    "nothing in it": ([], r"train has no examples; expected one or more"),
+    "nothing in it": ([], r"train has no examples; expected at least one"),
     "a text": (["a fine film"], r"train\[0\] is 'a fine film'; expected a dict such as .* or a pair"),
     "a tuple of four": ([("a", "b", "c", "d")], r"train\[0\] is \('a', 'b', 'c', 'd'\); expected a dict"),
     "a missing text": ([*RECORDS, {"label": "x"}], r"train\[2\]: there is no field 'text'; the fields are 'label'"),
@@ -156,7 +156,7 @@ FAULTS = {
     "a missing number": ([*RECORDS, ("c", float("nan"))], r"train\[2\]: the field 'label' has no value"),
     "an empty label": ([*RECORDS, ("c", " ")], r"train\[2\]: the column 'label' is empty; expected a label"),
     "one class": ([("a", "x"), ("b", "x")], r"train: every text has the label 'x'; expected two"),
-    "no usual name": ([{"prose": "a", "label": "x"}], r"train\[0\]: no column is named as texts are"),
+    "no usual name": ([{"prose": "a", "label": "x"}], r"train\[0\]: no column has a usual name for texts"),
 }
 
 
@@ -164,15 +164,15 @@ FAULTS = {
 def test_bad_data_are_named_by_argument_and_index(fault):
     data, message = FAULTS[fault]
     with pytest.raises(InputError, match=message):
-        read_to_learn("classify", data, RECORDS, NO_OPTIONS)
+        read_task("classify", data, RECORDS, NO_OPTIONS)
 
 
 FILE_FAULTS = {
-    "SQuAD": ('{"data": []}', r"t\.json holds a JSON object; expected a list of objects .* are for --task answer"),
-    "lines": ('{"text": "a", "label": "x"}\n{"text": "b"}\n', r"t\.json: not JSON .* say --format jsonl if it has one"),
-    "no objects": ("[1, 2]", r"t\.json holds no objects; expected a list of one or more"),
+    "SQuAD": ('{"data": []}', r"t\.json is a JSON object; expected a list of objects .* need --task answer"),
+    "lines": ('{"text": "a", "label": "x"}\n{"text": "b"}\n', r"t\.json: not JSON .* set --format jsonl if it has one"),
+    "no objects": ("[1, 2]", r"t\.json has no objects; expected a list of objects"),
     "some no objects": ('[{"text": "a", "label": "x"}, 7]', r"t\.json\[1\] is a number; expected an object such as"),
-    "not a number": ('[{"text": "a", "label": NaN}]', r"t\.json: not JSON \(NaN is no JSON number\)"),
+    "not a number": ('[{"text": "a", "label": NaN}]', r"t\.json: not JSON \(NaN is not a JSON number\)"),
 }
 
 
@@ -181,7 +181,7 @@ def test_bad_arrays_are_named_by_file_and_index(fault, write):
     content, message = FILE_FAULTS[fault]
     path = write("t.json", content)
     with pytest.raises(InputError, match=message):
-        read_to_learn("classify", path, path, NO_OPTIONS)
+        read_task("classify", path, path, NO_OPTIONS)
 
 
 def test_a_path_stays_a_path(tmp_path):

@@ -20,14 +20,14 @@ CASES = {
     "spaces": (
         GOOD + "e,good  one\nf,good one\ng,good one\nh,good  one\n",
         DEV,
-        r"the labels 'good  one' (2) and 'good one' (2) differ only by case or spaces: spell them alike",
+        r"the labels 'good  one' (2) and 'good one' (2) differ only by case or spaces: spell them the same way",
     ),
     "numbers": (
         "text,label\na,0\nb,1\nc,0.0\nd,1.0\ne,0\nf,1\ng,0.0\nh,1.0\n",
         "text,label\nx,0\n",
         r"the labels '0' (2) and '0.0' (2); '1' (2) and '1.0' (2) are the same number",
     ),
-    "a class of one": (GOOD + "e,odd\n", DEV, r"a class has only one example ('odd'): add some, or look for a slip"),
+    "a class of one": (GOOD + "e,odd\n", DEV, r"a class has only one example ('odd'): add some, or look for a typo"),
     "classes of one": (GOOD + "e,odd\nf,even\n", DEV, r"2 classes have only one example ('even', 'odd'): add some"),
     "as many classes as examples": (
         "text,label\na,p\nb,q\nc,r\n",
@@ -42,12 +42,12 @@ CASES = {
     "two labels of a text": (
         GOOD + "a,bad\n",
         DEV,
-        r"a text has different labels at different places, such as 'a', 'good' in line 2 and 'bad' in line 6",
+        r"a text has different labels in different places, such as 'a', 'good' in line 2 and 'bad' in line 6",
     ),
     "a leak": (
         GOOD,
         DEV + "a,good\n",
-        r"dev.csv: 1 of 3 held-out examples (33.3%) is among the training examples, which flatters the scores",
+        r"dev.csv: 1 of 3 held-out examples (33.3%) is also in the training examples, which makes the scores too good",
     ),
     "two headers": (
         "text,label\n" + GOOD + "e,label\n",
@@ -75,12 +75,12 @@ def test_a_header_that_is_read_as_data_is_noticed(write):
     train, dev, *_ = warnings_of(write, "classify", header, "text,label\nx,good\n", options=options)
     assert "train.csv, line 1: the first example is 'text' with the label 'label'" in train
     assert "dev.csv, line 1: the first example is 'text'" in dev
-    assert "if it is the header, leave --columns out" in dev
+    assert "if it is the header line, leave --columns out" in dev
 
 
 def test_a_class_of_one_stays_among_the_training_examples(write):
     [warning] = warnings_of(write, "classify", GOOD + "e,odd\n", None, dev_share=0.4)
-    assert "a class has only one example, which stays among the training examples ('odd')" in warning
+    assert "a class has only one example, which remains a training example ('odd')" in warning
 
 
 def test_labels_of_several_and_of_tags_are_compared(write):

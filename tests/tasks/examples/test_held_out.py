@@ -102,7 +102,7 @@ def test_too_few_examples_are_refused(labels):
 def test_where_each_example_has_a_class_of_its_own_the_column_is_doubted(write):
     path = write("t.csv", "text,score\n" + "".join(f"film {number},{number / 7:.3f}\n" for number in range(30)))
     wanted = (
-        r"t\.csv: each of the 30 texts has a class of its own \(0\.000, 0\.143, 0\.286 and 27 more\); expected two "
+        r"t\.csv: each of the 30 texts has its own class \(0\.000, 0\.143, 0\.286 and 27 more\); expected two "
         r"texts of a class or more: name the column of classes with --label-column, learn numbers with --problem "
         r"regression, or name held-out examples with --dev"
     )
@@ -147,13 +147,13 @@ def test_premises_of_conjnli_and_first_texts_of_stsb_are_on_one_side():
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.1])
 def test_a_share_is_between_none_and_all(share):
-    with pytest.raises(InputError, match=r"the share that is held out is .*; expected a number between 0 and 1"):
+    with pytest.raises(InputError, match=r"the held-out share is .*; expected a number between 0 and 1"):
         hold_out(texts("a", "a"), "t", share=share)
 
 
 def test_pairs_without_scores_cannot_be_scored_on(write):
     path = write("pairs.csv", "text1,text2\na,b\nc,d\n")
-    with pytest.raises(InputError, match=r"a contrastive training is scored on pairs with scores, .* with --dev"):
+    with pytest.raises(InputError, match=r"contrastive training is scored on pairs with scores, .* with --dev"):
         read_training_data("embed", path, None, NO_OPTIONS, objective="contrastive")
 
 

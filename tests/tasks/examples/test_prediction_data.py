@@ -12,12 +12,9 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.tables.column_names import Columns
 from bert_keras.pipelines.readers.words.tagged_words import read_tagged_words
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import (
-    FileOptions,
-    find_labelled_columns,
-    find_prediction_columns,
-    read_prediction_data,
-)
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.prediction_data import find_prediction_columns, read_prediction_data
+from bert_keras.tasks.examples.scoring_data import find_labelled_columns
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
@@ -48,7 +45,7 @@ def test_lines_are_texts_and_bad_ones_are_told(write):
         (5, TextExample("last", None, None, 5)),
     ]
     assert list(bad) == [2, 4]
-    assert "texts.txt, line 2: the line is empty; expected a text: take the line out" in bad[2]
+    assert "texts.txt, line 2: the line is empty; expected a text: remove the line" in bad[2]
     assert "texts.txt, line 4: byte 0xe9 at column 4 is not UTF-8" in bad[4]
 
 
@@ -66,7 +63,7 @@ def test_standard_input_is_lines_of_text(monkeypatch):
         monkeypatch.setattr(sys, "stdin", pipe)
         good, bad = answering(TAG, "-")
     assert [(line, one.words) for line, one in good] == [(1, ("Zürich", "now")), (3, ("so", "😀"))]
-    assert bad == {2: "standard input, line 2: the line is empty; expected a text: take the line out"}
+    assert bad == {2: "standard input, line 2: the line is empty; expected a text: remove the line"}
 
 
 def test_standard_input_is_a_table_if_that_is_said(monkeypatch):
@@ -100,7 +97,7 @@ def test_sentences_in_columns_are_read_one_by_one_and_bad_ones_are_told(form, mo
 def test_rows_are_texts_or_pairs_and_bad_ones_are_told(write):
     good, bad = answering(CLASSIFY, write("texts.csv", "label,text\ngood,one\nbad\nodd,\nx,two\n"))
     assert good == [(2, TextExample("one", None, None, 2)), (5, TextExample("two", None, None, 5))]
-    assert "line 3: the row has 1 field where there are 2 columns" in bad[3]
+    assert "line 3: the row has 1 field but there are 2 columns" in bad[3]
     assert "line 4: the column 'text' is empty" in bad[4]
     rows = [{"premise": "a", "hypothesis": "b"}, {"premise": "c"}, {"premise": "d", "hypothesis": "e"}]
     good, bad = answering(EMBED, write("pairs.jsonl", rows))
@@ -184,7 +181,7 @@ def test_words_of_json_lines_are_taken_as_they_are(field, write):
     ]
     assert good[0][1].text == "New York is."
     assert sorted(bad) == [2, 3, 6]
-    assert f"words.jsonl, line 2: '{field}' is empty; expected one word or more" in bad[2]
+    assert f"words.jsonl, line 2: '{field}' is empty; expected at least one word" in bad[2]
     assert f"words.jsonl, line 3: {field}[1] is empty" in bad[3]
 
 
@@ -214,9 +211,9 @@ def test_the_form_of_questions_can_be_said(ending, form, write):
 
 
 ANSWERING_ERRORS = {
-    "json for texts": (CLASSIFY, "a.json", "{}", r"a\.json holds a JSON object; expected a list of objects"),
-    "words for texts": (EMBED, "a.conll", "a O\n", r"a\.conll is of a form that holds no texts"),
-    "lines for questions": (ANSWER, "a.txt", "Where?\n", r"a\.txt: lines of text hold no contexts; expected \.json"),
+    "json for texts": (CLASSIFY, "a.json", "{}", r"a\.json is a JSON object; expected a list of objects"),
+    "words for texts": (EMBED, "a.conll", "a O\n", r"a\.conll has a format for tagged words"),
+    "lines for questions": (ANSWER, "a.txt", "Where?\n", r"a\.txt: lines of text have no contexts; expected \.json"),
     "table without contexts": (
         ANSWER,
         "a.csv",
@@ -227,9 +224,9 @@ ANSWERING_ERRORS = {
         TAG,
         "a.csv",
         "text1,text2\na,b\n",
-        r"a\.csv, line 1: the columns 'text1' and 'text2' hold pairs .*--text-column",
+        r"a\.csv, line 1: the columns 'text1' and 'text2' have pairs .*--text-column",
     ),
-    "no texts": (CLASSIFY, "a.csv", "x,y\na,b\n", r"a\.csv, line 1: no column is named as texts are"),
+    "no texts": (CLASSIFY, "a.csv", "x,y\na,b\n", r"a\.csv, line 1: no column has a usual name for texts"),
     "unknown ending": (CLASSIFY, "a.doc", "a", r"a\.doc ends in '\.doc'; expected \.csv, \.tsv, \.jsonl or \.json"),
 }
 

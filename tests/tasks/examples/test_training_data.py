@@ -5,10 +5,12 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.questions import Answer
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.examples.files import FileOptions, read_scoring_data, read_to_learn
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.scoring_data import read_scoring_data
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.tasks.read_examples import read_task
 from tests.tasks.squad_json import squad
 
 NO_OPTIONS = FileOptions()
@@ -21,7 +23,7 @@ EMBED = SentenceEmbedding()
 def test_texts_to_learn_make_a_classifier_of_their_labels(write):
     train = write("train.csv", "id,sentence,label\n1,a fine film,good\n2,a waste,bad\n")
     dev = write("dev.csv", "label,sentence\ngood,so fine\n")
-    task, learnt, held_out = read_to_learn("classify", train, dev, NO_OPTIONS, max_sequence_length=20)
+    task, learnt, held_out = read_task("classify", train, dev, NO_OPTIONS, max_sequence_length=20)
     assert task == TextClassification(max_sequence_length=20, labels=("bad", "good"))
     assert learnt == [TextExample("a fine film", None, "good", 2), TextExample("a waste", None, "bad", 3)]
     assert held_out == [TextExample("so fine", None, "good", 2)]
@@ -30,7 +32,7 @@ def test_texts_to_learn_make_a_classifier_of_their_labels(write):
 def test_columns_of_the_training_file_are_looked_for_in_the_held_out_one(write):
     train = write("train.tsv", "sentence1\tsentence2\tquality\na\tb\t1\nc\td\t0\n")
     dev = write("dev.tsv", "text\tlabel\tsentence1\tsentence2\tquality\nx\ty\te\tf\t1\n")
-    task, learnt, held_out = read_to_learn("classify", train, dev, NO_OPTIONS)
+    task, learnt, held_out = read_task("classify", train, dev, NO_OPTIONS)
     assert task.labels == ("0", "1")
     assert learnt[1] == TextExample("c", "d", "0", 3)
     assert held_out == [TextExample("e", "f", "1", 2)]
@@ -41,7 +43,7 @@ def test_options_say_how_files_are_read(write):
     options = FileOptions(
         format="csv", columns=["tags", "words"], label_column="tags", text_column="words", separator=";"
     )
-    task, learnt, held_out = read_to_learn("classify", train, train, options, problem="multi_label")
+    task, learnt, held_out = read_task("classify", train, train, options, problem="multi_label")
     assert (task.problem, task.labels) == ("multi_label", ("bad", "dull", "good", "x", "y"))
     assert (
         learnt
@@ -53,13 +55,13 @@ def test_options_say_how_files_are_read(write):
     )
     pairs = FileOptions(second_text_column="b", text_column="a", label_column="c")
     path = write("pairs.csv", "a,b,c\none,two,3.5\n")
-    task, learnt, _ = read_to_learn("classify", path, path, pairs, problem="regression")
+    task, learnt, _ = read_task("classify", path, path, pairs, problem="regression")
     assert (task.labels, task.has_pairs, learnt) == ((), True, [TextExample("one", "two", 3.5, 2)])
 
 
 def test_settings_and_labels_of_a_classifier_come_together(write):
     path = write("train.csv", "text,label\na,x\nb,y\n")
-    task, *_ = read_to_learn("classify", path, path, NO_OPTIONS, class_weights="balanced", window_overlap=9)
+    task, *_ = read_task("classify", path, path, NO_OPTIONS, class_weights="balanced", window_overlap=9)
     assert task == TextClassification(labels=("x", "y"), class_weights="balanced", window_overlap=9)
 
 
@@ -71,7 +73,7 @@ IOBES = "New B-LOC\nYork E-LOC\nParis S-LOC\n, O\nAnn S-PER\n"
 @pytest.mark.parametrize("content", [IOB1, IOB2, IOBES], ids=["IOB1", "IOB2", "IOBES"])
 def test_tags_of_every_scheme_are_learnt_as_iob2(content, write):
     path = write("train.conll", content)
-    task, learnt, held_out = read_to_learn("tag", path, path, NO_OPTIONS, labelled_tokens="all")
+    task, learnt, held_out = read_task("tag", path, path, NO_OPTIONS, labelled_tokens="all")
     assert task == TokenClassification(labels=("O", "B-LOC", "B-PER", "I-LOC"), scheme="IOB2", labelled_tokens="all")
     assert [sentence.tags for sentence in learnt] == [("B-LOC", "I-LOC", "B-LOC", "O", "B-PER")]
     assert held_out == learnt
@@ -80,26 +82,26 @@ def test_tags_of_every_scheme_are_learnt_as_iob2(content, write):
 def test_parts_of_speech_stay_as_they_are(write):
     rows = ["1\tDas\tdas\tPRON\tPDS", "2\tist\tsein\tAUX\tVAFIN"]
     path = write("train.conllu", "".join(f"{row}\t_\t_\t_\t_\t_\n" for row in rows))
-    task, learnt, _ = read_to_learn("tag", path, path, NO_OPTIONS)
+    task, learnt, _ = read_task("tag", path, path, NO_OPTIONS)
     assert (task.labels, task.scheme, learnt[0].tags) == (("AUX", "PRON"), "none", ("PRON", "AUX"))
-    task, *_ = read_to_learn("tag", path, path, FileOptions(tag_column="xpos"))
+    task, *_ = read_task("tag", path, path, FileOptions(tag_column="xpos"))
     assert task.labels == ("PDS", "VAFIN")
 
 
 def test_columns_of_words_and_tags_can_be_named(write):
     path = write("train.data", "B-LOC x Paris\nO x now\n")
     options = FileOptions(format="conll", word_column="2", tag_column="0")
-    _, [sentence], _ = read_to_learn("tag", path, path, options)
+    _, [sentence], _ = read_task("tag", path, path, options)
     assert (sentence.words, sentence.tags, sentence.text) == (("Paris", "now"), ("B-LOC", "O"), "Paris now")
 
 
 def test_questions_make_a_task_with_or_without_null_answers(write):
     train, dev = write("train.json", squad(("a", "Berlin", 3))), write("dev.json", squad(("b", "in", 0)))
-    task, learnt, held_out = read_to_learn("answer", train, dev, NO_OPTIONS, max_answer_length=7)
+    task, learnt, held_out = read_task("answer", train, dev, NO_OPTIONS, max_answer_length=7)
     assert task == QuestionAnswering(max_answer_length=7)
     assert [question.answers for question in (*learnt, *held_out)] == [(Answer("Berlin", 3),), (Answer("in", 0),)]
     train = write("null.json", squad(("a", "Berlin", 3), ("c", "", None)))
-    assert read_to_learn("answer", train, dev, NO_OPTIONS)[0] == QuestionAnswering(allows_null=True)
+    assert read_task("answer", train, dev, NO_OPTIONS)[0] == QuestionAnswering(allows_null=True)
 
 
 def test_pairs_make_an_embedder_whose_scores_are_divided_by_the_highest(write):
@@ -107,22 +109,22 @@ def test_pairs_make_an_embedder_whose_scores_are_divided_by_the_highest(write):
         write("train.csv", "text1,text2,score\na,b,4\nc,d,0.5\n"),
         write("dev.csv", "text1,text2,score\ne,f,5\n"),
     )
-    task, learnt, held_out = read_to_learn("embed", train, dev, NO_OPTIONS)
+    task, learnt, held_out = read_task("embed", train, dev, NO_OPTIONS)
     assert task == SentenceEmbedding(highest_score=5.0)
     assert learnt == [TextExample("a", "b", 4.0, 2), TextExample("c", "d", 0.5, 3)]
     assert held_out == [TextExample("e", "f", 5.0, 2)]
     small = write("small.csv", "text1,text2,score\na,b,0.4\nc,d,-0.5\n")
-    assert read_to_learn("embed", small, small, NO_OPTIONS)[0].highest_score == 1.0
+    assert read_task("embed", small, small, NO_OPTIONS)[0].highest_score == 1.0
 
 
 def test_pairs_to_contrast_need_no_scores_but_for_the_held_out_ones(write):
     train, dev = write("train.csv", "text1,text2\na,b\nc,d\n"), write("dev.csv", "text1,text2,score\ne,f,5\n")
-    task, learnt, held_out = read_to_learn("embed", train, dev, NO_OPTIONS, objective="contrastive")
+    task, learnt, held_out = read_task("embed", train, dev, NO_OPTIONS, objective="contrastive")
     assert task == SentenceEmbedding(objective="contrastive", highest_score=5.0)
     assert learnt == [TextExample("a", "b", None, 2), TextExample("c", "d", None, 3)]
     assert held_out == [TextExample("e", "f", 5.0, 2)]
-    with pytest.raises(InputError, match=r"train\.csv.*no column is named as labels are"):
-        read_to_learn("embed", train, train, NO_OPTIONS, objective="contrastive")
+    with pytest.raises(InputError, match=r"train\.csv.*no column has a usual name for labels"):
+        read_task("embed", train, train, NO_OPTIONS, objective="contrastive")
 
 
 LEARNING_ERRORS = {
@@ -153,14 +155,14 @@ LEARNING_ERRORS = {
         "a.conll",
         IOB2 + "\nso O\nto 0\n",
         IOB2,
-        r"a\.conll, line 7: the tag '0' marks no entity, and others do, such as 'B-LOC'; expected O, or a letter",
+        r"a\.conll, line 7: the tag '0' is not an entity tag, but others are, such as 'B-LOC'; expected O, or a letter",
     ),
     "null answer": (
         "answer",
         "a.json",
         squad(("a", "in", 0)),
         squad(("b", "in", 0), ("c", "", None)),
-        r"b\.json, .*qas\[1\]: .* no answer, and all of .*a\.json have one",
+        r"b\.json, .*qas\[1\]: .* no answer, but all questions of .*a\.json have one",
     ),
     "no pairs": (
         "embed",
@@ -176,7 +178,7 @@ LEARNING_ERRORS = {
         "text1,text2,score\na,b,1\n",
         r"a\.csv has no pairs",
     ),
-    "json for texts": ("classify", "a.json", "{}", "{}", r"a\.json holds a JSON object; expected a list"),
+    "json for texts": ("classify", "a.json", "{}", "{}", r"a\.json is a JSON object; expected a list"),
     "text for questions": (
         "answer",
         "a.txt",
@@ -195,7 +197,7 @@ def test_files_that_cannot_be_learnt_from_are_refused(case, write):
     paths = write(file, train), write(file.replace("a.", "b."), dev)
     settings = {"objective": "contrastive"} if "contrast" in case else {}
     with pytest.raises(InputError, match=message):
-        read_to_learn(name, *paths, NO_OPTIONS, **settings)
+        read_task(name, *paths, NO_OPTIONS, **settings)
 
 
 def test_labelled_examples_of_a_known_task_are_read(write):
@@ -243,19 +245,19 @@ SCORING_ERRORS = {
         CLASSIFY,
         "t.csv",
         "text,label\na,good\nb,ugly\nc,odd\nd,ugly\n",
-        r"t\.csv, line 3: the label 'ugly' is none of the model's, which are bad, good: correct",
+        r"t\.csv, line 3: the label 'ugly' is not one of the model's, which are 'bad', 'good': correct",
     ),
     "set": (
         TextClassification(problem="multi_label", labels=("bad",)),
         "t.csv",
         "text,label\na,\nb,bad|odd\n",
-        r"t\.csv, line 3: the label 'odd' is none",
+        r"t\.csv, line 3: the label 'odd' is not one",
     ),
     "tag": (
         TAG,
         "t.conll",
         "a O\n\nb B-ORG\n",
-        r"t\.conll, line 3: the label 'B-ORG' is none of the model's, which are O, B-LOC",
+        r"t\.conll, line 3: the label 'B-ORG' is not one of the model's, which are 'O', 'B-LOC'",
     ),
     "tag of no scheme": (
         TAG,

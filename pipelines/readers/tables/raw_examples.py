@@ -1,7 +1,7 @@
-"""What the readers of tables share: rows with their errors, and words for messages.
+"""Examples of a table before they become examples of a task, and helpers for messages.
 
-A bad row does not end the reading: it is given with its error, and the next row follows. What
-the reader cannot go on after is raised, such as a quote mark that is never closed.
+Reading goes on after an invalid example: it is yielded with its error. Errors after which the next example cannot be
+found, such as a quote mark that is never closed, are raised.
 """
 
 import dataclasses
@@ -14,13 +14,13 @@ _MAX_NAMES = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One row of a table.
+class RawExample:
+    """One example of a table.
 
     Attributes:
-        line: the number of its first line in the file, from 1; of examples in memory their index, from 0.
-        fields: a value a column: a string, or a list of strings where JSON has a list; labels also as numbers.
-        error: what is wrong with the row, whose fields are empty then; None: nothing.
+        line: the number of its first line in the file, from 1; for examples in memory their index, from 0.
+        fields: one value per column: a string, or a list of strings if JSON has a list; labels can be numbers.
+        error: the error of an invalid example, which has no fields; None: it is valid.
     """
 
     line: int
@@ -29,7 +29,7 @@ class Row:
 
 
 def check_column(name: str, names: Sequence[str], place: str) -> None:
-    """Raises `InputError` unless exactly one of a table's columns is called `name`; `place` starts the message."""
+    """Raise `InputError` unless a table has exactly one column `name`; `place` begins the message."""
     if names.count(name) != 1:
         how = "more than one" if name in names else "no"
         raise InputError(
@@ -38,12 +38,12 @@ def check_column(name: str, names: Sequence[str], place: str) -> None:
 
 
 def quote_names(names: Iterable[str]) -> str:
-    """Return names as messages list them: `'a', 'b'`, the first ten of them, or `none`."""
+    """Return at most ten names for a message, `'a', 'b'`, or `none`."""
     names = list(names)
     more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
     return (", ".join(map(quote, names[:_MAX_NAMES])) or "none") + more
 
 
-def alternatives(names: Sequence[str]) -> str:
-    """Returns names as messages offer them: `a, b or c`."""
+def join_alternatives(names: Sequence[str]) -> str:
+    """Return names as join_alternatives for a message: `a, b or c`."""
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
