@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.array_files import write_arrays
 from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
 from bert_keras.checkpoints.checkpoint import POOLERLESS
-from bert_keras.checkpoints.huggingface.config_writer import write_config
+from bert_keras.checkpoints.huggingface.config_writer import build_config
 from bert_keras.checkpoints.huggingface.huggingface_folder import GENERATOR, POSITIONS, get_name_prefix
 from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
@@ -88,7 +88,7 @@ def save(
 
 
 def _write_model(model: BertModel, folder: pathlib.Path, task: Mapping[str, object] | None = None) -> None:
-    write_json(folder / "config.json", write_config(model, task))
+    write_json(folder / "config.json", build_config(model, task))
     write_arrays(folder / WEIGHTS, dict(_convert_weights(model)), metadata={"format": "pt"})
 
 

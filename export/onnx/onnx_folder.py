@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import keras
 
-from bert_keras.checkpoints.huggingface.config_writer import write_config
+from bert_keras.checkpoints.huggingface.config_writer import build_config
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
 from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx.to_onnx import write_onnx
@@ -44,7 +44,7 @@ def write_onnx_folder(
     write_onnx(model, folder / FLOAT32)
     if int8:
         write_int8_onnx(folder / FLOAT32, folder / INT8)
-    write_json(folder / "config.json", write_config(model, task))
+    write_json(folder / "config.json", build_config(model, task))
     tokenizer.save(folder)
     length = (task or {}).get("max_sequence_length", tokenizer.max_sequence_length)
     write_modules(model, folder, max_sequence_length=length)

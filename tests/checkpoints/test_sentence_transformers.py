@@ -135,15 +135,19 @@ def test_every_way_to_name_a_pooling_is_read(config, pooling, include_prompt, fo
             {"module_input_name": "token_embeddings"},
             "'token_embeddings'; expected one of sent",
         ),
-        ("config_sentence_transformers.json", {"truncate_dim": 4}, r"cuts vectors to 4 numbers \(truncate_dim\)"),
+        (
+            "config_sentence_transformers.json",
+            {"truncate_dim": 4},
+            r"truncates vectors to 4 dimensions \(truncate_dim\)",
+        ),
         ("config_sentence_transformers.json", {"prompts": {"query": 3}}, "sets prompts to {'query': 3}"),
-        ("config_sentence_transformers.json", {"default_prompt_name": "x"}, "'x', and its prompts have no such name"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "x"}, "'x', but has no prompt with this name"),
         ("config_sentence_transformers.json", {"similarity_fn_name": "maxsim"}, "'maxsim'; expected one of cosine, "),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "expected one of SentenceTransformer"),
         (
             "sentence_bert_config.json",
             {"query_length": 32},
-            "sets query_length to 32, under which vectors would differ",
+            "sets query_length to 32, which would change the vectors",
         ),
         (
             "sentence_bert_config.json",
@@ -165,16 +169,19 @@ def test_what_would_change_vectors_is_refused_by_name(file, changes, message, fo
     [
         (
             ["Transformer", "Pooling", "Dense"],
-            "the module 'Dense', which maps vectors by weights of its own, so vectors",
+            "the module 'Dense', which adds a dense layer, so the vectors",
         ),
-        (["Transformer", "Pooling", "LayerNorm"], "'LayerNorm', which normalizes vectors by weights of its own"),
+        (["Transformer", "Pooling", "LayerNorm"], "'LayerNorm', which adds a layer normalization"),
         (["Transformer", "WeightedLayerPooling", "Pooling"], "'WeightedLayerPooling', which averages the layers"),
-        (["Transformer", "Pooling", "Dropout"], "'Dropout', which is not computed here"),
+        (["Transformer", "Pooling", "Dropout"], "'Dropout', which is not supported"),
         (
             ["Transformer", "Normalize", "Pooling"],
             "lists Transformer, Normalize, Pooling; expected Transformer, Pooling",
         ),
-        (["Transformer"], "lists Transformer; expected Transformer, Pooling and perhaps Normalize: restore the file"),
+        (
+            ["Transformer"],
+            "lists Transformer; expected Transformer, Pooling and optionally Normalize: restore the file",
+        ),
         ([], "lists nothing; expected Transformer"),
     ],
 )
@@ -207,7 +214,7 @@ def test_a_head_beside_the_modules_is_not_read_and_listed(folder, edit_tensors):
     checkpoint = read_checkpoint(folder)
     assert checkpoint.model == "BertEmbedder"
     assert checkpoint.not_carried_over == [
-        "ensemble of config_sentence_transformers.json, which BertEmbedder has no place for",
+        "ensemble of config_sentence_transformers.json, which BertEmbedder does not have",
         "tensors that BertEmbedder does not have: cls.predictions.bias",
     ]
 
@@ -217,10 +224,9 @@ def test_a_cross_encoder_is_read_as_a_classifier(folder):
     edit_json(folder / "config.json", architectures=["BertForSequenceClassification"])
     checkpoint = read_checkpoint(folder)
     assert checkpoint.model == "BertClassifier"
-    [sentence] = checkpoint.not_carried_over
-    assert sentence.startswith(
-        "modules.json, which says how sentence-transformers uses a BertClassifier as a cross-enc"
-    )
+    assert checkpoint.not_carried_over == [
+        "modules.json, by which sentence-transformers makes the BertClassifier a cross-encoder"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
-"""`config.json` of Hugging Face to our settings; `write_config` is the way back.
+"""Read the `config.json` of Hugging Face; `config_writer.py` writes it.
 
-Reading is strict where a key changes the function that the model computes; keys that only
-describe how somebody trained or stored it pass.
+Keys that change what the model computes are checked strictly; keys that describe its training or storage are ignored.
 """
 
 import collections
@@ -11,7 +10,7 @@ from bert_keras.checks import format_names, quote, read_field
 from bert_keras.config import POSITION_TYPES, BertConfig
 from bert_keras.errors import InputError
 
-FORMAT = 1  # of our own part of config.json
+FORMAT = 1  # version of the keys under `bert_keras`
 
 FIELDS = {  # ours: Hugging Face's
     "vocabulary_size": "vocab_size",
@@ -29,14 +28,14 @@ FIELDS = {  # ours: Hugging Face's
 }
 _RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range")
 _LARGEST_SIZE = 2**31 - 1
-_OPTIONAL_FIELDS = {  # defaults of Hugging Face's BertConfig, for the keys that its files may leave out
+_OPTIONAL_FIELDS = {  # keys that may be missing, with the defaults of transformers' BertConfig
     "type_vocab_size": 2,
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
     "layer_norm_eps": 1e-12,
     "initializer_range": 0.02,
 }
-_ACTS = {  # theirs to ours
+_ACTS = {  # Hugging Face's name: ours
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -47,7 +46,7 @@ _ACTS = {  # theirs to ours
 }
 ACTS_OUT = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 
-# keys that change what the model computes, with the only values under which this one computes the same
+# keys that change what the model computes, with the only values that we support; the first is the default
 _FUNCTION_KEYS = {
     "position_embedding_type": ("absolute", None),
     "is_decoder": (False, None),
@@ -58,7 +57,7 @@ _FUNCTION_KEYS = {
     "quantization_config": (None,),
     "auto_map": (None,),
 }
-_ARCHITECTURES = {  # theirs to our class; None: the bare encoder
+_ARCHITECTURES = {  # suffix of the class in transformers: our class
     "Model": "BertEncoder",
     "ForMaskedLM": "BertMaskedLM",
     "ForPreTraining": "BertPretrainer",
@@ -78,18 +77,20 @@ OUR_SETTINGS = ("pooling", "normalize", "head_act")
 
 
 def read_config(values: dict, source: str) -> BertConfig:
-    """Takes `config.json` (or Google's `bert_config.json`) to a `BertConfig`.
+    """Convert the values of `config.json`, or of Google's `bert_config.json`, to a `BertConfig`.
 
     Raises:
-        InputError: a key is missing, or asks for a function that this model does not compute.
+        InputError: a key is missing, or has a value that we do not support.
     """
-    _refuse_other_functions(values, source)
+    _check_function(values, source)
     values = {"embedding_size": None, **_OPTIONAL_FIELDS, **values}
     if missing := [theirs for theirs in FIELDS.values() if theirs not in values]:
-        raise InputError(f"{source} lacks {', '.join(missing)}: it is not the config of a BERT, or it was cut")
+        raise InputError(
+            f"{source} lacks {', '.join(missing)}; expected the config of a BERT: restore the file from its source"
+        )
     fields = {ours: _read_number(values, theirs, source) for ours, theirs in FIELDS.items()}
     fields["hidden_act"] = _ACTS[read_field(values, "hidden_act", str, source=source, default="gelu", choices=_ACTS)]
-    fields["position_type"] = _our_part(values, source).get("position_type", "learned")
+    fields["position_type"] = _read_own_keys(values, source).get("position_type", "learned")
     try:
         return BertConfig.from_dict(fields)
     except InputError as error:
@@ -97,61 +98,68 @@ def read_config(values: dict, source: str) -> BertConfig:
 
 
 def read_model(values: dict, source: str, *, any_head: bool = False) -> tuple[str, str, dict]:
-    """Returns our model class, Hugging Face's family, and the settings of the head that `config.json` names.
+    """Return our class, the family ("bert" or "electra"), and the settings of the head in `config.json`.
 
-    `any_head`: a head that is none of ours is no error; the model is the encoder then.
+    Args:
+        values: the content of `config.json`.
+        source: its path, for messages.
+        any_head: if the head is not supported, return "BertEncoder" instead of raising.
+
+    Raises:
+        InputError: the head or one of its settings is not supported.
     """
     family = read_family(values)
     architecture = (read_field(values, "architectures", list[str], source=source, default=None) or [None])[0]
-    ours = _our_part(values, source)
+    ours = _read_own_keys(values, source)
     model = ours.get("model")
     if model is not None and architecture == get_architecture(model, family):
         own = ours.get("settings", {})
-    else:  # a foreign folder, or one of ours that another tool turned into something else
-        model, own = _model_of(architecture, family, source, any_head=any_head), {}
-    return model, family, {**_head_settings(values, model, family, source), **own}
+    else:  # a folder of another tool, or one of ours that another tool changed
+        model, own = _find_class(architecture, family, source, any_head=any_head), {}
+    return model, family, {**_read_head(values, model, family, source), **own}
 
 
 def read_family(values: dict) -> str:
-    """Returns Hugging Face's family of a `config.json`, which `read_config` has checked."""
+    """Return the family of a `config.json`, "bert" or "electra" after `read_config` has checked it."""
     return values.get("model_type", "bert")
 
 
 def read_task(values: dict, source: str) -> dict | None:
-    """Returns what `config.json` says of the task that the model was fine-tuned for, None where it says nothing."""
-    return _our_part(values, source).get("task")
+    """Return the settings of the task that the model was fine-tuned for, or None."""
+    return _read_own_keys(values, source).get("task")
 
 
 def get_architecture(model: str, family: str) -> str:
-    """Returns the class name by which transformers knows a model of ours."""
+    """Return the class of transformers that can load one of our models."""
     if model == "ElectraPretrainer":
         return "ElectraForPreTraining"
     if model == "BertPretrainer" and family == "electra":
-        return "ElectraForMaskedLM"  # there is no ELECTRA with a next-sentence head; the rest of it opens as this
+        return "ElectraForMaskedLM"  # transformers has no ELECTRA with a next-sentence head
     return family.capitalize() + _ENDINGS.get(model, "Model")
 
 
-def _refuse_other_functions(values: dict, source: str) -> None:
+def _check_function(values: dict, source: str) -> None:
+    """Raise `InputError` if the model computes something that our encoder does not."""
     if (family := read_family(values)) not in ("bert", "electra"):
-        raise InputError(f"{source} is of a {quote(family)} model; expected 'bert' or 'electra': load another one")
+        raise InputError(f"{source} has model_type {quote(family)}; expected 'bert' or 'electra': load another model")
     for key, allowed in _FUNCTION_KEYS.items():
         if values.get(key) not in allowed:
             raise InputError(
-                f"{source} sets {key} to {quote(values[key])}, which changes what the model computes; "
-                f"expected {allowed[0]!r} or no such key: this toolkit has no such model"
+                f"{source} sets {key} to {quote(values[key])}, which changes what the model computes; expected "
+                f"{allowed[0]!r} or no such key: bert_keras does not support such models"
             )
 
 
 def _read_number(values: dict, name: str, source: str) -> float | None:
-    """Returns a size or a rate; `BertConfig` checks its range. Null is for an embedding as wide as the encoder."""
+    """Return a size or rate, whose range `BertConfig` checks; only "embedding_size" can be null."""
     default = {"default": None} if name == "embedding_size" else {}
     if name in _RATES:
         return read_field(values, name, float, source=source)
     return read_field(values, name, int, source=source, maximum=_LARGEST_SIZE, **default)
 
 
-def _our_part(values: dict, source: str) -> dict:
-    """Returns what stands under `bert_keras`, each value of its type."""
+def _read_own_keys(values: dict, source: str) -> dict:
+    """Return the keys under `bert_keras` after checking their types."""
     ours = read_field(values, "bert_keras", dict, source=source, default={})
     place = f"{source}, under 'bert_keras',"
     settings = read_field(ours, "settings", dict, source=place, default={})
@@ -162,7 +170,8 @@ def _our_part(values: dict, source: str) -> dict:
         )
     if ours and ours.get("format") != FORMAT:
         raise InputError(
-            f"{source} is of format {quote(ours.get('format'))}; this version reads {FORMAT}: update bert-keras"
+            f"{source} has format {quote(ours.get('format'))} under 'bert_keras'; this version supports {FORMAT}: "
+            "update bert-keras"
         )
     read_field(ours, "model", str, source=place, default=None, choices=_MODELS)
     read_field(ours, "position_type", str, source=place, default="learned", choices=POSITION_TYPES)
@@ -174,7 +183,8 @@ def _our_part(values: dict, source: str) -> dict:
     return ours
 
 
-def _model_of(architecture: str | None, family: str, source: str, *, any_head: bool) -> str:
+def _find_class(architecture: str | None, family: str, source: str, *, any_head: bool) -> str:
+    """Return our class for a class of transformers."""
     prefix = family.capitalize()
     ending = architecture.removeprefix(prefix) if architecture else "Model"
     if family == "electra" and ending == "ForPreTraining":
@@ -184,18 +194,19 @@ def _model_of(architecture: str | None, family: str, source: str, *, any_head: b
             return "BertEncoder"
         known = ", ".join(prefix + ending for ending in _ARCHITECTURES)
         raise InputError(
-            f"{source} names the architecture {quote(architecture)}; expected one of {known}: load its encoder with "
-            "BertEncoder.from_checkpoint, or another model with a new head"
+            f"{source} has the architecture {quote(architecture)}; expected one of {known}: load its encoder with "
+            "BertEncoder.from_checkpoint, or add a new head with from_checkpoint of another class"
         )
     return _ARCHITECTURES[ending]
 
 
-def _head_settings(values: dict, model: str, family: str, source: str) -> dict:
+def _read_head(values: dict, model: str, family: str, source: str) -> dict:
+    """Return the settings of the head, as arguments of our class."""
     if model == "BertMaskedLM" and family == "electra":
-        return {"head_act": "gelu"}  # transformers' ELECTRA has it so, whatever hidden_act says
+        return {"head_act": "gelu"}  # transformers' ELECTRA ignores hidden_act here
     if model not in ("BertClassifier", "BertTokenClassifier"):
         return {}
-    labels = _labels(values, source)
+    labels = _read_labels(values, source)
     num_classes = read_field(values, "num_labels", int, source=source, default=2, minimum=1, maximum=_LARGEST_SIZE)
     num_classes = len(labels) or num_classes
     dropout_rate = read_field(values, "classifier_dropout", float, source=source, default=None, minimum=0, maximum=1)
@@ -209,19 +220,19 @@ def _head_settings(values: dict, model: str, family: str, source: str) -> dict:
     return settings
 
 
-def _labels(values: dict, source: str) -> list[str]:
-    """Returns the labels of the classes 0, 1, ... in their order; none where they have no names."""
+def _read_labels(values: dict, source: str) -> list[str]:
+    """Return the labels of the classes 0, 1, ... in order; an empty list if there are none."""
     names = read_field(values, "id2label", dict[str, str], source=source, default=None) or {}
     numbers = [str(number) for number in range(len(names))]
     if missing := [number for number in numbers if number not in names]:
         raise InputError(
-            f"{source} has {len(names):,} labels in id2label and none for class {missing[0]}; expected the keys "
-            f"0 to {len(names) - 1}: correct them, or restore the file from its source"
+            f"{source} has {len(names):,} labels in id2label, but none for class {missing[0]}; expected the keys 0 to "
+            f"{len(names) - 1}: correct them, or restore the file from its source"
         )
     labels = [names[number] for number in numbers]
     if repeated := [label for label, number in collections.Counter(labels).items() if number > 1]:
         raise InputError(
-            f"{source} gives more than one class the name {quote(repeated[0])} in id2label; expected a name of its own "
-            "for each class: rename the classes there"
+            f"{source} has the label {quote(repeated[0])} for more than one class in id2label; expected a different "
+            "label for each class: rename the classes there"
         )
     return labels

@@ -1,4 +1,4 @@
-"""Our settings to the `config.json` of Hugging Face."""
+"""Write the `config.json` of a model in the schema of Hugging Face; `config_reader.py` reads it."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,11 @@ from bert_keras.checkpoints.huggingface.config_reader import (
     PROBLEMS,
     get_architecture,
 )
+from bert_keras.modeling.base import BertModel
 
 
-def write_config(model, task: Mapping[str, object] | None = None) -> dict:
-    """Returns the `config.json` of a model: Hugging Face's schema, and our own keys under `bert_keras`."""
+def build_config(model: BertModel, task: Mapping[str, object] | None = None) -> dict:
+    """Return the `config.json` of a model: Hugging Face's schema, with our own keys under `bert_keras`."""
     config, family, name = get_encoder(model).config, get_family(model), type(model).__name__
     values = {"architectures": [get_architecture(name, family)], "model_type": family}
     values |= {theirs: getattr(config, ours) for ours, theirs in FIELDS.items()}
@@ -23,7 +24,7 @@ def write_config(model, task: Mapping[str, object] | None = None) -> dict:
     values |= {"pad_token_id": 0, "tie_word_embeddings": True, "dtype": "float32"}
     if family == "bert":
         del values["embedding_size"]
-    values |= _write_head(model)
+    values |= _build_head_config(model)
     settings = {key: value for key in OUR_SETTINGS if (value := getattr(model, key, None)) is not None}
     values["bert_keras"] = {
         "format": FORMAT,
@@ -35,7 +36,8 @@ def write_config(model, task: Mapping[str, object] | None = None) -> dict:
     return values
 
 
-def _write_head(model) -> dict:
+def _build_head_config(model: BertModel) -> dict:
+    """Return the keys of a classification head."""
     if not isinstance(model, modeling.BertClassifier | modeling.BertTokenClassifier):
         return {}
     labels = model.labels or [f"LABEL_{i}" for i in range(model.num_classes)]

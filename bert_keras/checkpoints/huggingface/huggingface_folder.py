@@ -1,6 +1,6 @@
-"""The checkpoint folder, read as a Hugging Face (and sentence-transformers) model folder; `saving` is the way back.
+"""Read a model folder of transformers, sentence-transformers or bert_keras; `../saving.py` writes it.
 
-No Keras here: a command reads and checks a folder before it loads TensorFlow.
+This module does not import Keras, so commands can check a folder before they load TensorFlow.
 """
 
 import logging
@@ -25,36 +25,28 @@ logger = logging.getLogger(__name__)
 
 GENERATOR = "generator"
 POSITIONS = "embeddings.position_embeddings.weight"
-_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # old versions of transformers wrote them
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # stored by old versions of transformers
 _TIED = ("cls.predictions.decoder.weight", "generator_lm_head.weight")
 _TIED_BIAS = {"cls.predictions.bias": "cls.predictions.decoder.bias"}
 
 
 def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_head: bool = False) -> Checkpoint:
-    """Reads a Hugging Face, sentence-transformers or own model folder. Weights are read when they are asked for.
+    """Read a model folder. Its weights are read on demand.
 
     Args:
         folder: the folder.
-        with_generator: read also the generator that an ELECTRA of ours has in a folder of its own.
-        any_head: read the encoder where the head is none of ours.
+        with_generator: whether to read the generator of an ELECTRA of ours from its subfolder.
+        any_head: if the head is not supported, read the encoder instead of raising.
 
     Raises:
-        InputError: a file is missing, damaged, or of another model; the message names it.
+        InputError: a file is missing, damaged or of another model.
     """
     folder = pathlib.Path(folder)
     home = transformer_folder(folder)
     values = read_json(home / "config.json")
     source = str(home / "config.json")
     config = read_config(values, source)
-    not_carried_over = []
-    if (has_modules := (folder / MODULES).exists()) and is_embedder(folder):
-        # whatever head the config names: sentence-transformers reads the encoder alone
-        model, family = "BertEmbedder", read_family(values)
-        settings, not_carried_over = read_modules(folder)
-    else:
-        model, family, settings = read_model(values, source, any_head=any_head)
-        if has_modules:
-            not_carried_over = [f"{MODULES}, which says how sentence-transformers uses a {model} as a cross-encoder"]
+    model, family, settings, skipped = _read_model(folder, values, source, any_head=any_head)
     tensors = open_weights(home)
     check_num_layers(config.num_layers, tensors, source)
     check_checksums(folder, lambda name: not is_weights(name))
@@ -80,7 +72,7 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
         task=read_task(values, source),
         check_content=check_content,
         read_tokenizer=read_tokenizer,
-        not_carried_over=not_carried_over + describe_unused_tensors(unread, model),
+        not_carried_over=skipped + describe_unused_tensors(unread, model),
     )
     if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
         checkpoint.generator = _read_generator(folder / GENERATOR)
@@ -88,18 +80,28 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     return checkpoint
 
 
+def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, str, dict, list[str]]:
+    """Return our class, the family, the settings of the head, and what the reader skips."""
+    has_modules = (folder / MODULES).exists()
+    if has_modules and is_embedder(folder):  # sentence-transformers loads the encoder without the head in the config
+        return "BertEmbedder", read_family(values), *read_modules(folder)
+    model, family, settings = read_model(values, source, any_head=any_head)
+    skipped = [f"{MODULES}, by which sentence-transformers makes the {model} a cross-encoder"] if has_modules else []
+    return model, family, settings, skipped
+
+
 def _read_generator(folder: pathlib.Path) -> Checkpoint:
     generator = read_folder(folder, with_generator=False)
     if generator.model != "BertMaskedLM":
         raise InputError(
-            f"{folder} holds a {generator.model}; expected the masked-LM model that is ELECTRA's generator: copy the "
-            "folder again, whole"
+            f"{folder} holds a {generator.model}; expected BertMaskedLM, ELECTRA's generator: copy the whole folder "
+            "again"
         )
     return generator
 
 
 def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
-    """Returns what a checkpoint folder says of the task that its model was fine-tuned for; None: nothing."""
+    """Return the settings of the task that the model of a folder was fine-tuned for, or None."""
     if isinstance(folder, Checkpoint):
         return folder.task
     path = transformer_folder(pathlib.Path(folder)) / "config.json"
@@ -107,7 +109,7 @@ def read_stored_task(folder: str | os.PathLike | Checkpoint) -> dict | None:
 
 
 def get_name_prefix(weight: WeightName, model: str, family: str) -> str:
-    """Returns what transformers puts before an encoder's tensors in a model with a head."""
+    """Return the prefix of a tensor's name in transformers: "bert." for the encoder of a model with a head."""
     bare = model in ("BertEncoder", "BertEmbedder")
     return f"{family}." if weight.ours.startswith("encoder.") and not bare else ""
 
@@ -120,43 +122,45 @@ def _weight(name: WeightName, tensors: dict[str, StoredWeight]) -> StoredWeight 
 
 
 def _check_tied(tensors: dict[str, StoredWeight], source: str) -> None:
-    """A masked-LM head with an output matrix of its own would be another function."""
+    """Raise `InputError` if the output matrix of the masked-LM head is not the token embedding."""
     table = tensors.get("embeddings.word_embeddings.weight")
     for name in _TIED:
         if name in tensors and table is not None and not np.array_equal(tensors[name].read(), table.read()):
             raise InputError(
-                f"{source}: {tensors[name].name} is not the token embedding, but the head of BERT is tied to it: "
-                "this toolkit has no untied head"
+                f"{source}: {tensors[name].name} differs from the token embedding; expected them to be tied, as in "
+                "BERT: bert_keras does not support untied heads"
             )
 
 
 def _check_positions(tensors: dict[str, StoredWeight], config: BertConfig, source: str) -> None:
-    """Compares sinusoidal positions, which are computed, with the table that is written for transformers."""
+    """Raise `InputError` if the shape of stored sinusoidal positions differs from the config."""
     shape = (config.max_sequence_length, config.embedding_dim)
     if config.position_type != "sinusoidal" or (POSITIONS in tensors and tensors[POSITIONS].shape == shape):
         return
     stored = f"has the shape {tensors[POSITIONS].shape}" if POSITIONS in tensors else "is missing"
     raise InputError(
-        f"{source} asks for {shape[0]:,} sinusoidal positions of width {shape[1]:,}, and {POSITIONS} {stored}: "
-        "config and weights are not of one model"
+        f"{source} has {shape[0]:,} sinusoidal positions of width {shape[1]:,}, and {POSITIONS} {stored}: "
+        "config and weights belong to different models"
     )
 
 
-def _check_all_read(tensors: dict[str, StoredWeight], names: list[WeightName], config, source: str) -> list[str]:
-    """Returns the tensors that nobody reads: a head that this model lacks.
+def _check_all_read(
+    tensors: dict[str, StoredWeight], names: list[WeightName], config: BertConfig, source: str
+) -> list[str]:
+    """Return the names of tensors that the model does not have, such as another head.
 
     Raises:
-        InputError: one of them is the encoder's, so the file holds another function.
+        InputError: one of them belongs to the encoder, so it computes something else than ours.
     """
     read = {name.huggingface for name in names} | {*_BUFFERS, *_TIED, *_TIED_BIAS.values()}
     if config.position_type == "sinusoidal":
-        read.add(POSITIONS)  # written for transformers, computed here
+        read.add(POSITIONS)  # stored for transformers; our model computes it
     unread = [name for name in tensors if name not in read]
-    if alien := [tensors[name].name for name in unread if name.startswith(("embeddings", "encoder."))]:
+    if extra := [tensors[name].name for name in unread if name.startswith(("embeddings", "encoder."))]:
         raise InputError(
-            f"{source} has tensors that its config has no place for, {format_names(alien)}: "
-            "config and weights are not of one model"
+            f"{source} has tensors that do not match its config, {format_names(extra)}: "
+            "config and weights belong to different models"
         )
     if unread:
-        logger.info("%s: %s are not read by this model", source, format_names(unread))
+        logger.info("%s: the model does not have %s; skipped", source, format_names(unread))
     return [tensors[name].name for name in unread]

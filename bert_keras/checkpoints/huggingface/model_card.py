@@ -1,11 +1,19 @@
-"""The README.md of a checkpoint folder: what the model is, for people."""
+"""The model card: `README.md` of a checkpoint folder."""
 
 from bert_keras import __version__
 from bert_keras.checkpoints.building import get_encoder
+from bert_keras.modeling.base import BertModel
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
-def build_model_card(model, tokenizer=None, *, history: str | None = None) -> str:
-    """Returns a short model card in Markdown: kind, sizes, labels, and how to load it; `history`: how it came to be."""
+def build_model_card(model: BertModel, tokenizer: BertTokenizer | None = None, *, history: str | None = None) -> str:
+    """Return a short model card in Markdown: the model's class, sizes and labels, and how to load it.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        history: a paragraph about its training.
+    """
     config, name = get_encoder(model).config, type(model).__name__
     lines = [
         "---",
@@ -15,12 +23,12 @@ def build_model_card(model, tokenizer=None, *, history: str | None = None) -> st
         "",
         f"# {name}",
         "",
-        f"{config.num_layers} layers, {config.hidden_dim} wide, {config.num_heads} heads, "
-        f"{config.vocabulary_size:,} tokens, at most {config.max_sequence_length} tokens a text: "
+        f"{config.num_layers} layers, hidden size {config.hidden_dim}, {config.num_heads} heads, a vocabulary of "
+        f"{config.vocabulary_size:,} tokens, sequences of up to {config.max_sequence_length} tokens: "
         f"{model.count_params():,} parameters.",
     ]
     if tokenizer is not None:
-        lines += ["", f"The tokenizer {'lower-cases' if tokenizer.lowercase else 'keeps the case'}."]
+        lines += ["", f"The tokenizer is {'uncased' if tokenizer.lowercase else 'cased'}."]
     if labels := getattr(model, "labels", None):
         lines += ["", "Labels: " + ", ".join(labels) + "."]
     if history:
@@ -33,7 +41,7 @@ def build_model_card(model, tokenizer=None, *, history: str | None = None) -> st
         'model = bk.load("this folder")',
         "```",
         "",
-        f"Written by bert-keras {__version__}; the folder also opens in transformers.",
+        f"Written by bert-keras {__version__}; transformers can load this folder too.",
         "",
     ]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
-"""The files by which sentence-transformers knows how a `BertEmbedder` makes its vectors."""
+"""Read and write the files with which sentence-transformers describes a `BertEmbedder`."""
 
 import pathlib
+from typing import Any
 
 from bert_keras.checks import quote, read_field
 from bert_keras.embedding_settings import POOLINGS, SIMILARITIES, check_pooling
@@ -11,12 +12,12 @@ from bert_keras.module_list import MODULES, Module, read_module_list
 MODEL_CONFIG = "config_sentence_transformers.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 _SUFFIXES = {"cls": "cls_token", "lasttoken": "lasttoken"}
-# of versions before 6; where several are true, their vectors are joined in this order
+# of versions before 6; if several are true, their vectors are concatenated in this order
 _FLAGS = {name: f"pooling_mode_{_SUFFIXES.get(name, name.removesuffix('_tokens') + '_tokens')}" for name in POOLINGS}
 _POOLING_KEYS = ("pooling_mode", "include_prompt", "word_embedding_dimension", "embedding_dimension")
 _MODEL_KEYS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "model_type")
-_DESCRIPTIVE_KEYS = ("__version__", "requirements")  # of the software that wrote the folder
-# keys of the Transformer module with the only values under which it gives the encoder's vectors of whole texts
+_DESCRIPTIVE_KEYS = ("__version__", "requirements")  # about the software that wrote the folder
+# keys of the Transformer module with the values that we support; others would change the vectors
 _TRANSFORMER_KEYS = {
     "transformer_task": ("feature-extraction",),
     "modality_config": ({"text": {"method": "forward", "method_output_name": "last_hidden_state"}},),
@@ -25,11 +26,11 @@ _TRANSFORMER_KEYS = {
     **dict.fromkeys(("model_kwargs", "processor_kwargs", "config_kwargs", "processing_kwargs"), ({}, None)),
     **dict.fromkeys(("query_length", "document_length", "query_expansion"), (None,)),
 }
-_FREE_TRANSFORMER_KEYS = ("max_seq_length", "do_lower_case", "unpad_inputs")  # the tokenizer reads the first two
+_FREE_TRANSFORMER_KEYS = ("max_seq_length", "do_lower_case", "unpad_inputs")  # the tokenizer uses the first two
 _NORMALIZE_KEYS = ("module_input_name", "module_output_name")
 _REASONS = {
-    "Dense": "maps vectors by weights of its own",
-    "LayerNorm": "normalizes vectors by weights of its own",
+    "Dense": "adds a dense layer",
+    "LayerNorm": "adds a layer normalization",
     "WeightedLayerPooling": "averages the layers of the encoder",
     "Router": "has several encoders",
     "Asym": "has several encoders",
@@ -37,24 +38,24 @@ _REASONS = {
 
 
 def is_embedder(folder: pathlib.Path) -> bool:
-    """Tells a sentence-transformers folder of sentence vectors from one of a cross-encoder, which scores pairs."""
+    """Whether a sentence-transformers folder has a sentence embedder, not a cross-encoder, which scores pairs."""
     path = folder / MODEL_CONFIG
     return not path.exists() or read_json(path).get("model_type") != "CrossEncoder"
 
 
 def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
-    """Reads what `modules.json` and the files it names say of a `BertEmbedder`.
+    """Read the settings of a `BertEmbedder` from `modules.json` and the files of its modules.
 
     Returns:
-        The arguments of `BertEmbedder` beside its encoder, and a sentence for each thing that it has no place for.
+        The arguments of `BertEmbedder` except its encoder, and a phrase for each setting that it does not have.
 
     Raises:
-        InputError: a module, a pooling or a setting that `BertEmbedder` does not compute; it is named.
+        InputError: `BertEmbedder` does not support a module, a pooling or a setting.
     """
     modules = read_module_list(folder)
     kinds = [module.kind for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise InputError(_refusal(folder, kinds))
+        raise InputError(_describe_unsupported(folder, kinds))
     _check_transformer(modules[0])
     if len(modules) == 3:
         _check_normalize(modules[2])
@@ -63,25 +64,28 @@ def read_modules(folder: pathlib.Path) -> tuple[dict, list[str]]:
     return settings | model, lost
 
 
-def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | None = None) -> None:
-    """Writes the files for a `BertEmbedder`; does nothing for another model.
+def write_modules(model: Any, folder: pathlib.Path, *, max_sequence_length: int | None = None) -> None:
+    """Write the files for a `BertEmbedder`; for another model do nothing.
 
-    `max_sequence_length` is where texts are cut, if sooner than at the model's last position.
+    Args:
+        model: the model.
+        folder: the model folder.
+        max_sequence_length: maximum length in tokens, if below the number of positions of the model.
     """
-    if type(model).__name__ != "BertEmbedder":  # by its name, since reading a folder loads no Keras
+    if type(model).__name__ != "BertEmbedder":  # by name, because this module does not import Keras
         return
     kinds = ["Transformer", "Pooling", *(["Normalize"] if model.normalize else [])]
     paths = ["", "1_Pooling", "2_Normalize"]
-    modules = [  # version 6 gives its classes other names, and reads these too
+    modules = [  # version 6 has other class names but still accepts these
         {"idx": i, "name": str(i), "path": paths[i], "type": f"sentence_transformers.models.{kind}"}
         for i, kind in enumerate(kinds)
     ]
     write_json(folder / MODULES, modules)
     config = model.encoder.config
     (folder / "1_Pooling").mkdir()
-    write_json(folder / "1_Pooling/config.json", _pooling_config(model))
+    write_json(folder / "1_Pooling/config.json", _build_pooling_config(model))
     length = min(max_sequence_length or config.max_sequence_length, config.max_sequence_length)
-    write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": length, "do_lower_case": False})  # the tokenizer lowers
+    write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": length, "do_lower_case": False})  # the tokenizer does it
     write_json(
         folder / MODEL_CONFIG,
         {
@@ -93,31 +97,32 @@ def write_modules(model, folder: pathlib.Path, *, max_sequence_length: int | Non
     )
 
 
-def _refusal(folder: pathlib.Path, kinds: list[str]) -> str:
-    alien = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
-    expected = "expected Transformer, Pooling and perhaps Normalize"
-    if alien is None:
+def _describe_unsupported(folder: pathlib.Path, kinds: list[str]) -> str:
+    """Return the message about a list of modules that `BertEmbedder` does not support."""
+    extra = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+    expected = "expected Transformer, Pooling and optionally Normalize"
+    if extra is None:
         return f"{folder / MODULES} lists {', '.join(kinds) or 'nothing'}; {expected}: restore the file"
-    reason = _REASONS.get(alien, "is not computed here")
+    reason = _REASONS.get(extra, "is not supported")
     return (
-        f"{folder / MODULES} lists the module {quote(alien)}, which {reason}, so vectors would differ; {expected}: use "
-        "sentence-transformers for this model"
+        f"{folder / MODULES} lists the module {quote(extra)}, which {reason}, so the vectors would differ; {expected}: "
+        "use sentence-transformers for this model"
     )
 
 
 def _check_transformer(module: Module) -> None:
-    """Refuses settings of the Transformer module that would give other vectors."""
+    """Raise `InputError` if a setting of the Transformer module would change the vectors."""
     path = module.folder / TRANSFORMER_CONFIG
     values = read_json(path) if path.exists() else {}
     _check_keys(values, (*_TRANSFORMER_KEYS, *_FREE_TRANSFORMER_KEYS), path)
     for key, allowed in _TRANSFORMER_KEYS.items():
         value = values.get(key, allowed[0])
         if isinstance(value, dict):
-            value = {name: part for name, part in value.items() if name != "trust_remote_code"}  # no code is run here
+            value = {name: part for name, part in value.items() if name != "trust_remote_code"}  # we never run its code
         if value not in allowed:
             raise InputError(
-                f"{path} sets {key} to {quote(value)}, under which vectors would differ; expected "
-                f"{quote(allowed[0])} or no such key: take it out if the model needs it not"
+                f"{path} sets {key} to {quote(value)}, which would change the vectors; expected {quote(allowed[0])} or "
+                "no such key: remove it if the model does not need it"
             )
 
 
@@ -130,10 +135,11 @@ def _check_normalize(module: Module) -> None:
 
 
 def _check_keys(values: dict, known: tuple[str, ...], path: pathlib.Path) -> None:
+    """Raise `InputError` if a file has an unknown key."""
     if unknown := sorted(set(values) - set(known)):
         raise InputError(
             f"{path} sets {quote(unknown[0])}, which this version does not know; expected keys among "
-            f"{', '.join(known)}: take it out if the model needs it not"
+            f"{', '.join(known)}: remove it if the model does not need it"
         )
 
 
@@ -152,8 +158,9 @@ def _read_pooling(path: pathlib.Path) -> dict:
     return {"pooling": pooling, "include_prompt": include_prompt}
 
 
-def _pooling_config(model) -> dict:
-    """Returns the config of the Pooling module; all versions read it unless version 6 alone has such a pooling."""
+def _build_pooling_config(model: Any) -> dict:
+    """Return the config of the Pooling module, in the old form if it can express the pooling, which all versions "
+    "accept."""
     names = [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
     in_order = [name for name in POOLINGS if name in names]
     modes = {"pooling_mode": names}
@@ -167,13 +174,13 @@ def _pooling_config(model) -> dict:
 
 
 def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:
-    """Reads prompts and similarity, and lists what has no place here."""
+    """Read the prompts and the similarity, and list the settings that `BertEmbedder` does not have."""
     values = read_json(path) if path.exists() else {}
     read_field(values, "model_type", str, source=path, default=None, choices=("SentenceTransformer",))
     if (size := read_field(values, "truncate_dim", int, source=path, default=None, minimum=1)) is not None:
         raise InputError(
-            f"{path} cuts vectors to {size} numbers (truncate_dim), which is not done here; expected whole vectors: "
-            "take the key out, and cut them where they are used"
+            f"{path} truncates vectors to {size} dimensions (truncate_dim), which is not supported; expected full "
+            "vectors: remove the key, and truncate the vectors yourself"
         )
     prompts = read_field(values, "prompts", dict, source=path, default=None) or {}
     prompts = {name: "" if text is None else text for name, text in prompts.items()}
@@ -184,7 +191,7 @@ def _read_model_config(path: pathlib.Path) -> tuple[dict, list[str]]:
     }
     if (default := settings["default_prompt_name"]) is not None and default not in prompts:
         raise InputError(
-            f"{path} sets default_prompt_name to {quote(default)}, and its prompts have no such name: correct it"
+            f"{path} sets default_prompt_name to {quote(default)}, but has no prompt with this name: correct it"
         )
     unknown = sorted(set(values) - {*_MODEL_KEYS, *_DESCRIPTIVE_KEYS})
-    return settings, [f"{name} of {MODEL_CONFIG}, which BertEmbedder has no place for" for name in unknown]
+    return settings, [f"{name} of {MODEL_CONFIG}, which BertEmbedder does not have" for name in unknown]

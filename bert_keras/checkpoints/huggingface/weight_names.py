@@ -1,18 +1,18 @@
-"""One table translates every weight's name at the border, in this one file.
+"""The table of weight names in the four formats: ours, Hugging Face, Google TF1 and KerasHub.
 
-Our name of a weight is its attribute path in the model: `encoder.blocks.0.attention.query.kernel`.
-Each row names a layer in the four worlds; the layer's kind adds the names of its variables.
-`{i}` stands for the number of the block.
+Our name of a weight is its attribute path in the model: `encoder.blocks.0.attention.query.kernel`. Each row of the table
+names a layer; the layer's kind adds the names of its variables. `{i}` is the index of the block.
 """
 
 import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 
 from bert_keras.config import BertConfig
 
 DENSE, OUTPUT, NORM, TABLE, VECTOR = "dense", "output", "norm", "table", "vector"
 
-# what each kind of layer adds to its name for its variables: ours, Hugging Face, Google TF1, KerasHub
+# suffixes of each kind of layer for its variables: ours, Hugging Face, Google TF1, KerasHub
 _VARIABLES = {
     DENSE: ((".kernel", ".weight", "/kernel", "/kernel"), (".bias", ".bias", "/bias", "/bias")),
     OUTPUT: ((".kernel", ".weight", "_weights", "/kernel"), (".bias", ".bias", "_bias", "/bias")),
@@ -22,8 +22,8 @@ _VARIABLES = {
 }
 
 # fmt: off
-# kind, the axes of its matrix or vector in the letters of `_sizes`, then the layer's name in the four worlds, below the
-# scope that stands in the first row
+# kind, axes of its matrix or vector (letters of `_sizes`), then the layer's name in the four formats; a row without kind
+# has the prefixes of the rows after it
 _EMBEDDINGS = (
     (None,  None, "encoder.embeddings.", "embeddings.",           "bert/embeddings/",      ""),
     (TABLE, "VE", "token",               "word_embeddings",       "word_embeddings",       "token_embedding"),
@@ -55,7 +55,7 @@ _ELECTRA_MASKED_LM = (
     (NORM,   "E",  "mlm_head.layer_norm", "generator_predictions.LayerNorm", None, None),
     (VECTOR, "V",  "mlm_head.bias",       "generator_lm_head.bias",          None, None),
 )
-# Google writes the last layer of a task as two bare variables, output_weights (C, D) and output_bias (C,)
+# Google stores the output layer of a task as two variables without a scope, output_weights (C, D) and output_bias (C,)
 _NEXT_SENTENCE = ((OUTPUT, "D2", "next_sentence", "cls.seq_relationship", "cls/seq_relationship/output", None),)
 _CLASSIFIER = ((OUTPUT, "DC", "classifier", "classifier", "output", "logits"),)
 _TOKEN_CLASSIFIER = ((DENSE, "DC", "classifier", "classifier", None, None),)
@@ -87,7 +87,15 @@ _HEADS = {
 
 @dataclasses.dataclass(frozen=True)
 class WeightName:
-    """One weight in the four worlds; None where a world has no such weight. `axes`: the letters of its shape."""
+    """The names of a weight in the four formats.
+
+    Attributes:
+        ours: its attribute path in our models.
+        huggingface: its name in transformers; None, here and below: the format has no such weight.
+        google: its name in Google's TF1 code.
+        keras_hub: its path in KerasHub.
+        axes: its shape in our layout, in the letters of `_sizes`.
+    """
 
     ours: str
     huggingface: str | None
@@ -97,54 +105,56 @@ class WeightName:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is a dense layer's matrix: (in, out) here, (out, in) at Hugging Face."""
+        """Whether it is the matrix of a dense layer: (in, out) in our models, (out, in) in transformers."""
         return self.ours.endswith(".kernel")
 
     def shape(self, config: BertConfig, num_classes: int | None = None) -> tuple[int, ...]:
-        """Returns its shape in our layout; `num_classes` is that of a head over classes."""
+        """Return its shape in our layout; `num_classes` is C, for a head that has it."""
         sizes = _sizes(config, num_classes)
         return tuple(sizes[axis] for axis in self.axes)
 
 
 def list_weights(model: str, config: BertConfig, *, pooler: bool, family: str = "bert") -> list[WeightName]:
-    """Lists every weight of a model of ours, in reading order.
+    """List the weights of one of our models, from input to output.
 
     Args:
         model: the class name, "BertClassifier" for example.
-        config: the encoder's shape.
-        pooler: whether its encoder has a pooler.
-        family: "bert" or "electra": which names Hugging Face gives the head.
+        config: the config of the encoder.
+        pooler: whether the encoder has a pooler.
+        family: "bert" or "electra": the architecture in transformers, which determines the names of the head.
     """
-    rows = [row for row in _scoped(_EMBEDDINGS) if config.position_type == "learned" or "position" not in row[2]]
+    rows = [row for row in _add_prefixes(_EMBEDDINGS) if config.position_type == "learned" or "position" not in row[2]]
     if config.embedding_dim != config.hidden_dim:
         rows += _PROJECTION
     for i in range(config.num_layers):
-        rows += _scoped(_BLOCK, i)
+        rows += _add_prefixes(_BLOCK, i)
     if pooler:
         rows += _POOLER
     rows += _HEADS.get((model, family), ())
-    return [name for row in rows for name in _variables_of(*row)]
+    return [name for row in rows for name in _list_variables(*row)]
 
 
-def plain_huggingface_name(name: str) -> str:
-    """Takes a tensor's name in a file to the table's: without the model's prefix, without TF1's gamma and beta."""
+def normalize_tensor_name(name: str) -> str:
+    """Convert the name of a tensor in a file to that of the table: no model prefix, no gamma and beta as in TF1."""
     name = re.sub(r"^(bert|electra)\.", "", name)
     return re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", name))
 
 
-def _scoped(rows, i: int | None = None):
-    """Puts the scope of the first row, with the number of the block, before the names of the others."""
-    (_, _, *scopes), *rows = rows
-    scopes = [scope.replace("{i}", str(i)) for scope in scopes]
+def _add_prefixes(rows: Sequence[tuple], i: int | None = None) -> list[tuple]:
+    """Prepend the prefixes in the first row, with the index of the block, to the names of the other rows."""
+    (_, _, *prefixes), *rows = rows
+    prefixes = [prefix.replace("{i}", str(i)) for prefix in prefixes]
     return [
-        (kind, axes, *(scope + name for scope, name in zip(scopes, names, strict=True))) for kind, axes, *names in rows
+        (kind, axes, *(prefix + name for prefix, name in zip(prefixes, names, strict=True)))
+        for kind, axes, *names in rows
     ]
 
 
-def _variables_of(kind, axes, *stems):
-    for place, ends in enumerate(_VARIABLES[kind]):
-        names = (None if stem is None else stem + end for stem, end in zip(stems, ends, strict=True))
-        yield WeightName(*names, axes[-1] if place else axes)  # a bias has the last axis of its kernel
+def _list_variables(kind: str, axes: str, *layers: str | None) -> Iterator[WeightName]:
+    """Yield the weights of a layer, given its names in the four formats."""
+    for index, suffixes in enumerate(_VARIABLES[kind]):
+        names = (None if layer is None else layer + suffix for layer, suffix in zip(layers, suffixes, strict=True))
+        yield WeightName(*names, axes[-1] if index else axes)  # a bias has the last axis of its kernel
 
 
 def _sizes(config: BertConfig, num_classes: int | None) -> dict[str, int | None]:

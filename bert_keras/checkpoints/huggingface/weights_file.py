@@ -1,4 +1,4 @@
-"""`model.safetensors`, whole or in shards: found, checked and opened. Nothing here unpickles."""
+"""Find, check and open `model.safetensors`, in one file or in shards. Pickled weights are never loaded."""
 
 import functools
 import os
@@ -11,7 +11,7 @@ import numpy as np
 import safetensors
 
 from bert_keras.checkpoints.checkpoint import StoredWeight
-from bert_keras.checkpoints.huggingface.weight_names import plain_huggingface_name
+from bert_keras.checkpoints.huggingface.weight_names import normalize_tensor_name
 from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json, read_json
@@ -23,26 +23,26 @@ _DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float
 
 
 def is_weights(name: str) -> bool:
-    """Whether a file of that name holds weights: hundreds of megabytes, where the others have one."""
+    """Whether a file, given its name, holds weights: 440 MB for BERT base, while the other files have about 1 MB."""
     return name.endswith(".safetensors")
 
 
 def open_weights(folder: pathlib.Path) -> dict[str, StoredWeight]:
-    """Returns the tensors of a model folder by their plain names; each is read when it is asked for.
+    """Return the tensors of a model folder, keyed by normalized name. Each is read on demand.
 
     Raises:
-        InputError: there are none, they are pickled, or cut short.
+        InputError: there are no weights, or they are pickled, truncated or ambiguous.
     """
     _check_weights_are_there(folder)
-    paths = _shards(folder)
+    paths = _find_shards(folder)
     for path in paths:
         _check_size(path)
     tensors: dict[str, StoredWeight] = {}
-    for weight in (weight for path in paths for weight in _stored(path)):
-        if (name := plain_huggingface_name(weight.name)) in tensors:
+    for weight in (weight for path in paths for weight in _open_file(path)):
+        if (name := normalize_tensor_name(weight.name)) in tensors:
             raise InputError(
-                f"{folder} has the tensors {quote(tensors[name].name)} and {quote(weight.name)}, which are one weight; "
-                "expected one of them: copy the folder again from its source"
+                f"{folder} has the tensors {quote(tensors[name].name)} and {quote(weight.name)}, two names "
+                "of one weight; expected one of them: copy the folder again from its source"
             )
         tensors[name] = weight
     return tensors
@@ -53,39 +53,37 @@ def _check_weights_are_there(folder: pathlib.Path) -> None:
         return
     if pickled := sorted(path.name for ending in ("*.bin", "*.pt") for path in folder.glob(ending)):
         raise InputError(
-            f"{folder} has its weights in {quote(pickled[0])}, a pickle, which can run code when it is read; expected "
-            f"{WEIGHTS}: if you trust the folder, write it again with  {_rewriting(folder)}"
+            f"{folder} has its weights in {quote(pickled[0])}, a pickle, which can run code when loaded; expected "
+            f"{WEIGHTS}: if you trust the folder, convert it with  {_build_conversion_command(folder)}"
         )
-    raise InputError(f"{folder} has no {WEIGHTS}: expected the weights there, so copy the folder again, whole")
+    raise InputError(f"{folder} has no {WEIGHTS}; expected the weights in it: copy the whole folder again")
 
 
-def _rewriting(folder: pathlib.Path) -> str:
-    """Returns the command by which the library that wrote a folder reads it, and writes it as safetensors."""
-    whole = folder.parent if (folder.parent / MODULES).exists() else folder  # old folders have 0_Transformer
+def _build_conversion_command(folder: pathlib.Path) -> str:
+    """Return the command with which the library that wrote a folder saves it as safetensors."""
+    whole = folder.parent if (folder.parent / MODULES).exists() else folder  # in old folders, `folder` is 0_Transformer
     if (whole / MODULES).exists():
         code = (
             "import sys; from sentence_transformers import SentenceTransformer as M; M(sys.argv[1]).save(sys.argv[2])"
         )
     else:
         code = (
-            f"import sys; from transformers import {_class_of(folder)} as M, AutoTokenizer as T; "
+            f"import sys; from transformers import {_read_class_name(folder)} as M, AutoTokenizer as T; "
             "[part.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2]) for part in (M, T)]"
         )
     return shlex.join(["python", "-c", code, str(whole), f"{whole}-safetensors"])
 
 
-def _class_of(folder: pathlib.Path) -> str:
-    """Returns the class of transformers that has the model's head, by the name in its config."""
+def _read_class_name(folder: pathlib.Path) -> str:
+    """Return the class of transformers for the model and its head, from its config."""
     named = read_json(folder / "config.json").get("architectures") if (folder / "config.json").exists() else None
     name = named[0] if isinstance(named, list) and named else None
-    return (
-        name
-        if isinstance(name, str) and re.fullmatch(r"(Bert|Electra)(Model|For[A-Za-z]{1,40})", name)
-        else "AutoModel"
-    )
+    is_known = isinstance(name, str) and re.fullmatch(r"(Bert|Electra)(Model|For[A-Za-z]{1,40})", name)
+    return name if is_known else "AutoModel"
 
 
-def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
+def _find_shards(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the paths of the files with weights."""
     if (folder / WEIGHTS).exists():
         return [folder / WEIGHTS]
     index = folder / _INDEX
@@ -96,27 +94,28 @@ def _shards(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _check_size(path: pathlib.Path) -> None:
-    """Compares the file's size with what its own header announces: 8 bytes of length, JSON, then the tensors."""
+    """Compare the size of a file with that in its header. The format: 8 bytes with the length, JSON, tensors."""
     if not path.is_file():
         raise InputError(f"{path} is missing, but {_INDEX} lists it: copy the whole folder again")
     try:
-        expected_bytes = _announced_bytes(path)
+        expected_bytes = _compute_file_size(path)
     except ValueError as error:  # InputError is one
         raise InputError(f"{path} is not a safetensors file ({error}): copy it again from its source") from None
     actual_bytes = path.stat().st_size
     if actual_bytes != expected_bytes:
         raise InputError(
-            f"{path} has {actual_bytes:,} bytes where its header announces {expected_bytes:,}: "
-            "it was cut short or changed, so copy it again from its source"
+            f"{path} has {actual_bytes:,} bytes; expected {expected_bytes:,}, as in its header: the file was truncated "
+            "or changed, so copy it again from its source"
         )
 
 
-def _announced_bytes(path: pathlib.Path) -> int:
+def _compute_file_size(path: pathlib.Path) -> int:
+    """Return the size in bytes of a safetensors file according to its header."""
     with open(path, "rb") as file:
         header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > os.path.getsize(path):
-            raise ValueError("no header of that size fits in")
-        header = parse_json(file.read(header_bytes), "its header", object_pairs_hook=_without_twins)
+            raise ValueError("its header is larger than the file")
+        header = parse_json(file.read(header_bytes), "its header", object_pairs_hook=_check_unique)
     ends = [0]
     for name in header.keys() - {"__metadata__"}:
         tensor = read_field(header, name, dict, source="its header")
@@ -124,27 +123,29 @@ def _announced_bytes(path: pathlib.Path) -> int:
     return 8 + header_bytes + max(ends)
 
 
-def _without_twins(pairs: list[tuple[str, object]]) -> dict:
+def _check_unique(pairs: list[tuple[str, object]]) -> dict:
+    """Return a JSON object as a dict, after checking that no key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("a name stands in it twice")
+        raise ValueError("a name is repeated")
     return values
 
 
-def _stored(path: pathlib.Path) -> Iterator[StoredWeight]:
+def _open_file(path: pathlib.Path) -> Iterator[StoredWeight]:
+    """Yield the tensors of a file."""
     try:
         file = safetensors.safe_open(path, framework="numpy")
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is not a dict
     except (safetensors.SafetensorError, OSError) as error:
         reason = f"{error!s:.200}"
-        raise InputError(f"{path} is not a whole safetensors file ({reason}): copy it again from its source") from None
-    for name, one in slices.items():
-        dtype = _DTYPES.get(one.get_dtype(), one.get_dtype())
-        yield StoredWeight(name, tuple(one.get_shape()), functools.partial(_read, file, name), dtype)
+        raise InputError(f"{path} is not a valid safetensors file ({reason}): copy it again from its source") from None
+    for name, tensor in slices.items():
+        dtype = _DTYPES.get(tensor.get_dtype(), tensor.get_dtype())
+        yield StoredWeight(name, tuple(tensor.get_shape()), functools.partial(_read, file, name), dtype)
 
 
-def _read(file, name: str) -> np.ndarray:
-    import ml_dtypes  # noqa: F401, it makes bfloat16 known to NumPy
+def _read(file: safetensors.safe_open, name: str) -> np.ndarray:
+    import ml_dtypes  # noqa: F401, registers bfloat16 with NumPy
 
-    with np.errstate(over="ignore"):  # of float64; `check_finite_weight` tells of it
+    with np.errstate(over="ignore"):  # float64 can overflow; `check_finite_weight` reports it
         return file.get_tensor(name).astype("float32", copy=False)
