@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tokenizers import BertWordPieceTokenizer
 
-from bert_keras.pipelines.text.bulk import map_in_chunks
+from bert_keras.pipelines.text.graph.text_batches import map_in_chunks
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 

@@ -27,7 +27,7 @@ class KnownCharacters:
         self._alphabet = set(itertools.chain.from_iterable(tokens))
         self._rules = tokenizer.rules
         self._normalize = make_normalizer(tokenizer.rules)
-        self._ends_word = tokenizer.rules.spaces() | tokenizer.rules.own_words()
+        self._ends_word = tokenizer.rules.spaces() | tokenizer.rules.single_words()
         self._special = TokenSplitter(tokenizer.additional_special_tokens)
         self._classify = functools.cache(self._classify_character)
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import write_settings
+from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.vocabulary import (
     SPECIAL_TOKENS,
     check_special_tokens,

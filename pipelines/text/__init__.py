@@ -1,4 +1,4 @@
-"""WordPiece: BERT's text rules, vocabularies, and the tokenizer in the TensorFlow graph.
+"""BERT's text rules, WordPiece vocabularies, and the tokenizer in the TensorFlow graph.
 
-Start with `tokenizer.py`.
+Start with `tokenizer.py`; `graph/` has its algorithm, `learning/` learns vocabularies.
 """

@@ -1,4 +1,4 @@
-"""BERT's text rules: the choices a model was trained with, and what they make of each character of Unicode."""
+"""BERT's text rules: the settings of a model, and their effect on each character of Unicode."""
 
 import dataclasses
 import itertools
@@ -9,7 +9,7 @@ from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION, unicode_table
 
-CHINESE = (  # as Google's code has them
+CHINESE = (  # the ranges of Google's code
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -19,9 +19,9 @@ CHINESE = (  # as Google's code has them
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
-_MAX_WORD_CHARACTERS = 1000  # RE2 repeats no more often
+_MAX_WORD_CHARACTERS = 1000  # the limit of repetitions in RE2
 _ASCII_PUNCTUATION = ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E))  # "$" and "^" too
-_MEDIAPIPE_PUNCTUATION = (  # of Unicode 15 to 17, which MediaPipe 1.2.2's RE2 knows, beyond that of 14
+_MEDIAPIPE_PUNCTUATION = (  # of Unicode 15 to 17, in the RE2 of MediaPipe 1.2.2; not in Unicode 14
     (0x1B4E, 0x1B4F),
     (0x1B7F, 0x1B7F),
     (0x10D6E, 0x10D6E),
@@ -38,22 +38,22 @@ _MEDIAPIPE_PUNCTUATION = (  # of Unicode 15 to 17, which MediaPipe 1.2.2's RE2 k
 
 @dataclasses.dataclass(frozen=True)
 class TextRules:
-    """How text becomes words, as a model was trained.
+    """The rules by which a model's text is split into words.
 
-    `text_rules` "bert" is the algorithm of Google's `tokenization.py`. "mediapipe" is what MediaPipe's text tasks do
-    on a phone: they lower-case ASCII alone, strip no accent, drop no control character, take five ASCII characters
-    for white space, end a text at NUL, and count the length of a word in bytes.
+    `text_rules="bert"` is the algorithm of Google's `tokenization.py`. "mediapipe" is the algorithm of MediaPipe's text
+    tasks on a phone: they lowercase only ASCII, strip no accents, drop no control characters, have five white space
+    characters, all of them ASCII, end a text at NUL, and measure the length of a word in bytes.
 
     Attributes:
         lowercase: fold case. MediaPipe always does.
         strip_accents: decompose (NFD) and drop non-spacing marks. `None`: as `lowercase`, which is BERT's rule.
         tokenize_chinese_chars: make each Chinese character a word.
-        max_input_chars_per_word: a longer word is [UNK]: 100 in Hugging Face's library, 200 in Google's code.
-        text_rules: "bert" or "mediapipe"; the latter allows no other choice.
-        unicode_version: the version of Unicode that says what a mark, a space and a lower-case letter are.
+        max_input_chars_per_word: longer words become [UNK]: 100 in Hugging Face's library, 200 in Google's code.
+        text_rules: "bert" or "mediapipe", which has fixed values of the other settings.
+        unicode_version: the version of Unicode that defines marks, spaces and lower-case letters.
 
     Raises:
-        InputError: a value cannot be used, or another Unicode version is asked for than this package carries.
+        InputError: a value is invalid, or the package has another Unicode version.
     """
 
     lowercase: bool = True
@@ -97,23 +97,23 @@ class TextRules:
             if getattr(self, name) != value:
                 raise InputError(
                     f"the tokenizer's {name} is {getattr(self, name)!r} with text_rules 'mediapipe'; expected "
-                    f"{value!r}, since the phone does it so: leave it out"
+                    f"{value!r}, the rule of MediaPipe: leave it out"
                 )
 
     def spaces(self) -> np.ndarray:
-        """Returns which code points are white space, `(1114112,)` bool."""
+        """Return a mask of the code points that are white space, `(1114112,)` bool."""
         if self.is_mediapipe:
             return _with_characters(np.zeros_like(unicode_table().space), "\t\n\f\r ")
         return _with_characters(unicode_table().space, "\t\n\r")
 
     def dropped(self) -> np.ndarray:
-        """Returns which code points vanish before anything else is looked at, `(1114112,)` bool."""
+        """Return a mask of the code points that are dropped first, `(1114112,)` bool."""
         if self.is_mediapipe:
             return np.zeros_like(unicode_table().control)
         return _with_characters(unicode_table().control, "\ufffd") & ~self.spaces()
 
-    def own_words(self) -> np.ndarray:
-        """Returns which code points are words of their own, `(1114112,)` bool: punctuation and Chinese characters."""
+    def single_words(self) -> np.ndarray:
+        """Return a mask of the code points that are words: punctuation and Chinese characters, `(1114112,)` bool."""
         words = unicode_table().punctuation.copy()
         chinese = CHINESE if self.tokenize_chinese_chars else ()
         for first, last in (*_ASCII_PUNCTUATION, *chinese, *(_MEDIAPIPE_PUNCTUATION if self.is_mediapipe else ())):
@@ -121,7 +121,7 @@ class TextRules:
         return words
 
     def changes(self) -> dict[int, tuple[int, ...]]:
-        """Returns what lower-casing and decomposing make of each code point that they change, marks included."""
+        """Return the code points that each code point becomes by lowercasing and decomposition, if they change it."""
         if self.is_mediapipe:
             return {code: (code + 32,) for code in range(ord("A"), ord("Z") + 1)}
         unicode = unicode_table()

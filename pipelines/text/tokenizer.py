@@ -1,14 +1,12 @@
 """`BertTokenizer`: text to WordPiece ids and back, in the TensorFlow graph.
 
-The same object tokenizes in training, in evaluation and inside an exported model, so
-the three cannot disagree.
+The same object tokenizes in training, in evaluation and in exported models, so that the three never differ.
 """
 
-import collections
 import os
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,11 +14,12 @@ import tensorflow_text as tf_text
 
 from bert_keras.errors import InputError, UnsupportedTokenizerError
 from bert_keras.pipelines.text.autograph import without_autograph
-from bert_keras.pipelines.text.bulk import map_in_chunks
-from bert_keras.pipelines.text.character_table import CharacterTable
-from bert_keras.pipelines.text.rewriting import Rewriter, original_ranges
+from bert_keras.pipelines.text.graph.character_table import CharacterTable
+from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
+from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import check_length, read_settings, write_settings
+from bert_keras.pipelines.text.tokenizer_folder import check_length, read_settings
+from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import (
     MAX_TOKEN_BYTES,
@@ -30,16 +29,14 @@ from bert_keras.pipelines.text.vocabulary import (
 )
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-_EAGER_BATCHES, _EAGER_TEXTS = 8, 32  # batches of so many texts at most that run without a graph
-
 
 class Tokens(NamedTuple):
-    """The tokens of B texts, each `(B, tokens)` int32, ragged.
+    """The tokens of B texts: ragged `(B, tokens)` int32 tensors.
 
     Attributes:
         token_ids: ids in the vocabulary.
-        starts, ends: the range of the original text that the token was made of: `text[start:end]`.
-        word_ids: which word of its text a token belongs to, from 0. A punctuation mark is a word.
+        starts, ends: the range of the original text that became the token: `text[start:end]`.
+        word_ids: the index in its text of the word that a token belongs to, from 0. A punctuation mark is a word.
     """
 
     token_ids: tf.RaggedTensor
@@ -49,29 +46,29 @@ class Tokens(NamedTuple):
 
 
 class BertTokenizer:
-    """Splits text into WordPiece ids exactly as BERT does, in the graph and in bulk.
+    """Tokenizer that splits text into WordPiece ids exactly as BERT does, in the graph and in large batches.
 
-    Its ids are those of Google's `tokenization.py` for every string, under the Unicode version of `rules` and the same
-    `max_input_chars_per_word`; `docs/reference/tokenizer.md` lists where Hugging Face's tokenizer differs from that. Bytes that
-    are not UTF-8 and NUL are ignored, as Google's code does.
+    The ids equal those of Google's `tokenization.py` for every string, with the Unicode version of `rules` and the same
+    `max_input_chars_per_word`; `docs/reference/tokenizer.md` lists the differences of Hugging Face's tokenizer. NUL and bytes
+    that are not UTF-8 are ignored, as in Google's code.
 
     Args:
-        vocabulary: the tokens in the order of their ids, `SPECIAL_TOKENS` among them.
+        vocabulary: the tokens in the order of their ids, including `SPECIAL_TOKENS`.
         lowercase: fold case and strip accents first ("uncased" BERT).
-        strip_accents: whether to strip accents, where that differs from `lowercase`.
+        strip_accents: whether to strip accents. `None`: as `lowercase`.
         tokenize_chinese_chars: whether each Chinese character is a word.
-        max_input_chars_per_word: a longer word is [UNK]. Google's own code has 200, Hugging Face's 100.
-        text_rules: "bert", or "mediapipe" for what MediaPipe's tokenizer on a phone does (see `TextRules`).
-        unicode_version: the Unicode version of the rules; a checkpoint says which one it was made with.
-        additional_special_tokens: tokens of your own, "[E1]" for example, that are never split, as in Hugging
-            Face's library; a phone splits them, and so does `text_rules` "mediapipe".
-        added_tokens: tokens of your own that are looked for after case and accents were folded, and never split, also
-            inside a word, as those that `add_tokens` of Hugging Face's library adds. They may be masked, as words are.
-        max_sequence_length: the longest input of the model this tokenizer belongs to, in tokens; only
-            kept and saved, never applied here. `None`: not known.
+        max_input_chars_per_word: longer words become [UNK]. Google's code has 200, Hugging Face's 100.
+        text_rules: "bert", or "mediapipe" for the rules of MediaPipe's tokenizer on a phone (see `TextRules`).
+        unicode_version: the Unicode version of the rules, which checkpoints store.
+        additional_special_tokens: your own tokens, "[E1]" for example, that are never split, as in Hugging Face's
+            library. A phone splits them, and so does `text_rules="mediapipe"`.
+        added_tokens: your own tokens that are matched after case and accents are folded, also inside words, and never
+            split, like those of `add_tokens` in Hugging Face's library. They can be masked like words.
+        max_sequence_length: the maximum sequence length of the tokenizer's model, in tokens. It is saved with the
+            tokenizer, not applied. `None`: unknown.
 
     Raises:
-        InputError: the vocabulary or a setting cannot be used.
+        InputError: the vocabulary or a setting is invalid.
 
     Example:
         >>> tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
@@ -109,39 +106,49 @@ class BertTokenizer:
         check_special_tokens((*self._special_tokens, *self._added_tokens), ids)
         self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
         self._max_sequence_length = check_length(max_sequence_length)
-        self._graphs: dict[tuple, Callable] = {}
-        self._num_eager_batches: collections.Counter[tuple] = collections.Counter()
-        table = CharacterTable(self._rules, (*self._vocabulary, *map(_folded, self._added_tokens)), tuple(self._ids))
+        self._runner = BatchRunner()
+        letters = (*self._vocabulary, *map(_fold_letters, self._added_tokens))
+        table = CharacterTable(self._rules, letters, tuple(self._ids))
         _check_added_tokens(self._added_tokens, table, self._rules)
         always_whole = () if self._rules.is_mediapipe else self._special_tokens[len(SPECIAL_TOKENS) :]
         self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole, self._added_tokens)
-        with tf.init_scope():  # constants of their own, also when the tokenizer is made inside a traced function
-            self._word_piece = _word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
+        with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
+            self._word_piece = _make_word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_tokens = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
             special_tokens = frozenset(self._special_tokens)
-            self._glued = tf.constant([_glued(token, special_tokens) for token in self._vocabulary])
+            self._glued = tf.constant([_glue(token, special_tokens) for token in self._vocabulary])
             self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
 
     @classmethod
-    def from_vocabulary(cls, path: str | os.PathLike, **settings) -> "BertTokenizer":
-        """Make a tokenizer of a `vocab.txt`, with the settings that stand beside it, and the constructor's arguments.
+    def from_vocabulary(cls, path: str | os.PathLike, **settings: Any) -> "BertTokenizer":
+        """Create a tokenizer from a `vocab.txt` and the settings file next to it.
+
+        Args:
+            path: a vocabulary file, or a model folder.
+            **settings: arguments of the constructor.
 
         Raises:
-            InputError: the vocabulary cannot be read, or an argument contradicts the settings beside it.
+            InputError: the vocabulary cannot be read, or an argument contradicts the settings file.
+
+        Example:
+            >>> tokenizer = BertTokenizer.from_vocabulary("vocab.txt", lowercase=True)
         """
         return cls(**read_vocabulary_and_settings(path, settings))
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike) -> "BertTokenizer":
-        """Makes the tokenizer that `save` or Hugging Face's library wrote into a model folder.
+        """Load the tokenizer of a model folder, written by `save` or by Hugging Face's library.
 
-        Reads the tokens from `tokenizer.json`, else from `vocab.txt` and `added_tokens.json`; the settings from
-        `tokenizer_config.json` and, where that is silent, `tokenizer.json`; from sentence-transformers'
-        `sentence_bert_config.json` a shorter length, if it says one.
+        The tokens come from `tokenizer.json`, else from `vocab.txt` and `added_tokens.json`; the settings from
+        `tokenizer_config.json`, and those that it lacks from `tokenizer.json`; the maximum sequence length first from
+        sentence-transformers' `sentence_bert_config.json`.
+
+        Args:
+            folder: the model folder.
 
         Raises:
             InputError: there is no vocabulary, or a file cannot be read.
-            UnsupportedTokenizerError: an `InputError`; the folder asks for rules that this tokenizer does not have.
+            UnsupportedTokenizerError: an `InputError`; the folder's text rules differ from BERT's.
         """
         settings = read_settings(folder)
         try:
@@ -150,9 +157,9 @@ class BertTokenizer:
             raise type(error)(f"{folder}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, which Hugging Face's library opens too.
+        """Write `vocab.txt`, `tokenizer_config.json` and `tokenizer.json`, for this class and Hugging Face's library.
 
-        With MediaPipe's rules there is no `tokenizer.json`: that library cannot follow them.
+        There is no `tokenizer.json` for MediaPipe's rules, which that library does not have.
         """
         write_settings(folder, self)
 
@@ -168,20 +175,20 @@ class BertTokenizer:
 
     @property
     def rules(self) -> TextRules:
-        """How text becomes words."""
+        """The rules by which text is split into words."""
         return self._rules
 
     def for_mediapipe(self) -> "BertTokenizer":
-        """Returns a tokenizer that reads text as MediaPipe does on a phone, with this one's vocabulary.
+        """Return a tokenizer with the same vocabulary that splits text as MediaPipe does on a phone.
 
-        Train and score with it what a phone will run: it lower-cases ASCII alone, even for a cased model, and
+        Use it to train and evaluate a model for a phone: MediaPipe lowercases only ASCII, also for a cased model, and
         strips no accents.
 
         Raises:
-            InputError: [PAD] is not the first token; MediaPipe pads with id 0.
+            InputError: [PAD] is not the first token, although MediaPipe pads with id 0.
         """
         if self.pad_id != 0:
-            raise InputError(f"[PAD] has id {self.pad_id}; expected 0, with which MediaPipe pads: move it to the front")
+            raise InputError(f"[PAD] has id {self.pad_id}; expected 0, the padding of MediaPipe: move it to the front")
         return BertTokenizer(
             self.vocabulary,
             text_rules="mediapipe",
@@ -196,17 +203,17 @@ class BertTokenizer:
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """`SPECIAL_TOKENS` and the additional ones."""
+        """`SPECIAL_TOKENS`, then the additional ones."""
         return self._special_tokens
 
     @property
     def added_tokens(self) -> tuple[str, ...]:
-        """Tokens that are no special ones, looked for in the normalized text and never split."""
+        """Tokens that are matched in the normalized text and never split; they are not special tokens."""
         return self._added_tokens
 
     @property
     def max_sequence_length(self) -> int | None:
-        """The longest input of the tokenizer's model, in tokens; `None` if it is not known."""
+        """The maximum sequence length of the tokenizer's model, in tokens; `None` if unknown."""
         return self._max_sequence_length
 
     @property
@@ -216,7 +223,7 @@ class BertTokenizer:
 
     @property
     def unk_id(self) -> int:
-        """The id of [UNK], which stands for a word that the tokens cannot spell."""
+        """The id of [UNK], the token of words that the vocabulary cannot spell."""
         return self._ids["[UNK]"]
 
     @property
@@ -226,7 +233,7 @@ class BertTokenizer:
 
     @property
     def sep_id(self) -> int:
-        """The id of [SEP], the last token of every sentence."""
+        """The id of [SEP], the token after every sentence."""
         return self._ids["[SEP]"]
 
     @property
@@ -240,32 +247,38 @@ class BertTokenizer:
         return tuple(self._ids[token] for token in SPECIAL_TOKENS)
 
     @without_autograph
-    def tokenize(self, texts, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
-        """Returns the ids of the tokens of each text, without [CLS] and [SEP].
+    def tokenize(self, texts: Any, *, keep_special_tokens: bool = False) -> tf.RaggedTensor:
+        """Return the token ids of each text, without [CLS] and [SEP].
 
-        Works eagerly, in `tf.function` and in `tf.data`. An eager batch of many megabytes takes every core.
+        Works eagerly, in `tf.function` and in `tf.data`. An eager batch of many megabytes uses every core.
 
         Args:
             texts: `(B,)` strings: a list, an array or a tensor.
-            keep_special_tokens: whether "[MASK]" or another of BERT's tokens, written in a text, is that token, and not
-                an opening bracket, a word and a closing one. Leave it off for text that strangers write. Additional
-                special tokens are whole in any case.
+            keep_special_tokens: whether "[MASK]" or another of BERT's special tokens in a text is that token, and not
+                an opening bracket, a word and a closing bracket. Leave it off for untrusted text. Additional special
+                tokens are never split.
 
         Returns:
-            `(B, tokens)` int32, ragged. A text without words has none.
+            `(B, tokens)` int32, ragged; empty for a text without words.
 
         Raises:
             InputError: `texts` is not a batch of strings.
+
+        Example:
+            >>> tokenizer.tokenize(["Playing pl\u00e1y"]).to_list()
+            [[5, 6, 5]]
         """
-        return self._for_each_text(self._token_ids, texts, keep_special_tokens)[0]
+        return self._runner.run(self._token_ids, as_text_tensor(texts), keep_special_tokens)[0]
 
     @without_autograph
-    def tokenize_with_offsets(self, texts, *, unit: str = "characters", keep_special_tokens: bool = False) -> Tokens:
-        """Returns the tokens of each text with the range of the text that each was made of.
+    def tokenize_with_offsets(
+        self, texts: Any, *, unit: str = "characters", keep_special_tokens: bool = False
+    ) -> Tokens:
+        """Return the tokens of each text, each with its range of the original text.
 
-        `text[start:end]` is the source of the token: a mark or a control character that was dropped lies outside at the
-        ends and inside between; the tokens of a character that became several share its range, as do marks that
-        canonical order moved. Bytes that are not UTF-8 count as in Python's `bytes.decode("utf-8", "replace")`.
+        `text[start:end]` became the token. Dropped marks and control characters are inside the range only between other
+        characters; tokens of a character that became several share its range, and so do marks reordered by NFD. Bytes
+        that are not UTF-8 count as in Python's `bytes.decode("utf-8", "replace")`.
 
         Args:
             texts: `(B,)` strings: a list, an array or a tensor.
@@ -273,11 +286,15 @@ class BertTokenizer:
             keep_special_tokens: as in `tokenize`.
 
         Raises:
-            InputError: `texts` is not a batch of strings, or there is no such unit.
+            InputError: `texts` is not a batch of strings, or `unit` is invalid.
+
+        Example:
+            >>> tokenizer.tokenize_with_offsets(["Playing"]).ends.to_list()
+            [[4, 7]]
         """
         if unit not in ("characters", "bytes"):
             raise InputError(f"the unit of offsets is {unit!r}; expected 'characters' or 'bytes'")
-        return Tokens(*self._for_each_text(self._tokens, texts, keep_special_tokens, unit))
+        return Tokens(*self._runner.run(self._tokens, as_text_tensor(texts), keep_special_tokens, unit))
 
     def _token_ids(self, texts: tf.Tensor, keep_special_tokens: bool) -> tuple[tf.RaggedTensor]:
         rewritten = self._rewriter.rewrite(texts, keep_special_tokens=keep_special_tokens)
@@ -288,44 +305,13 @@ class BertTokenizer:
         rewritten, sources = self._rewriter.rewrite_with_sources(texts, keep_special_tokens=keep_special_tokens)
         ids, starts, ends = self._word_piece.tokenize_with_offsets(rewritten)
         ids = self._with_special_ids(ids, keep_special_tokens)
-        starts, ends = (tf.cast(places.flat_values, tf.int32) for places in (starts, ends))
-        starts, ends = original_ranges(sources, ids.value_rowids(), starts, ends, unit=unit)
+        starts, ends = (tf.cast(offsets.flat_values, tf.int32) for offsets in (starts, ends))
+        starts, ends = map_to_original(sources, ids.value_rowids(), starts, ends, unit=unit)
         return Tokens(ids, ids.with_values(starts), ids.with_values(ends), self._word_ids(ids))
 
-    def _for_each_text(self, function, texts, *options) -> tuple[tf.RaggedTensor, ...]:
-        """Returns `function(texts, *options)`; eager batches run as a graph, large ones in chunks on every core.
-
-        The first small ones run op by op: 0.01 to 0.05 s for a text with an accent, where tracing takes 0.3 to 1.1 s.
-        """
-        texts = _as_text_tensor(texts)
-        if tf.executing_eagerly():
-            if self._is_traced_late(texts, function.__name__, *options):
-                return tuple(function(texts, *options))
-            return map_in_chunks(self._graph(function, *options), texts)
-        results = function(texts, *options)
-        if texts.shape.rank == 1 and texts.shape[0] is not None:  # tensorflow-text forgets a B that was known
-            for ragged in results:
-                ragged.row_splits.set_shape([texts.shape[0] + 1])
-        return results
-
-    def _is_traced_late(self, texts: tf.Tensor, *key) -> bool:
-        """Whether a batch is small, and so few came before it that a graph would not pay."""
-        if key in self._graphs or texts.shape[0] > _EAGER_TEXTS or self._num_eager_batches[key] == _EAGER_BATCHES:
-            return False
-        self._num_eager_batches[key] += 1
-        return True
-
-    def _graph(self, function, *options) -> Callable[[tf.Tensor], tuple[tf.RaggedTensor, ...]]:
-        """Returns `function` as a graph, made once; op by op a text with an accent takes ten times as long."""
-        key = (function.__name__, *options)
-        if key not in self._graphs:
-            run = without_autograph(lambda texts: function(texts, *options))
-            self._graphs[key] = tf.function(run, input_signature=[tf.TensorSpec([None], tf.string)])
-        return self._graphs[key]
-
     def _with_special_ids(self, ids: tf.RaggedTensor, keep_special_tokens: bool) -> tf.RaggedTensor:
-        """Gives special tokens their ids: their stand-ins come after the vocabulary's tokens."""
-        if not self._rewriter.kept(keep_special_tokens) and not self._added_tokens:
+        """Replace the ids of stand-ins, which come after the vocabulary, by the ids of their special tokens."""
+        if not self._rewriter.unsplit_tokens(keep_special_tokens) and not self._added_tokens:
             return ids
         return ids.with_values(tf.gather(self._ids_of_tokens, ids.flat_values))
 
@@ -336,10 +322,10 @@ class BertTokenizer:
         return ids.with_values(num_before[1:] - 1 - before_text)
 
     @without_autograph
-    def detokenize(self, ids) -> tf.Tensor:
-        """Joins tokens to text: a space between words, special tokens and padding left out.
+    def detokenize(self, ids: Any) -> tf.Tensor:
+        """Join tokens to text, with a space between words, without special tokens and padding.
 
-        Not the inverse of `tokenize`: case, accents and spacing around punctuation are gone.
+        This is not the inverse of `tokenize`: case, accents and the spaces around punctuation are lost.
 
         Args:
             ids: `(B, S)` integers: a tensor, ragged or not, an array, or lists of any lengths.
@@ -358,12 +344,14 @@ class BertTokenizer:
         )
 
 
-def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) -> tf_text.FastWordpieceTokenizer:
-    """Returns tensorflow-text's WordPiece over rewritten text, whose words are never longer than `limit` characters.
+def _make_word_piece(
+    table: CharacterTable, vocabulary: Sequence[str], max_word_length: int
+) -> tf_text.FastWordpieceTokenizer:
+    """Return tensorflow-text's WordPiece for rewritten text, whose words are at most `max_word_length` characters.
 
-    Its vocabulary is `vocabulary` and, behind it, the stand-ins of special tokens.
+    Its vocabulary is `vocabulary`, followed by the stand-ins of special tokens.
     """
-    tokens = [table.rewritten_token(token) for token in vocabulary]
+    tokens = [table.rewrite_token(token) for token in vocabulary]
     for token, rewritten in zip(vocabulary, tokens, strict=True):
         if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
             raise InputError(
@@ -373,73 +361,39 @@ def _word_piece(table: CharacterTable, vocabulary: Sequence[str], limit: int) ->
     return tf_text.FastWordpieceTokenizer(
         [*tokens, *map(chr, table.special)],
         unknown_token="[UNK]",
-        max_bytes_per_word=4 * limit,
+        max_bytes_per_word=4 * max_word_length,
         token_out_type=tf.int32,
     )
 
 
-def _glued(token: str, special_tokens: Collection[str]) -> str:
-    """Returns what a token adds to a text that is written token by token."""
+def _glue(token: str, special_tokens: Collection[str]) -> str:
+    """Return what a token adds to the text of `detokenize`."""
     if token in special_tokens:
         return ""
     return token.removeprefix("##") if token.startswith("##") else f" {token}"
 
 
-def _as_text_tensor(texts) -> tf.Tensor:
-    if not isinstance(texts, tf.Tensor):
-        texts = _converted(texts)
-    if texts.dtype != tf.string or texts.shape.rank not in (1, None):
-        raise InputError(
-            f"the tokenizer was given a {texts.dtype.name} tensor of shape {texts.shape}; expected a batch of strings, "
-            "shape (B,): give one text a row"
-        )
-    return texts
-
-
-def _converted(texts) -> tf.Tensor:
-    array = np.asarray(texts, dtype=object)
-    if array.ndim == 1 and set(map(type, array)) <= {str, bytes}:
-        try:
-            return tf.constant(array, tf.string)  # five times as fast as looking at each text first
-        except ValueError:  # half a surrogate pair; which, `as_text_array` says
-            pass
-    return tf.constant(as_text_array(texts), tf.string)
-
-
-def as_text_array(texts) -> np.ndarray:
-    """Returns a batch of texts as an array `(B,)` of strings; raises `InputError` if it is none."""
-    array = np.asarray(texts, dtype=object)
-    if array.ndim != 1:
-        kind = "one text" if isinstance(texts, str | bytes) else f"{array.ndim} dimensions"
-        raise InputError(f"the tokenizer was given {kind}; expected a batch of texts, shape (B,): give a list of them")
-    for index, text in enumerate(array):
-        if not isinstance(text, str | bytes):
-            raise InputError(f"text {index} is {text!r}, a {type(text).__name__}; expected a string: convert it")
-        if isinstance(text, str) and not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise InputError(f"text {index} holds half a surrogate pair, which UTF-8 cannot hold: repair the text")
-    return array
-
-
-def _folded(token: str) -> str:
-    """Returns text with every letter that a token can become: capital and small ones, with and without accents."""
+def _fold_letters(token: str) -> str:
+    """Return every letter that the letters of a token can become: with folded case, with and without accents."""
     return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
 
 
 def _check_added_tokens(tokens: Sequence[str], table: CharacterTable, rules: TextRules) -> None:
-    """Raises `InputError` unless each added token can be found in normalized text, and in one way only."""
+    """Raise `InputError` unless each added token occurs in normalized text and differs there from the others."""
     if tokens and rules.is_mediapipe:
         raise InputError(
-            f"added_tokens {tokens[0]!r} is given with text_rules 'mediapipe', which splits it: leave it out"
+            f"added_tokens has {tokens[0]!r}, which text_rules 'mediapipe' splits; expected no added tokens: remove it"
         )
     seen: dict[tuple[int, ...], str] = {}
     for token in tokens:
-        stand_ins = table.normalized(token)
+        stand_ins = table.normalize(token)
         if not stand_ins or not table.is_known(stand_ins) or token.startswith("##"):
             raise UnsupportedTokenizerError(
-                f"the added token {token!r} cannot be found in normalized text; expected letters, marks that are not "
-                "stripped or punctuation, and no ## before them: leave it out of added_tokens"
+                f"the added token {token!r} never occurs in normalized text; expected letters, marks that are not "
+                "stripped or punctuation, without ## before them: remove it from added_tokens"
             )
         if (other := seen.setdefault(stand_ins, token)) != token:
             raise UnsupportedTokenizerError(
-                f"the added tokens {other!r} and {token!r} are one in normalized text: leave one out"
+                f"the added tokens {other!r} and {token!r} are equal in normalized text; expected different tokens: "
+                "remove one"
             )

@@ -1,7 +1,7 @@
-"""`tokenizer.json`, the file of Hugging Face's `tokenizers`: checked to be BERT's WordPiece, and read.
+"""Reading `tokenizer.json`, the file of Hugging Face's `tokenizers`, if it is BERT's WordPiece.
 
-transformers 5 and sentence-transformers 6 write no other vocabulary. A file of other rules, BPE or Unigram for example,
-is refused by name, since the ids of `BertTokenizer` would differ from it.
+transformers 5 and sentence-transformers 6 write no other vocabulary. A file with other rules, BPE or Unigram for
+example, is an error, because the ids of `BertTokenizer` would differ.
 """
 
 import dataclasses
@@ -16,13 +16,13 @@ _PAIR = [*_SINGLE, "B", "[SEP]"]
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that Hugging Face's library cuts out of a text before WordPiece sees it.
+    """A token that Hugging Face's library matches before WordPiece.
 
     Attributes:
         content: the token.
         token_id: its id.
-        normalized: whether it is looked for in the text after case and accents were folded.
-        single_word: whether it counts only where no letter stands beside it.
+        normalized: whether it is matched after case and accents are folded.
+        single_word: whether it is matched only where no letter is next to it.
     """
 
     content: str
@@ -32,35 +32,35 @@ class AddedToken:
 
     @classmethod
     def read(cls, values: object, token_id: object, *, source: object) -> "AddedToken":
-        """Reads one from JSON, where the id stands in it or beside it."""
+        """Read an added token from its JSON object `values` and its id."""
         values = check_value(values, dict, name="an added token", source=source)
         return cls(
             read_field(values, "content", str, source=source),
             check_value(token_id, int, name="the id of an added token", source=source, minimum=0),
-            # as `tokenizers` has it: special tokens are looked for in the text as it is
+            # as in `tokenizers`: special tokens are matched in the raw text
             read_field(values, "normalized", bool, source=source, default=not values.get("special", False)),
             read_field(values, "single_word", bool, source=source, default=False),
         )
 
 
 def read_added_tokens(values: Mapping, source: object) -> list[AddedToken]:
-    """Returns the added tokens of a `tokenizer.json`."""
+    """Return the added tokens of a `tokenizer.json`."""
     tokens = read_field(values, "added_tokens", list[dict], source=source, default=None) or []
     return [AddedToken.read(token, token.get("id"), source=source) for token in tokens]
 
 
 def read_tokens_by_id(values: Mapping, source: object) -> dict[int, str]:
-    """Returns the tokens of WordPiece's own vocabulary by their ids, without the added ones.
+    """Return the tokens of the WordPiece vocabulary keyed by id, without added tokens.
 
     Raises:
-        InputError: it is no object of tokens and ids, or two tokens have one id.
+        InputError: the vocabulary is not an object of tokens and ids, or two tokens have the same id.
     """
     model = read_field(values, "model", dict, source=source)
-    return tokens_by_id(read_field(model, "vocab", dict[str, int], source=source).items(), source)
+    return key_by_id(read_field(model, "vocab", dict[str, int], source=source).items(), source)
 
 
-def tokens_by_id(tokens: Iterable[tuple[str, int]], source: object) -> dict[int, str]:
-    """Returns tokens by their ids.
+def key_by_id(tokens: Iterable[tuple[str, int]], source: object) -> dict[int, str]:
+    """Return tokens keyed by id.
 
     Raises:
         InputError: two tokens have the same id.
@@ -69,82 +69,81 @@ def tokens_by_id(tokens: Iterable[tuple[str, int]], source: object) -> dict[int,
     for token, token_id in tokens:
         if found.setdefault(token_id, token) != token:
             raise InputError(
-                f"{source} gives the id {token_id} to {quote(found[token_id])} and to {quote(token)}; expected one "
-                "token for each id: restore the file from its source"
+                f"{source} has the id {token_id} for {quote(found[token_id])} and for {quote(token)}; expected one "
+                "token per id: restore the file from its source"
             )
     return found
 
 
 def check_is_bert(values: Mapping, source: object) -> None:
-    """Raises `UnsupportedTokenizerError` unless a `tokenizer.json` splits text by BERT's rules."""
+    """Raise `UnsupportedTokenizerError` unless a `tokenizer.json` has BERT's text rules."""
     model = read_field(values, "model", dict, source=source)
     read_field(values, "normalizer", dict, source=source, default=None)
-    normalizer = normalizer_of(values)
-    expect("model", _model_kind(model), "WordPiece", source)
-    expect("unk_token", model.get("unk_token", "[UNK]"), "[UNK]", source)
-    expect("continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##", source)
-    expect("normalizer", _kind(normalizer), "BertNormalizer", source)
-    expect("clean_text", normalizer.get("clean_text", True), True, source)
-    expect("pre_tokenizer", _kind(_unwrapped(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
+    normalizer = read_normalizer(values)
+    check_equal("model", _model_kind(model), "WordPiece", source)
+    check_equal("unk_token", model.get("unk_token", "[UNK]"), "[UNK]", source)
+    check_equal("continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##", source)
+    check_equal("normalizer", _kind(normalizer), "BertNormalizer", source)
+    check_equal("clean_text", normalizer.get("clean_text", True), True, source)
+    check_equal("pre_tokenizer", _kind(_unwrap(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
     _check_template(read_field(values, "post_processor", dict, source=source, default=None), source)
 
 
-def normalizer_of(values: Mapping) -> dict:
-    """Returns the normalizer of a `tokenizer.json`, also where it is the only one of a sequence; {}: there is none."""
-    normalizer = _unwrapped(values.get("normalizer"))
+def read_normalizer(values: Mapping) -> dict:
+    """Return the normalizer of a `tokenizer.json`, or the only one of a sequence; {} if there is no normalizer."""
+    normalizer = _unwrap(values.get("normalizer"))
     return normalizer if isinstance(normalizer, dict) else {}
 
 
-def expect(name: str, value: object, expected: object, source: object) -> None:
-    """Raises `UnsupportedTokenizerError` if a file asks for another value than BERT's."""
+def check_equal(name: str, value: object, expected: object, source: object) -> None:
+    """Raise `UnsupportedTokenizerError` if a setting of a file differs from BERT's."""
     if value != expected:
         raise UnsupportedTokenizerError(
-            f"{source} has {name} {quote(value)}; expected {expected!r}, BERT's own: this model reads text by other "
-            "rules, so its ids would differ: load the weights alone (bert_keras.load) and give them the ids of its own "
-            "tokenizer"
+            f"{source} has {name} {quote(value)}; expected BERT's {expected!r}, since the ids would differ with other "
+            "text rules: load only the weights (bert_keras.load) and pass them the ids of the model's own tokenizer"
         )
 
 
-def _parts(part: object) -> list | None:
-    """Returns the parts of a sequence of normalizers or pre-tokenizers; None: it is none."""
+def _find_parts(part: object) -> list | None:
+    """Return the parts of a sequence of normalizers or pre-tokenizers; None if it is not a sequence."""
     parts = (part.get("normalizers") or part.get("pretokenizers")) if isinstance(part, dict) else None
     return parts if isinstance(parts, list) else None
 
 
-def _unwrapped(part: object) -> object:
-    """Returns a normalizer or a pre-tokenizer; of a sequence of one, that one."""
-    while (parts := _parts(part)) is not None and len(parts) == 1:
+def _unwrap(part: object) -> object:
+    """Return a normalizer or pre-tokenizer, or the only part of a sequence."""
+    while (parts := _find_parts(part)) is not None and len(parts) == 1:
         part = parts[0]
     return part
 
 
 def _kind(part: object) -> object:
-    """Returns the type of a normalizer or a pre-tokenizer; of a sequence, the types of its parts."""
+    """Return the type of a normalizer or pre-tokenizer, or the types of the parts of a sequence."""
     if not isinstance(part, dict):
         return None
-    parts = _parts(part)
+    parts = _find_parts(part)
     return " + ".join(str(_kind(one)) for one in parts) if parts is not None else part.get("type")
 
 
 def _model_kind(model: Mapping) -> object:
-    """Returns the type of the model, which old files do not name."""
+    """Return the type of the model, which is missing in old files."""
     by_content = "BPE" if "merges" in model else "WordPiece" if isinstance(model.get("vocab"), dict) else "Unigram"
     return model.get("type", by_content)
 
 
 def _check_template(processor: Mapping | None, source: object) -> None:
-    """Refuses other special tokens around a text than [CLS] and [SEP]."""
-    if processor is None:  # then transformers puts BERT's
+    """Raise `UnsupportedTokenizerError` if the special tokens around a text are not [CLS] and [SEP]."""
+    if processor is None:  # transformers then adds BERT's
         return
     kind = processor.get("type")
     if kind == "BertProcessing":
         ends = [read_field(processor, name, list, source=source)[:1] for name in ("cls", "sep")]
-        expect("post_processor", ends, [["[CLS]"], ["[SEP]"]], source)
+        check_equal("post_processor", ends, [["[CLS]"], ["[SEP]"]], source)
         return
-    expect("post_processor", kind, "TemplateProcessing", source)
+    check_equal("post_processor", kind, "TemplateProcessing", source)
     for name, expected in (("single", _SINGLE), ("pair", _PAIR)):
         parts = read_field(processor, name, list[dict], source=source)
-        expect(f"post_processor {name}", [_template_part(part) for part in parts], expected, source)
+        check_equal(f"post_processor {name}", [_template_part(part) for part in parts], expected, source)
 
 
 def _template_part(part: Mapping) -> object:

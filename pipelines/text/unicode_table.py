@@ -1,7 +1,7 @@
-"""The Unicode properties that BERT's text rules ask for, of one pinned version.
+"""The Unicode properties that BERT's text rules need, of one pinned version.
 
-They come with the package (`unicode_14.0.0.txt`), so that a checkpoint reads the same
-characters whatever Python, ICU or Rust library is installed.
+They are part of the package (`unicode_14.0.0.txt`), so that the ids of a checkpoint do not depend on the installed
+Python, ICU or Rust library.
 """
 
 import dataclasses
@@ -14,23 +14,23 @@ UNICODE_VERSION = "14.0.0"
 NUM_CODE_POINTS = 0x110000
 
 _HANGUL_FIRST, _HANGUL_LAST = 0xAC00, 0xD7A3
-_HANGUL_LEADS, _HANGUL_VOWELS, _HANGUL_TAILS = 0x1100, 0x1161, 0x11A7  # the jamo; tail 0 is no tail
+_HANGUL_LEADS, _HANGUL_VOWELS, _HANGUL_TAILS = 0x1100, 0x1161, 0x11A7  # the jamo; tail 0 means no tail
 _NUM_VOWELS, _NUM_TAILS = 21, 28
 
 
 @dataclasses.dataclass(frozen=True)
 class UnicodeTable:
-    """Sets of code points as `(1114112,)` arrays, and maps from a code point to a tuple of them.
+    """Properties of code points: `(1114112,)` arrays, and maps from a code point to several.
 
     Attributes:
         space: categories Zs, Zl, Zp.
         control: categories Cc, Cf.
-        mark: category Mn, the non-spacing marks, which "strip accents" strips.
+        mark: category Mn, the non-spacing marks, which `strip_accents` drops.
         punctuation: categories P*.
-        cased, case_ignorable: what decides whether a capital sigma ends a word (Unicode's Final_Sigma).
-        combining_class: uint8; marks with other classes than 0 are put in its order by NFD.
-        lower: full lower case, without the rule for a final sigma.
-        decomposition: full canonical decomposition (NFD) of a code point, but for Hangul (see `decompose`).
+        cased, case_ignorable: the properties of Unicode's rule Final_Sigma.
+        combining_class: uint8; NFD sorts marks by their class, except those of class 0.
+        lower: full lower case, without the rule Final_Sigma.
+        decomposition: full canonical decomposition (NFD), without Hangul (see `decompose`).
     """
 
     space: np.ndarray
@@ -44,7 +44,7 @@ class UnicodeTable:
     decomposition: dict[int, tuple[int, ...]]
 
     def decompose(self, code: int) -> tuple[int, ...]:
-        """Returns the canonical decomposition of one code point, which may be itself."""
+        """Return the canonical decomposition of a code point, which can be the code point itself."""
         if not _HANGUL_FIRST <= code <= _HANGUL_LAST:
             return self.decomposition.get(code, (code,))
         lead, rest = divmod(code - _HANGUL_FIRST, _NUM_VOWELS * _NUM_TAILS)  # Unicode standard, section 3.12
@@ -53,13 +53,13 @@ class UnicodeTable:
         return jamo if tail else jamo[:2]
 
     def decomposable(self) -> list[int]:
-        """Returns every code point that `decompose` changes."""
+        """Return the code points that `decompose` changes."""
         return [*self.decomposition, *range(_HANGUL_FIRST, _HANGUL_LAST + 1)]
 
 
 @functools.cache
 def unicode_table() -> UnicodeTable:
-    """Reads the table (11 ms)."""
+    """Read the table, in 11 ms."""
     maps: dict[str, dict[int, tuple[int, ...]]] = {"lower": {}, "decomposition": {}}
     sets = {
         field.name: np.zeros(NUM_CODE_POINTS, np.uint8 if field.name == "combining_class" else bool)

@@ -129,7 +129,7 @@ def test_delete_the_wrong_one_of_two_vocabularies(ours, caplog):
     (ours / "vocab.txt").write_text("\n".join([*WORDS[:-1], "another"]) + "\n")
     (ours / "SHA256SUMS").unlink()
     bk.load_tokenizer(ours)
-    assert "hold different tokens: tokenizer.json counts, as in transformers; delete the wrong one" in caplog.text
+    assert "have different tokens: tokenizer.json is used, as in transformers; delete the wrong file" in caplog.text
     (ours / "tokenizer.json").unlink()
     caplog.clear()
     assert bk.load_tokenizer(ours).vocabulary[-1] == "another"
@@ -154,7 +154,7 @@ def test_resize_token_embeddings_of_a_vocabulary_that_is_too_long(make_twin, tmp
 def test_load_the_weights_alone_where_the_tokenizer_is_of_another_kind(ours):
     (ours / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}')
     (ours / "SHA256SUMS").unlink()
-    assert "load the weights alone (bert_keras.load)" in refusal(lambda: bk.Predictor.from_checkpoint(ours))
+    assert "load only the weights (bert_keras.load)" in refusal(lambda: bk.Predictor.from_checkpoint(ours))
     assert type(bk.load(ours)).__name__ == "BertClassifier"
 
 

@@ -227,7 +227,7 @@ def test_a_model_without_a_task_is_refused(class_name, foreign, predict_from):
 def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
     bk.save(build(TASKS["classify"]), None, tmp_path / "out")
     with pytest.raises(
-        InputError, match=r"out has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab\.txt there"
+        InputError, match=r"out has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: copy its vocab"
     ):
         Predictor.from_checkpoint(tmp_path / "out")
 

@@ -246,7 +246,7 @@ def test_what_cannot_be_fine_tuned_is_refused(tiny_encoder, tmp_path):
         run_finetuning(task, tiny_encoder, examples, [])
     bk.save(bk.load(tiny_encoder), None, tmp_path / "bare")
     with pytest.raises(
-        InputError, match=r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: put its vocab\.txt there"
+        InputError, match=r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: copy its vocab"
     ):
         run_finetuning(task, tmp_path / "bare", examples, examples)
     with pytest.raises(InputError, match="2 blocks cannot be frozen, because the model has 1"):

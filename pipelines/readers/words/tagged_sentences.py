@@ -85,4 +85,4 @@ def split_words(text: str, extra_ends: Iterable[int] = ()) -> list[tuple[int, in
 def _character_kinds() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which code points are white space, removed, and single-character words, `(1114112,)` bool each."""
     rules = TextRules()
-    return rules.spaces(), rules.dropped(), rules.own_words()
+    return rules.spaces(), rules.dropped(), rules.single_words()

@@ -217,7 +217,7 @@ def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written,
 
 def test_pad_is_the_first_token(written, tmp_path):
     written("classifier", tmp_path / "model.tflite")
-    with pytest.raises(bk.InputError, match=r"\[PAD\] has id 4; expected 0, with which MediaPipe pads"):
+    with pytest.raises(bk.InputError, match=r"\[PAD\] has id 4; expected 0, the padding of MediaPipe"):
         add_metadata(
             tmp_path / "model.tflite", bk.BertTokenizer([*SPECIAL_TOKENS[1:], "[PAD]"]), name="a", description="b"
         )

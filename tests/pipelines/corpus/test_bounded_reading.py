@@ -50,7 +50,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_line_that_is_too_long_is_refused_with_its_number(reader, tmp_path, small_bounds):
+def test_a_line_that_is_too_long_is_an_error_with_its_number(reader, tmp_path, small_bounds):
     name, before, read = READERS[reader]
     path = tmp_path / name
     path.write_bytes(before + b"x" * (BOUND + 1))
@@ -58,12 +58,12 @@ def test_a_line_that_is_too_long_is_refused_with_its_number(reader, tmp_path, sm
         read(path)
 
 
-def test_a_line_of_just_the_bound_is_read(tmp_path, small_bounds):
+def test_a_line_of_the_maximum_length_is_read(tmp_path, small_bounds):
     (tmp_path / "t.tsv").write_bytes(b"text\n" + b"x" * (BOUND - 1) + b"\n" + b"y" * BOUND)
     assert [len(row[0]) for row in read_table(tmp_path / "t.tsv").examples] == [BOUND - 1, BOUND]
 
 
-def test_an_example_of_many_lines_is_refused_where_it_begins(tmp_path, small_bounds):
+def test_an_example_of_too_many_lines_is_an_error_with_its_first_line(tmp_path, small_bounds):
     (tmp_path / "t.conll").write_text("a O\n\n" + "word O\n" * 200)
     with pytest.raises(InputError, match=r"t\.conll, line 3: the sentence that begins here has more than 1,000 char"):
         read_tagged_words(tmp_path / "t.conll")
@@ -72,14 +72,14 @@ def test_an_example_of_many_lines_is_refused_where_it_begins(tmp_path, small_bou
         read_table(tmp_path / "t.csv")
 
 
-def test_many_examples_may_be_longer_together(tmp_path, small_bounds):
+def test_many_examples_can_be_longer_in_total(tmp_path, small_bounds):
     (tmp_path / "t.csv").write_text("text,label\n" + 'a,"two\nlines"\n' * 500)
     assert len(read_table(tmp_path / "t.csv").examples) == 500
     (tmp_path / "t.conll").write_text("word O\n\n" * 500)
     assert len(read_tagged_words(tmp_path / "t.conll")) == 500
 
 
-def test_a_document_that_is_too_long_is_refused(tmp_path, small_bounds):
+def test_a_document_that_is_too_long_is_an_error(tmp_path, small_bounds):
     (tmp_path / "q.json").write_bytes(b" " * (2 * BOUND + 1))
     with pytest.raises(InputError, match=r"q\.json has more than 2,000 bytes.*write a \.jsonl file"):
         read_questions(tmp_path / "q.json")
@@ -88,13 +88,13 @@ def test_a_document_that_is_too_long_is_refused(tmp_path, small_bounds):
         read_questions(tmp_path / "q.json")
 
 
-def test_a_vocabulary_that_is_too_long_is_refused(tmp_path, small_bounds):
+def test_a_vocabulary_that_is_too_long_is_an_error(tmp_path, small_bounds):
     (tmp_path / "vocab.txt").write_text("".join(f"w{number}\n" for number in range(300)))
     with pytest.raises(InputError, match=r"vocab\.txt has more than 1,000 bytes; expected a vocabulary"):
         read_vocabulary(tmp_path / "vocab.txt")
 
 
-def test_bad_lines_before_the_first_good_one_are_not_kept(tmp_path, monkeypatch):
+def test_invalid_lines_before_the_first_valid_one_are_not_held_in_memory(tmp_path, monkeypatch):
     (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress((b"x" * 100_000 + b"\n") * 500 + b'{"text": "fine"}\n', 1))
     tracemalloc.start()
     try:
@@ -110,7 +110,7 @@ def test_bad_lines_before_the_first_good_one_are_not_kept(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("read", "bound"), [(read_whole_lines, "MAX_LINE_BYTES"), (read_whole_content, "MAX_DOCUMENT_BYTES")]
 )
-def test_a_gzip_bomb_takes_little_memory_to_refuse(read, bound, tmp_path, monkeypatch):
+def test_a_gzip_bomb_is_an_error_with_little_memory(read, bound, tmp_path, monkeypatch):
     monkeypatch.setattr(byte_lines, bound, 2_000_000)
     path = tmp_path / "bomb.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -160,12 +160,12 @@ def test_a_real_gzip_bomb_takes_less_than_200_megabytes(form, filling, tmp_path)
     assert int(kilobytes) < 200_000
 
 
-def test_standard_input_that_is_closed_is_refused(monkeypatch):
+def test_closed_standard_input_is_an_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="standard input is closed; expected text there"):
         list(read_lines(find_sources("-")))
 
 
-def test_the_bounds_of_all_readers_are_one():
+def test_all_readers_have_the_same_bounds():
     assert lines.MAX_LINE_BYTES == text_lines.MAX_LINE_BYTES == byte_lines.MAX_LINE_BYTES
     assert delimited_examples.MAX_CSV_FIELD < byte_lines.MAX_LINE_BYTES

@@ -18,7 +18,7 @@ def read(path):
         return file.read()
 
 
-def test_gzip_is_known_by_its_content_and_may_have_several_members(tmp_path):
+def test_gzip_is_detected_by_its_content_and_can_have_several_members(tmp_path):
     path = tmp_path / "named.txt"
     path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
     assert read(path) == b"one\ntwo\n"
@@ -34,7 +34,7 @@ def test_gzip_is_known_by_its_content_and_may_have_several_members(tmp_path):
         (PACKED[:-8] + b"\1\2\3\4" + PACKED[-4:], "the gzip data is truncated or damaged .CRC check failed"),
     ],
 )
-def test_damaged_gzip_is_one_sentence(tmp_path, content, message):
+def test_damaged_gzip_is_an_error(tmp_path, content, message):
     path = tmp_path / "bad.txt.gz"
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"bad.txt.gz:? {message}"):
@@ -45,7 +45,7 @@ def parts_of(content):
     return list(read_short_lines(io.BytesIO(content)))
 
 
-def test_short_lines_come_whole_with_their_numbers():
+def test_short_lines_are_read_whole_with_their_numbers():
     assert parts_of(b"one\n\ntwo\r\nlast") == [(1, b"one\n"), (2, b"\n"), (3, b"two\r\n"), (4, b"last")]
 
 
@@ -60,7 +60,7 @@ def test_short_lines_come_whole_with_their_numbers():
     ],
 )
 @pytest.mark.parametrize("end", [b"", b"\nlast\n"])
-def test_a_long_line_is_cut_at_white_space_or_between_characters_and_nothing_is_lost(monkeypatch, line, end):
+def test_a_long_line_is_split_at_white_space_or_between_characters_without_loss(monkeypatch, line, end):
     monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 16)
     parts = parts_of(b"first\n" + line + end)
     assert b"".join(part for _, part in parts) == b"first\n" + line + end

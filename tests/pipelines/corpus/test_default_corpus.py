@@ -12,7 +12,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.default_corpus import labelled_passages, read_documents
 
 
-def test_the_embedded_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
+def test_the_default_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
     sentences = [sentence for document in python_text for sentence in document]
     assert all(python_text), "a document without sentences"
     assert len(python_text) > 400  # 437 to 485 in Python 3.10 to 3.13
@@ -22,12 +22,12 @@ def test_the_embedded_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(p
     assert {word for word, _ in common.most_common(5)} == {"the", "a", "to", "of", "is"}
 
 
-def test_no_code_markup_or_line_break_is_left_in_the_embedded_corpus(python_text):
+def test_the_default_corpus_has_no_code_markup_or_line_breaks(python_text):
     left = re.compile(r">>>|::=|\n|:[a-z]+:`|  ")
     assert [sentence for document in python_text for sentence in document if left.search(sentence)] == []
 
 
-def test_paragraphs_that_pages_repeat_are_taken_once(python_text):
+def test_repeated_paragraphs_are_used_once(python_text):
     sentences = [sentence for document in python_text for sentence in document]
     assert (
         len(sentences) - len(set(sentences)) < 700
@@ -67,7 +67,7 @@ def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
     assert list(read_documents(str(tmp_path / "two.txt"))) == [["e"], ["f"]]
 
 
-def test_a_missing_file_is_told_before_any_is_read(tmp_path):
+def test_a_missing_file_is_an_error_before_any_file_is_read(tmp_path):
     (tmp_path / "one.txt").write_text("a\n")
     with pytest.raises(InputError, match=r"two\.txt does not exist"):
         read_documents([tmp_path / "one.txt", tmp_path / "two.txt"])

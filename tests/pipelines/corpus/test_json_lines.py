@@ -6,7 +6,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.json_lines import read_record_text
 
 
-def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
+def test_the_text_of_a_record_can_have_line_ends_and_escapes():
     assert read_record_text('{"id": 1, "text": "a\\nb \\u00e9 \\ud83d\\ude00"}', "text", "") == "a\nb \u00e9 \U0001f600"
 
 
@@ -30,6 +30,6 @@ def test_the_text_of_a_record_may_hold_line_ends_and_escapes():
         ('{"text": "a\\ud800b"}', r"the field 'text' has \\ud800"),
     ],
 )
-def test_a_record_without_text_is_refused(record, message):
+def test_a_record_without_text_is_an_error(record, message):
     with pytest.raises(InputError, match=f"^f.jsonl, line 3: (?:{message})"):
         read_record_text(record, "text", "f.jsonl, line 3")

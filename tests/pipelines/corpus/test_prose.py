@@ -15,7 +15,7 @@ from bert_keras.pipelines.corpus.prose import extract_paragraphs, split_sentence
         ("Call os.path.join. (Always.) It is a b.c d.", ["Call os.path.join.", "(Always.)", "It is a b.c d."]),
     ],
 )
-def test_sentences_end_where_a_reader_would_end_them(text, sentences):
+def test_sentences_end_where_a_person_would_end_them(text, sentences):
     assert split_sentences(text) == sentences
 
 
@@ -51,7 +51,7 @@ A heading of many words
 """
 
 
-def test_markup_code_and_fragments_are_taken_out_of_documentation():
+def test_markup_code_and_fragments_are_removed_from_documentation():
     assert extract_paragraphs(DOCSTRING) == [
         ["Return the os.PathLike of name and never None."],
         ["Usage is easy, as in this example"],

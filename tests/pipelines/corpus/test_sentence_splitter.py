@@ -8,7 +8,7 @@ from bert_keras.pipelines.corpus.sentence_splitter import split_running_text
 from tests.shared_data import shared
 
 
-def test_abbreviations_and_initials_end_no_sentence():
+def test_abbreviations_and_initials_do_not_end_a_sentence():
     assert split_running_text("Mr. J. Smith, Ph.D., came, e.g. at 3.5 p.m. on Monday. He slept!  Did he? Yes.") == [
         "Mr. J. Smith, Ph.D., came, e.g. at 3.5 p.m. on Monday.",
         "He slept!",
@@ -18,7 +18,7 @@ def test_abbreviations_and_initials_end_no_sentence():
 
 
 @pytest.mark.parametrize("paragraph", ["", " ", ".", "no end", "\u00bfQu\u00e9? S\u00ed. \U0001f600 Ja.", "a\tb. C"])
-def test_nothing_but_white_space_is_lost(paragraph):
+def test_only_white_space_is_lost(paragraph):
     sentences = split_running_text(paragraph)
     assert "".join("".join(sentences).split()) == "".join(paragraph.split())
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
@@ -44,7 +44,7 @@ def gold_paragraphs():
     return paragraphs
 
 
-def test_gold_borders_of_the_english_web_treebank_are_found():
+def test_sentence_ends_of_the_english_web_treebank_are_found():
     num_right = num_found = num_gold = 0
     for sentences in gold_paragraphs():
         gold, found = borders(sentences), borders(split_running_text(" ".join(sentences)))

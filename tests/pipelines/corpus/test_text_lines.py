@@ -22,14 +22,14 @@ def test_only_the_newline_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path)
         (b"fine\nfine\n\0", r"line 3: there is a NUL byte"),
     ],
 )
-def test_what_is_not_text_is_named_by_file_and_line(tmp_path, content, message):
+def test_invalid_text_is_an_error_with_file_and_line(tmp_path, content, message):
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=re.escape(str(path)) + ", " + message):
         list(read_vocabulary_lines(path))
 
 
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+def test_a_missing_file_and_a_folder_have_different_errors(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.txt does not exist"):
         list(read_vocabulary_lines(tmp_path / "nowhere.txt"))
     with pytest.raises(InputError, match=r"is a folder; expected a UTF-8 text file"):

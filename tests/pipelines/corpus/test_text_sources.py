@@ -48,7 +48,7 @@ def lines(names, **options):
     return list(read_lines(find_sources(names), **options))
 
 
-def test_a_folder_is_searched_with_its_subfolders_for_text_in_a_fixed_order(tree):
+def test_a_folder_is_searched_recursively_in_a_fixed_order(tree):
     assert found(tree, tree) == [
         "a.txt",
         "c.md",
@@ -60,7 +60,7 @@ def test_a_folder_is_searched_with_its_subfolders_for_text_in_a_fixed_order(tree
     ]
 
 
-def test_a_file_that_is_named_needs_no_suffix(tree):
+def test_a_named_file_can_have_any_suffix(tree):
     assert lines(tree / "b/table.csv") == ["text of table.csv", ""]
 
 
@@ -69,12 +69,12 @@ def test_patterns_match_files_and_folders_and_two_stars_any_depth(tree):
     assert found(str(tree / "b/[dt]*"), tree) == ["b/deep/two.txt", "b/table.csv"]
 
 
-def test_a_name_with_a_star_in_it_is_a_file_before_it_is_a_pattern(tree):
+def test_an_existing_file_has_priority_over_a_pattern(tree):
     (tree / "[a].txt").write_text("odd name\n")
     assert lines(tree / "[a].txt") == ["odd name", ""]
 
 
-def test_names_are_read_in_their_order_and_a_file_once(tree):
+def test_files_are_read_in_the_order_of_the_names_and_once(tree):
     (tree / "link.txt").symlink_to(tree / "a.txt")
     assert found([tree / "c.md", tree / "link.txt", str(tree / "*.txt"), tree / "b/../c.md"], tree) == [
         "c.md",
@@ -93,7 +93,7 @@ def test_names_are_read_in_their_order_and_a_file_once(tree):
         ("x" * 300, "xxx' cannot be read .File name too long.; expected a file or folder"),
     ],
 )
-def test_a_name_that_stands_for_nothing_is_refused(tmp_path, name, message):
+def test_a_name_without_files_is_an_error(tmp_path, name, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/picture.png").touch()
     (tmp_path / "links").mkdir()
@@ -102,7 +102,7 @@ def test_a_name_that_stands_for_nothing_is_refused(tmp_path, name, message):
         find_sources(os.path.join(tmp_path, name))
 
 
-def test_all_bad_names_are_told_at_once(tree):
+def test_all_invalid_names_are_in_one_error(tree):
     with pytest.raises(InputError, match=r"x\.txt does not exist.*; .*y\.txt does not exist"):
         find_sources([tree / "x.txt", tree / "a.txt", tree / "y.txt"])
 
@@ -113,7 +113,7 @@ def write_records(path):
 
 
 @pytest.mark.parametrize("form", ["a.txt", "a.txt.gz", "bom.txt", "a.jsonl", "a.jsonl.gz", "-", "packed -", "pipe"])
-def test_every_form_of_text_gives_the_same_documents(tmp_path, monkeypatch, form):
+def test_all_kinds_of_sources_give_the_same_documents(tmp_path, monkeypatch, form):
     path = tmp_path / form.removesuffix(".gz")
     if form.endswith("-"):
         content = gzip.compress(TEXT.encode()) if form.startswith("packed") else TEXT.encode()
@@ -133,38 +133,38 @@ def test_every_form_of_text_gives_the_same_documents(tmp_path, monkeypatch, form
     assert list(read_documents(path, field="body")) == DOCUMENTS
 
 
-def test_lines_keep_the_blank_ones_that_end_documents(tmp_path):
+def test_lines_include_the_blank_lines_between_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT.encode())
     assert lines([tmp_path / "a.txt"]) == [*LINES, ""]
     assert list(group_documents([*LINES, "", "x"])) == [*DOCUMENTS, ["x"]]
 
 
-def test_a_file_found_in_a_folder_may_be_blank_and_a_named_one_may_not(tree):
+def test_only_a_file_found_in_a_folder_can_be_blank(tree):
     (tree / "blank.txt").write_text("\n \n")
     assert lines(tree).count("text of a.txt") == 1
     with pytest.raises(InputError, match=r"blank\.txt has no text; expected one sentence per line"):
         lines([tree / "a.txt", tree / "blank.txt"])
 
 
-def test_a_file_in_a_folder_that_is_not_utf_8_is_named_with_its_line(tree):
+def test_invalid_utf8_in_a_folder_is_an_error_with_file_and_line(tree):
     (tree / "b/latin.txt").write_bytes(b"fine\nna\xefve\n")
     with pytest.raises(InputError, match=r"b/latin\.txt, line 2: byte 0xef at column 3 is not UTF-8"):
         lines(tree)
 
 
-def test_bad_bytes_of_standard_input_are_named_by_line(monkeypatch):
+def test_invalid_bytes_of_standard_input_are_an_error_with_the_line(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fine\n\0")))
     with pytest.raises(InputError, match=r"^standard input, line 2: there is a NUL byte"):
         lines("-")
 
 
-def test_a_bad_record_is_named_by_file_and_line(tmp_path):
+def test_an_invalid_record_is_an_error_with_file_and_line(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n\n{"text": 3}\n')
     with pytest.raises(InputError, match=re.escape(f"{tmp_path}/a.jsonl, line 3: the field 'text' is 3;")):
         lines(tmp_path)
 
 
-def test_progress_ends_at_the_bytes_on_disk_also_of_gzip(tree):
+def test_progress_ends_at_the_bytes_on_disk(tree):
     (tree / "large.txt").write_bytes(b"a line of text\n" * 50_000)
     sources, calls = find_sources(tree), []
     list(read_lines(sources, progress=lambda *call: calls.append(call)))

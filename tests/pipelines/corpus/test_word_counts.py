@@ -33,7 +33,7 @@ def reference(sentences, lowercase):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_words_are_those_of_hugging_face(sentences, lowercase):
+def test_words_equal_those_of_hugging_face(sentences, lowercase):
     ascii_pairs = ["".join(pair) for pair in itertools.product(map(chr, range(0x20, 0x7F)), repeat=2)]
     text = [
         *sentences[:1000],
@@ -53,7 +53,7 @@ def test_words_are_those_of_hugging_face(sentences, lowercase):
 
 
 @pytest.mark.parametrize("max_words", [3000, 10**6])
-def test_any_number_of_workers_counts_the_same_in_the_same_order(sentences, max_words):
+def test_counts_and_their_order_do_not_depend_on_the_number_of_workers(sentences, max_words):
     alone = count_words(sentences, max_words=max_words)
     for num_workers in (2, 3):
         together = count_words(iter(sentences), max_words=max_words, num_workers=num_workers)
@@ -71,7 +71,7 @@ def test_characters_of_the_text_and_of_long_words_are_counted():
     assert counted.counts == {"ab": 1, "a": 1, "c": 1, "x" * 101: 1, "y" * 100: 1}
 
 
-def test_a_word_that_no_tokenizer_reads_is_left_out():
+def test_a_word_that_is_too_long_is_not_counted():
     assert count_words(["a" * MAX_WORD_LENGTH, "b" * (MAX_WORD_LENGTH + 1)]).counts == {"a" * MAX_WORD_LENGTH: 1}
 
 
@@ -79,14 +79,14 @@ def test_a_word_that_no_tokenizer_reads_is_left_out():
     ("max_words", "held", "most_forgotten"),
     [(6, {"a": 5, "b": 3, "c": 3}, 3), (4, {"a": 5, "b": 3}, 3), (2, {"a": 5}, 3), (1, {"a": 5}, 3)],
 )
-def test_of_too_many_words_the_most_frequent_half_is_kept_and_of_equals_the_first(max_words, held, most_forgotten):
+def test_the_most_frequent_half_of_too_many_words_is_kept_and_the_first_of_equals(max_words, held, most_forgotten):
     counted = count_words(["a a a a a f b b b c c c d d d e e g"], max_words=max_words)
     assert counted.counts == held
     assert counted.most_forgotten == most_forgotten
     assert count_words(["f a a a b b c c"], max_words=3, lowercase=False).counts == {"a": 3}
 
 
-def test_the_rarest_words_are_forgotten_and_the_loss_is_told(sentences, monkeypatch, caplog):
+def test_the_rarest_words_are_forgotten_with_a_warning(sentences, monkeypatch, caplog):
     monkeypatch.setattr(word_counts, "_BLOCK_CHARACTERS", 10_000)
     exact = count_words(sentences)
     bounded = count_words(sentences, max_words=4000)
@@ -101,7 +101,7 @@ def test_the_rarest_words_are_forgotten_and_the_loss_is_told(sentences, monkeypa
     assert "there was room for 4,000 distinct words" in caplog.text
 
 
-def test_memory_holds_no_more_words_than_asked_for_at_any_time(monkeypatch):
+def test_memory_never_has_more_than_max_words(monkeypatch):
     """An endless text of new words: what is held stays below the bound and one block."""
     held = []
     forget = word_counts._forget_rarest
@@ -115,7 +115,7 @@ def test_memory_holds_no_more_words_than_asked_for_at_any_time(monkeypatch):
     assert counted.counts["word0"] == 1  # of equally rare words those seen first stay
 
 
-def test_workers_load_neither_tensorflow_nor_numpy():
+def test_workers_import_neither_tensorflow_nor_numpy():
     code = (
         "import sys; from bert_keras.pipelines.corpus import word_counts, text_sources; "
         "from bert_keras.pipelines.text import vocabulary; "
@@ -136,14 +136,14 @@ def run_script(tmp_path, num_workers):
     return subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True)
 
 
-def test_a_script_without_a_main_guard_works_with_one_worker_and_is_told_with_two(tmp_path):
+def test_a_script_without_a_main_guard_works_with_one_worker_and_is_an_error_with_two(tmp_path):
     assert run_script(tmp_path, 1).stdout == "20\n"
     refused = run_script(tmp_path, 2)
     assert refused.returncode == 1
     assert 'put its work under  if __name__ == "__main__":  or ask for num_workers=1' in refused.stderr.split("\n")[-2]
 
 
-def test_an_error_in_the_text_is_told_as_it_is_with_workers(sentences):
+def test_an_error_in_the_text_is_the_same_with_workers(sentences):
     def broken():
         yield from sentences
         raise InputError("line 3 is broken")

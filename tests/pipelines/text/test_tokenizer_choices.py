@@ -22,7 +22,7 @@ CHOICES = pytest.mark.parametrize(
 
 
 @CHOICES
-def test_each_choice_is_that_of_transformers_python_code(lowercase, strip_accents, tokenize_chinese_chars):
+def test_each_setting_matches_the_python_tokenizer_of_transformers(lowercase, strip_accents, tokenize_chinese_chars):
     """It composes first (NFC) and drops what has no meaning in Unicode, so it judges where that changes nothing."""
     from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
@@ -47,7 +47,7 @@ def has_no_meaning(text):
 
 
 @CHOICES
-def test_each_choice_is_that_of_tokenizers_in_rust(tmp_path, lowercase, strip_accents, tokenize_chinese_chars):
+def test_each_setting_matches_the_rust_tokenizers(tmp_path, lowercase, strip_accents, tokenize_chinese_chars):
     """On letters that every Unicode version knows; no capital sigma, of which Rust's code makes no final one."""
     from tokenizers import Tokenizer
 
@@ -62,7 +62,7 @@ def test_each_choice_is_that_of_tokenizers_in_rust(tmp_path, lowercase, strip_ac
     assert tokenizer.tokenize(texts).to_list() == expected
 
 
-def test_accents_are_stripped_by_default_where_case_is_folded():
+def test_accents_are_stripped_by_default_if_case_is_folded():
     assert [TextRules(lowercase=lowercase).strip_accents for lowercase in (True, False)] == [True, False]
     assert TextRules(lowercase=True, strip_accents=False).strip_accents is False
 
@@ -84,7 +84,7 @@ def test_accents_are_stripped_by_default_where_case_is_folded():
         ({"text_rules": "sentencepiece"}, "text_rules is 'sentencepiece'; expected 'bert' or 'mediapipe'"),
     ],
 )
-def test_a_rule_that_does_not_exist_is_refused(settings, message):
+def test_an_invalid_rule_is_an_error(settings, message):
     for make in (TextRules, functools.partial(BertTokenizer, SPECIAL_TOKENS)):
         with pytest.raises(InputError, match=message):
             make(**settings)
@@ -107,6 +107,6 @@ def test_a_rule_that_does_not_exist_is_refused(settings, message):
         ({"max_sequence_length": True}, "max_sequence_length is True"),
     ],
 )
-def test_a_tokenizer_that_cannot_be_built_says_why(changes, message):
+def test_invalid_arguments_are_errors(changes, message):
     with pytest.raises(InputError, match=message):
         BertTokenizer(**{"vocabulary": SPECIAL_TOKENS, **changes})

@@ -87,7 +87,7 @@ def test_naughty_strings(name):
 
 
 @UNCASED_FIRST
-def test_unicodes_own_normalization_cases(lowercase):
+def test_normalization_cases_of_unicode(lowercase):
     texts = normalization_cases()
     pair = pair_of(sharp_vocabulary(texts), lowercase=lowercase)
     assert assert_ids_are_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 40_000
@@ -135,7 +135,7 @@ def tokens_of(tokenizer, text):
     return [tokenizer.vocabulary[index] for index in tokenizer.tokenize([text]).to_list()[0]]
 
 
-def test_googles_own_case_of_the_full_tokenizer(google_cases):
+def test_the_full_tokenizer_case_of_google(google_cases):
     case = google_cases["full_tokenizer"]
     tokenizer = BertTokenizer(with_special_tokens(case["vocab"]), lowercase=case["do_lower_case"])
     assert tokenizer.tokenize([case["text"]]).to_list() == [case["ids"]]
@@ -143,21 +143,21 @@ def test_googles_own_case_of_the_full_tokenizer(google_cases):
 
 
 @CASINGS
-def test_googles_own_cases_of_words(google_cases, lowercase):
+def test_the_word_cases_of_google(google_cases, lowercase):
     cases = [case for case in google_cases["basic"] if case["do_lower_case"] is lowercase]
     words = dict.fromkeys(word for case in cases for word in case["tokens"])
     tokenizer = BertTokenizer(with_special_tokens(words), lowercase=lowercase)
     assert [tokens_of(tokenizer, case["text"]) for case in cases] == [case["tokens"] for case in cases]
 
 
-def test_googles_own_cases_of_tokens(google_cases):
+def test_the_wordpiece_cases_of_google(google_cases):
     tokenizer = BertTokenizer(with_special_tokens(google_cases["wordpiece"]["vocab"]), lowercase=False)
     for case in google_cases["wordpiece"]["cases"]:
         assert tokens_of(tokenizer, case["text"]) == case["tokens"], case
 
 
 @CASINGS
-def test_googles_own_cases_of_kinds_of_characters(google_cases, lowercase):
+def test_the_character_class_cases_of_google(google_cases, lowercase):
     """What is a space parts words, what is a control character vanishes, what is punctuation is a word."""
     tokenizer, _ = rich_pair(lowercase=lowercase)
     assert all(tokens_of(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
@@ -169,7 +169,7 @@ def test_googles_own_cases_of_kinds_of_characters(google_cases, lowercase):
         assert tokens_of(tokenizer, f"x{letter}x") == ["x", f"##{letter.lower() if lowercase else letter}", "##x"]
 
 
-def test_a_pair_packs_as_in_hugging_faces_own_case(google_cases):
+def test_a_pair_is_encoded_as_in_the_case_of_hugging_face(google_cases):
     case = google_cases["pair_encode_uncased"]
     tokenizer, _ = published_pair("bert_uncased")
     tokens = tokenizer.tokenize_with_offsets([case["text"], case["text_pair"]])
@@ -181,7 +181,7 @@ def test_a_pair_packs_as_in_hugging_faces_own_case(google_cases):
     assert [outside, *ranges[0], outside, *ranges[1], outside] == expected
 
 
-def test_a_batch_in_any_order_gives_each_text_its_own_ids(tiny_tokenizer):
+def test_ids_do_not_depend_on_the_order_of_the_batch(tiny_tokenizer):
     """Plain ASCII rows take a shorter way than the others, so every mixture is tried."""
     rng = np.random.default_rng(3)
     kinds = [

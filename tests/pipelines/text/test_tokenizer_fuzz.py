@@ -29,19 +29,19 @@ FUZZ = settings(
 
 @FUZZ
 @given(texts=TEXTS)
-def test_uncased_ids_and_offsets_of_drawn_strings(texts):
+def test_uncased_ids_and_offsets_of_generated_strings(texts):
     assert_offsets_are_true(*rich_pair(lowercase=True), texts)
 
 
 @FUZZ
 @given(texts=TEXTS)
-def test_cased_ids_and_offsets_of_drawn_strings(texts):
+def test_cased_ids_and_offsets_of_generated_strings(texts):
     assert_offsets_are_true(*rich_pair(lowercase=False), texts)
 
 
 @settings(FUZZ, max_examples=60)
 @given(texts=st.lists(st.binary(max_size=60), min_size=1, max_size=20))
-def test_ids_and_offsets_of_drawn_bytes(texts):
+def test_ids_and_offsets_of_generated_bytes(texts):
     assert_offsets_are_true(*rich_pair(lowercase=True), texts)
 
 

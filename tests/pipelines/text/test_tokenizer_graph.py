@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.text.bulk import _CHUNK_BYTES
-from bert_keras.pipelines.text.tokenizer import _EAGER_BATCHES, BertTokenizer
+from bert_keras.pipelines.text.graph.text_batches import CHUNK_BYTES, EAGER_BATCHES
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from tests.marks import slow, slow_except
 
 from .google_reference import GoogleTokenizer
@@ -28,7 +28,7 @@ TEXTS = [
     "中\x00 \u2028",
     " ",
 ]
-CHUNK = _CHUNK_BYTES  # of text, of which a large batch is cut
+CHUNK = CHUNK_BYTES  # of text, of which a large batch is cut
 
 
 def as_lists(tokens):
@@ -51,12 +51,12 @@ def eager(tokenizer, options):
     return as_lists(tokenizer.tokenize_with_offsets(TEXTS, **options))
 
 
-def test_ids_alone_are_those_with_offsets(tokenizer, options, eager):
+def test_tokenize_and_tokenize_with_offsets_have_the_same_ids(tokenizer, options, eager):
     options = {name: value for name, value in options.items() if name != "unit"}
     assert tokenizer.tokenize(TEXTS, **options).to_list() == eager[0]
 
 
-def test_the_first_small_batches_run_op_by_op_and_give_what_the_graph_gives(options):
+def test_the_first_small_batches_run_op_by_op_with_the_results_of_the_graph(options):
     traced = []
 
     class Watched(BertTokenizer):
@@ -65,12 +65,12 @@ def test_the_first_small_batches_run_op_by_op_and_give_what_the_graph_gives(opti
             return super()._tokens(*arguments)
 
     tokenizer = Watched(rich_vocabulary(), lowercase=True)
-    answers = [as_lists(tokenizer.tokenize_with_offsets(TEXTS, **options)) for _ in range(_EAGER_BATCHES + 2)]
-    assert traced == [False] * _EAGER_BATCHES + [True], "the graph is traced once"
+    answers = [as_lists(tokenizer.tokenize_with_offsets(TEXTS, **options)) for _ in range(EAGER_BATCHES + 2)]
+    assert traced == [False] * EAGER_BATCHES + [True], "the graph is traced once"
     assert answers == [answers[0]] * len(answers)
 
 
-def test_a_large_batch_is_traced_at_once():
+def test_a_large_batch_is_traced_immediately():
     traced = []
 
     class Watched(BertTokenizer):
@@ -84,7 +84,7 @@ def test_a_large_batch_is_traced_at_once():
     assert traced == [True]
 
 
-def test_a_function_of_a_known_batch_size(tokenizer, options, eager):
+def test_a_function_with_a_static_batch_size(tokenizer, options, eager):
     traced = tf.function(lambda texts: tokenizer.tokenize_with_offsets(texts, **options))
     assert as_lists(traced(tf.constant(TEXTS))) == eager
 
@@ -97,7 +97,7 @@ def test_tf_data_with_batches_and_a_remainder(tokenizer, options, eager):
 
 
 @pytest.mark.parametrize(("drop_remainder", "size"), [(True, 3), (False, None)])
-def test_tf_data_knows_the_batch_size_where_there_is_one(drop_remainder, size):
+def test_tf_data_keeps_a_static_batch_size(drop_remainder, size):
     tokenizer = rich_tokenizer(lowercase=True)
     dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(3, drop_remainder=drop_remainder)
     assert dataset.map(tokenizer.tokenize).element_spec.shape.as_list() == [size, None]
@@ -106,7 +106,7 @@ def test_tf_data_knows_the_batch_size_where_there_is_one(drop_remainder, size):
         assert (spec.dtype, spec.ragged_rank) == (tf.int32, 1)
 
 
-def test_every_mixture_of_rows_works_in_a_graph(tokenizer):
+def test_every_mixture_of_texts_works_in_a_graph(tokenizer):
     """A graph that was traced once serves batches without a plain row, without another one, without any."""
     signature = [tf.TensorSpec([None], tf.string)]
     traced = tf.function(tokenizer.tokenize_with_offsets, input_signature=signature)
@@ -123,7 +123,7 @@ def test_an_empty_batch_and_an_empty_string_have_no_tokens(tokenizer):
         assert as_lists(tokenizer.tokenize_with_offsets(texts)) == [rows] * 4
 
 
-def test_a_tokenizer_made_inside_a_traced_function_works_outside_it(tiny_tokenizer):
+def test_a_tokenizer_created_in_a_traced_function_works_outside_it(tiny_tokenizer):
     made = []
 
     @tf.function
@@ -142,7 +142,7 @@ def test_a_tokenizer_first_called_in_a_graph_works_outside_it(tiny_tokenizer):
     assert next(iter(dataset)).to_list() == tokenizer.tokenize(TEXTS).to_list()
 
 
-def test_threads_may_share_a_tokenizer(tiny_tokenizer):
+def test_threads_can_share_a_tokenizer(tiny_tokenizer):
     tokenizer = BertTokenizer(tiny_tokenizer.vocabulary)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda text: tokenizer.tokenize([text]).to_list()[0], TEXTS * 10))
@@ -166,7 +166,7 @@ def assert_as_one_by_one(tokenizer, texts):
 @pytest.mark.parametrize(
     "sizes", [[CHUNK, 0, 0, CHUNK - 1, 1, 2], [0, CHUNK + 1, 0, 3], [1, CHUNK // 2, CHUNK // 2, 0, CHUNK // 2]], ids=str
 )
-def test_a_batch_of_several_chunks_is_as_its_texts_one_by_one(sizes):
+def test_a_batch_of_several_chunks_equals_its_texts_one_by_one(sizes):
     texts = ["é"[: size % 2] + "the play " * (size // 9) + "x" * (size % 9) for size in sizes]
     assert_as_one_by_one(rich_tokenizer(lowercase=True), texts)
 
@@ -243,7 +243,7 @@ print(json.dumps([rows, text, any(name.startswith("bert_keras") for name in sys.
 
 @pytest.mark.slow  # tests/export reloads SavedModels with a tokenizer inside in the quick suite, too
 @pytest.mark.parametrize("text_rules", ["bert", "mediapipe"])
-def test_a_saved_model_holds_the_whole_tokenizer(tmp_path, text_rules):
+def test_a_saved_model_contains_the_tokenizer(tmp_path, text_rules):
     """Reloaded by a process that knows only TensorFlow and tensorflow-text, far from any file of ours."""
     tokenizer = rich_tokenizer(lowercase=True, text_rules=text_rules)
     module = TextToTokens(tokenizer)

@@ -76,7 +76,7 @@ def random_texts(count):
     ]
 
 
-def test_the_ids_are_those_of_tokenizers(folder):
+def test_ids_equal_those_of_tokenizers(folder):
     ours = BertTokenizer.from_checkpoint(folder)
     assert ours.vocabulary[-len(NORMALIZED) :] == NORMALIZED
     assert ours.special_tokens == (*SPECIAL_TOKENS, *WHOLE)
@@ -86,7 +86,7 @@ def test_the_ids_are_those_of_tokenizers(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["uncased", "cased"])
-def test_the_ids_are_those_of_transformers_for_what_it_saves_today(name, tmp_path):
+def test_ids_equal_those_of_transformers_for_its_saved_folders(name, tmp_path):
     from transformers import AutoTokenizer
 
     folder = write(tmp_path / "today", made_files(name == "uncased"))
@@ -98,7 +98,7 @@ def test_the_ids_are_those_of_transformers_for_what_it_saves_today(name, tmp_pat
     )
 
 
-def test_a_folder_that_we_write_again_keeps_every_id(folder, tmp_path):
+def test_saving_a_loaded_folder_keeps_every_id(folder, tmp_path):
     ours = BertTokenizer.from_checkpoint(folder)
     ours.save(tmp_path / "ours")
     back = BertTokenizer.from_checkpoint(tmp_path / "ours")
@@ -113,8 +113,8 @@ def test_a_folder_that_we_write_again_keeps_every_id(folder, tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("model.type", "BPE", "has model 'BPE'; expected 'WordPiece'"),
-        ("model.type", "Unigram", "has model 'Unigram'; expected 'WordPiece'"),
+        ("model.type", "BPE", "has model 'BPE'; expected BERT's 'WordPiece'"),
+        ("model.type", "Unigram", "has model 'Unigram'; expected BERT's 'WordPiece'"),
         ("model.unk_token", "<unk>", "has unk_token '<unk>'"),
         ("model.continuing_subword_prefix", "", "has continuing_subword_prefix ''"),
         ("normalizer", {"type": "Lowercase"}, "has normalizer 'Lowercase'"),
@@ -129,14 +129,14 @@ def test_a_folder_that_we_write_again_keeps_every_id(folder, tmp_path):
         ("post_processor.single", [{"Sequence": {"id": "A"}}], r"has post_processor single \['A'\]"),
     ],
 )
-def test_another_kind_of_tokenizer_is_refused_by_name(path, value, message, edit):
+def test_another_kind_of_tokenizer_is_an_error_with_its_name(path, value, message, edit):
     folder = edit(path, value)
     with pytest.raises(UnsupportedTokenizerError, match=message) as error:
         BertTokenizer.from_checkpoint(folder)
     assert str(folder / "tokenizer.json") in str(error.value)
 
 
-def test_a_token_that_counts_between_spaces_only_is_refused(edit):
+def test_a_single_word_token_is_an_error(edit):
     tokens = FOLDERS["uncased"]["tokenizer.json"]["added_tokens"]
     folder = edit("added_tokens", [{**token, "single_word": token["content"] == "newword"} for token in tokens])
     with pytest.raises(UnsupportedTokenizerError, match="added token 'newword' with single_word"):
@@ -149,16 +149,16 @@ def test_a_token_that_counts_between_spaces_only_is_refused(edit):
         (None, "sets vocab to None; expected an object of integers"),
         ({}, r"none of the .* lines is \[MASK\]|no token with the id"),
         ({"[PAD]": -1}, "expected"),
-        ({"[PAD]": 0, "[UNK]": 0}, r"gives the id 0 to '\[PAD\]' and to '\[UNK\]'"),
+        ({"[PAD]": 0, "[UNK]": 0}, r"has the id 0 for '\[PAD\]' and for '\[UNK\]'"),
         ({"[PAD]": 0, "[UNK]": "1"}, "sets vocab to"),
     ],
 )
-def test_a_vocabulary_that_is_none_is_refused(vocabulary, message, edit):
+def test_an_invalid_vocabulary_is_an_error(vocabulary, message, edit):
     with pytest.raises(InputError, match=message):
         BertTokenizer.from_checkpoint(edit("model.vocab", vocabulary))
 
 
-def test_an_id_without_a_token_is_named(edit):
+def test_an_id_without_a_token_is_an_error_with_the_id(edit):
     vocabulary = dict(FOLDERS["uncased"]["tokenizer.json"]["model"]["vocab"])
     del vocabulary["cat"]
     number = FOLDERS["uncased"]["tokenizer.json"]["model"]["vocab"]["cat"]
@@ -168,7 +168,7 @@ def test_an_id_without_a_token_is_named(edit):
     BertTokenizer.from_checkpoint(edit("model.vocab", {**vocabulary, f"[unused{number}]": number}))  # the remedy works
 
 
-def test_tokenizer_json_counts_before_vocab_txt(folder, caplog):
+def test_tokenizer_json_has_priority_over_vocab_txt(folder, caplog):
     """As in transformers; a vocab.txt without the added tokens, as transformers 4 writes it, is no other one."""
     vocabulary = BertTokenizer.from_checkpoint(folder).vocabulary
     write_vocabulary(folder / "vocab.txt", vocabulary[: -len(NORMALIZED)])
@@ -176,10 +176,10 @@ def test_tokenizer_json_counts_before_vocab_txt(folder, caplog):
     assert not caplog.text
     write_vocabulary(folder / "vocab.txt", [*vocabulary[:7], *vocabulary[:6:-1]])
     assert BertTokenizer.from_checkpoint(folder).vocabulary == vocabulary
-    assert "hold different tokens: tokenizer.json counts" in caplog.text
+    assert "have different tokens: tokenizer.json is used" in caplog.text
 
 
-def test_a_class_that_obeys_tokenizer_json_alone(edit):
+def test_tokenizer_config_is_ignored_for_classes_of_tokenizer_json(edit):
     """`TokenizersBackend` of transformers 5 and `PreTrainedTokenizerFast` of 4 do not look at `do_lower_case`."""
     folder = edit("tokenizer_class", "PreTrainedTokenizerFast", name="tokenizer_config.json")
     config = {**FOLDERS["uncased"]["tokenizer_config.json"], "do_lower_case": False}
@@ -190,7 +190,7 @@ def test_a_class_that_obeys_tokenizer_json_alone(edit):
 
 
 @pytest.mark.parametrize("tokenizer_class", ["TokenizersBackend", "BertTokenizer"])
-def test_a_sequence_of_one_normalizer_is_that_normalizer(tokenizer_class, edit):
+def test_a_sequence_of_one_normalizer_equals_the_normalizer(tokenizer_class, edit):
     """As transformers' converters of tokenizers write it; it keeps case here, and so does Rust's library."""
     normalizer = {**FOLDERS["cased"]["tokenizer.json"]["normalizer"], "strip_accents": True}
     nested = {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [normalizer]}]}
@@ -204,7 +204,7 @@ def test_a_sequence_of_one_normalizer_is_that_normalizer(tokenizer_class, edit):
     assert ours.tokenize(texts).to_list() == [rust(folder).encode(text, add_special_tokens=False).ids for text in texts]
 
 
-def test_a_normalizer_that_does_not_say_its_casing_lowercases(edit):
+def test_a_normalizer_without_casing_lowercases(edit):
     normalizer = {"type": "BertNormalizer", "clean_text": True}
     folder = edit("normalizer", normalizer)
     write(folder, {"tokenizer_config.json": {"tokenizer_class": "TokenizersBackend"}})
@@ -215,23 +215,23 @@ def truncating(direction):
     return {"max_length": 33, "stride": 0, "strategy": "LongestFirst", "direction": direction}
 
 
-def test_texts_that_are_cut_at_their_start_are_refused(edit):
+def test_truncation_at_the_start_is_an_error(edit):
     folder = edit("truncation_side", "left", name="tokenizer_config.json")
-    with pytest.raises(UnsupportedTokenizerError, match="has truncation_side 'left'; expected 'right', BERT's own"):
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation_side 'left'; expected BERT's 'right'"):
         BertTokenizer.from_checkpoint(folder)
-    with pytest.raises(UnsupportedTokenizerError, match="has truncation direction 'Left'; expected 'Right'"):
+    with pytest.raises(UnsupportedTokenizerError, match="has truncation direction 'Left'; expected BERT's 'Right'"):
         BertTokenizer.from_checkpoint(edit("truncation", truncating("Left")))
     write(folder, {"tokenizer_config.json": {"truncation_side": "right"}})  # it counts before tokenizer.json
     assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 33
 
 
-def test_casing_that_transformers_would_take_otherwise_is_warned_of(tmp_path, caplog):
+def test_casing_that_differs_in_transformers_gives_a_warning(tmp_path, caplog):
     folder = write(tmp_path / "cased", {"tokenizer.json": FOLDERS["cased"]["tokenizer.json"]})
     assert BertTokenizer.from_checkpoint(folder).lowercase is False
-    assert "does not say do_lower_case: text keeps its case" in caplog.text
+    assert "has no do_lower_case: text keeps its case" in caplog.text
 
 
-def test_the_truncation_of_tokenizer_json_is_the_length_where_nothing_else_says_one(edit):
+def test_the_truncation_of_tokenizer_json_is_the_last_source_of_the_length(edit):
     folder = edit("truncation", truncating("Right"))
     assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 77
     config = {**FOLDERS["uncased"]["tokenizer_config.json"], "model_max_length": int(1e30)}
@@ -260,22 +260,22 @@ def test_added_tokens_json_of_transformers_4(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("stoken.model", "SentencePiece"), ("vocab.json", "BPE")])
-def test_files_of_another_tokenizer_are_named(name, kind, tmp_path):
+def test_files_of_another_tokenizer_are_an_error_with_its_kind(name, kind, tmp_path):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UnsupportedTokenizerError, match=rf"has a {kind} tokenizer \({name}\); expected WordPiece"):
+    with pytest.raises(UnsupportedTokenizerError, match=rf"has a {kind} tokenizer \({name}\); expected BERT's Word"):
         BertTokenizer.from_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("tokens", "settings", "message"),
     [
-        (["##ed"], {}, "added token '##ed' cannot be found in normalized text"),
-        (["\u0301"], {}, "cannot be found in normalized text"),
-        (["New", "new"], {}, "added tokens 'New' and 'new' are one in normalized text"),
-        (["new"], {"text_rules": "mediapipe"}, "with text_rules 'mediapipe', which splits it"),
+        (["##ed"], {}, "added token '##ed' never occurs in normalized text"),
+        (["\u0301"], {}, "never occurs in normalized text"),
+        (["New", "new"], {}, "added tokens 'New' and 'new' are equal in normalized text"),
+        (["new"], {"text_rules": "mediapipe"}, "which text_rules 'mediapipe' splits"),
     ],
 )
-def test_added_tokens_that_cannot_be_kept_are_refused(tokens, settings, message):
+def test_added_tokens_that_cannot_be_matched_are_errors(tokens, settings, message):
     with pytest.raises(InputError, match=message):
         BertTokenizer([*SPECIAL_TOKENS, *tokens], added_tokens=tokens, **settings)
 

@@ -113,7 +113,7 @@ def test_a_text_ends_at_nul(phone, rich):
 @pytest.mark.parametrize(
     "letter", ["a", "A", "é", "ж", "한", "\u0301", "\u200b", "\U00010400", b"\xff", b"\xe4\xb8"], ids=ascii
 )
-def test_the_length_of_a_word_counts_in_bytes(phone, rich, letter):
+def test_the_length_of_a_word_is_in_bytes(phone, rich, letter):
     letter = letter if isinstance(letter, bytes) else letter.encode()
     texts = [letter * number + rest for number in range(1, 103) for rest in (b"", b"x", b"xy")]
     texts = [text for text in texts if 95 <= len(text) <= 106]
@@ -121,7 +121,7 @@ def test_the_length_of_a_word_counts_in_bytes(phone, rich, letter):
     assert_same(rich, phone, [*texts, *(b"b " + text + b".a" for text in texts)])
 
 
-def test_offsets_are_those_of_the_text(rich):
+def test_offsets_refer_to_the_original_text(rich):
     """MediaPipe gives none, so they are spelt out."""
     texts = ["ab É中 x.", "é\u0301 b\tx", "Xx"]
     tokens = rich.tokenize_with_offsets(texts)
@@ -153,10 +153,10 @@ def test_for_mediapipe_keeps_the_vocabulary_and_the_length():
     assert tokenizer.for_mediapipe().rules == tokenizer.rules
 
 
-def test_for_mediapipe_wants_pad_first():
+def test_for_mediapipe_needs_pad_first():
     tokens = [*SPECIAL_TOKENS[1:], "[PAD]"]
     with pytest.raises(
-        InputError, match=r"\[PAD\] has id 4; expected 0, with which MediaPipe pads: move it to the front"
+        InputError, match=r"\[PAD\] has id 4; expected 0, the padding of MediaPipe: move it to the front"
     ):
         BertTokenizer(tokens).for_mediapipe()
 
@@ -170,8 +170,8 @@ def test_for_mediapipe_wants_pad_first():
         ("max_input_chars_per_word", 200, "100"),
     ],
 )
-def test_what_the_phone_does_otherwise_is_refused(name, value, expected):
-    message = f"{name} is {value} with text_rules 'mediapipe'; expected {expected}, since the phone does it so"
+def test_settings_that_differ_from_mediapipe_are_errors(name, value, expected):
+    message = f"{name} is {value} with text_rules 'mediapipe'; expected {expected}, the rule of MediaPipe"
     with pytest.raises(InputError, match=message):
         BertTokenizer(SPECIAL_TOKENS, text_rules="mediapipe", **{name: value})
 

@@ -61,30 +61,30 @@ def test_the_range_of_each_token(tokenizer, text, expected, expected_bytes):
     assert ranges(tokenizer, text, unit="bytes") == expected_bytes
 
 
-def test_the_range_of_a_token_with_marks_that_changed_places(tokenizer):
+def test_the_range_of_a_token_with_reordered_marks(tokenizer):
     assert ranges(tokenizer, "q\u302e\u1bf2 x") == [(0, 3), (4, 5)]
 
 
-def test_bytes_that_are_not_utf8_count_as_python_replaces_them(tokenizer):
+def test_invalid_bytes_count_as_python_replaces_them(tokenizer):
     text = b"e\xff \xe4\xb8x\xed\xa0\x80e"
     assert text.decode("utf-8", "replace") == "e\ufffd \ufffdx\ufffd\ufffd\ufffde"
     assert ranges(tokenizer, text) == [(0, 1), (4, 5), (8, 9)]
     assert ranges(tokenizer, text, unit="bytes") == [(0, 1), (5, 6), (9, 10)]
 
 
-def test_a_mark_is_a_word_and_an_accent_is_none(tokenizer):
+def test_a_punctuation_mark_is_a_word_and_an_accent_is_not(tokenizer):
     tokens = tokenizer.tokenize_with_offsets(["ex.É 각 [mask]", "", "x", "\u0301 中文q"])
     assert tokens.word_ids.to_list() == [[0, 0, 1, 2, 3, 3, 3, 4, 5, 6], [], [0], [0, 1, 2]]
 
 
-def test_all_four_come_ragged_and_int32(tokenizer):
+def test_all_four_outputs_are_ragged_int32(tokenizer):
     tokens = tokenizer.tokenize_with_offsets(["é", "", "x ."])
     assert tokens._fields == ("token_ids", "starts", "ends", "word_ids")
     assert [column.dtype.name for column in tokens] == ["int32"] * 4
     assert all(column.row_lengths().numpy().tolist() == [1, 0, 2] for column in tokens)
 
 
-def test_a_unit_that_does_not_exist_is_refused(tokenizer):
+def test_an_invalid_unit_is_an_error(tokenizer):
     with pytest.raises(InputError, match="the unit of offsets is 'words'; expected 'characters' or 'bytes'"):
         tokenizer.tokenize_with_offsets(["x"], unit="words")
 
@@ -101,7 +101,7 @@ def test_offsets_of_random_texts(lowercase):
 
 
 @CASINGS
-def test_offsets_of_unicodes_own_normalization_cases(lowercase):
+def test_offsets_of_the_normalization_cases_of_unicode(lowercase):
     assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), normalization_cases()[::20]) > 2000
 
 
@@ -112,7 +112,7 @@ def test_offsets_of_naughty_strings_and_corpora(name):
 
 
 @CASINGS
-def test_10_000_strings_that_are_not_utf8(lowercase):
+def test_10_000_strings_of_invalid_utf8(lowercase):
     pair = rich_pair(lowercase=lowercase)
     texts = random_bytes(10_000, seed=9)
     assert_ids_are_googles(*pair, texts)
@@ -121,13 +121,13 @@ def test_10_000_strings_that_are_not_utf8(lowercase):
 
 @pytest.mark.slow
 @CASINGS
-def test_300_000_strings_that_are_not_utf8(lowercase):
+def test_300_000_strings_of_invalid_utf8(lowercase):
     for seed in range(30):
         assert_offsets_are_true(*rich_pair(lowercase=lowercase), random_bytes(10_000, seed=100 + seed))
 
 
 @pytest.mark.parametrize("name", ["bert_uncased", "bert_multilingual_cased"])
-def test_offsets_and_words_are_hugging_faces_where_the_ids_are(name, tmp_path):
+def test_offsets_and_words_equal_hugging_faces_if_the_ids_do(name, tmp_path):
     from tokenizers import Tokenizer
 
     tokenizer, _ = published_pair(name)
@@ -158,7 +158,7 @@ def random_words():
     return texts
 
 
-def test_squads_answers_are_sliced_by_their_tokens():
+def test_token_ranges_slice_the_answers_of_squad():
     """What question answering needs: the tokens of an answer give back the answer."""
     import gzip
     import json

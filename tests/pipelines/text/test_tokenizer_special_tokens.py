@@ -61,12 +61,12 @@ def assert_same(tokenizers, texts):
 
 
 @pytest.mark.parametrize("token", slow_except([*SPECIAL_TOKENS, *MORE], quick=["[MASK]", MORE[0]]))
-def test_a_token_in_every_place(tokenizers, token):
+def test_a_token_in_every_position(tokenizers, token):
     beside = ["", "a", " ", ".", "[", "]", "É", "e\u0301", "\u0301", "中", "\u00ad", "ΣA", "#", "\n"]
     assert_same(tokenizers, [f"{before}{token}{after}" for before in beside for after in beside])
 
 
-def test_two_tokens_beside_each_other(tokenizers):
+def test_two_tokens_next_to_each_other(tokenizers):
     tokens = [*SPECIAL_TOKENS, *MORE]
     pairs = itertools.product(tokens, tokens)
     assert_same(
@@ -81,7 +81,7 @@ def test_random_mixtures(tokenizers):
     assert_same(tokenizers, texts)
 
 
-def test_the_longer_of_two_tokens_that_begin_alike(tokenizers):
+def test_the_longer_of_two_tokens_with_the_same_prefix_is_matched(tokenizers):
     assert_same(tokenizers, ["[E1]x", "[E1]", "[E1] x", "[E1]xx", "[E1][E1]x[E1]", "[E1]é", "[E1]\u00adx"])
 
 
@@ -89,21 +89,21 @@ OVERLAPPING = ["~~", "ab bcd", "bcd ab cd", "aba b", "]a"]
 
 
 @pytest.mark.parametrize("more", slow_except(OVERLAPPING, quick=["bcd ab cd"]))
-def test_the_leftmost_of_tokens_that_overlap_counts(more, tmp_path):
+def test_the_leftmost_of_overlapping_tokens_is_matched(more, tmp_path):
     more = more.split()
     tokenizers = folder_and_tokenizers(tmp_path, more)
     letters = ["".join(text) for length in (3, 5) for text in itertools.product("abcd", repeat=length)]
     assert_same(tokenizers, [*letters[:: 3 if len(more) > 1 else 40], "~~~~~", "~~~", "a~~~b", "[MASK]a]a", "abababab"])
 
 
-def test_without_being_asked_for_a_token_of_bert_is_brackets_and_words(tokenizers):
+def test_special_tokens_of_bert_are_split_by_default(tokenizers):
     ours, _ = tokenizers
     google = GoogleTokenizer(ours.vocabulary, lowercase=ours.lowercase)
     texts = [text for token in SPECIAL_TOKENS for text in (token, f"a{token}", f"{token}{token} b")]
     assert_ids_are_googles(ours, google, texts)
 
 
-def test_without_being_asked_for_tokens_of_ones_own_are_whole_as_hugging_face_has_them(tokenizers):
+def test_additional_special_tokens_are_never_split_as_in_hugging_face(tokenizers):
     rng = np.random.default_rng(12)
     parts = [*MORE, *"aáb[]xé~<> .1中", "[E1", "<<<>", "\u0301", "abcd"]
     texts = ["".join(rng.choice(parts, length)) for length in rng.integers(0, 14, 500)]
@@ -116,7 +116,7 @@ def test_without_being_asked_for_tokens_of_ones_own_are_whole_as_hugging_face_ha
         assert [[*zip(*pair, strict=True)] for pair in ranges] == [encoding.offsets for encoding in expected]
 
 
-def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
+def test_a_capital_sigma_before_a_token_is_final(tokenizers):
     """Rust's code knows no final sigma; Google's sees the word alone, since a kept token parts the text."""
     ours, _ = tokenizers
     ids = ours.tokenize(["AΣ[MASK]A", "AΣA", "[E1]Σ"], keep_special_tokens=True).to_list()
@@ -126,14 +126,14 @@ def test_a_capital_sigma_before_a_token_is_at_the_end_of_its_word(tokenizers):
     assert tokens == (folded if ours.lowercase else unfolded)
 
 
-def test_bytes_after_a_kept_token(tokenizers):
+def test_bytes_after_a_special_token(tokenizers):
     ours, _ = tokenizers
     tokens = ours.tokenize_with_offsets(["中[MASK] a", b"\xff[MASK]\xffa"], unit="bytes", keep_special_tokens=True)
     assert tokens.starts.to_list() == [[0, 3, 10], [1, 8]]
     assert tokens.ends.to_list() == [[3, 9, 11], [7, 9]]
 
 
-def test_a_kept_token_makes_a_word_of_its_own_within_the_limit(tmp_path):
+def test_a_special_token_is_a_separate_word_for_the_limit(tmp_path):
     """A token never makes the words beside it longer, nor is it too long itself."""
     tokenizers = folder_and_tokenizers(tmp_path, ("[" + "x" * 20 + "]",), max_input_chars_per_word=3)
     token = tokenizers[0].special_tokens[-1]
@@ -150,7 +150,7 @@ MANY_TOKENS = {
 
 @pytest.mark.parametrize("kind", ["special", "added"])
 @pytest.mark.parametrize("case", slow_except(MANY_TOKENS, quick=["alike", "of all letters"]))
-def test_thousands_of_tokens_are_found_as_fast_as_a_few(case, kind, tmp_path, capfd):
+def test_thousands_of_tokens_are_matched_as_fast_as_a_few(case, kind, tmp_path, capfd):
     """Judge: Hugging Face's tokenizer. RE2 wrote that it had no memory, for each text, and took 0.5 ms for it."""
     from tokenizers import Tokenizer
 

@@ -19,12 +19,12 @@ of_our_version = pytest.mark.skipif(
 
 
 @of_our_version
-def test_the_table_is_what_its_script_writes():
+def test_the_table_equals_the_output_of_its_script():
     assert TABLE_PATH.read_bytes() == ("\n".join(table_lines()) + "\n").encode("ascii")
 
 
 @of_our_version
-def test_what_is_read_is_what_python_knows():
+def test_the_table_agrees_with_python():
     """The script and the reader could be wrong together, so every code point is asked for once more."""
     table = unicode_table()
     characters = [*map(chr, range(NUM_CODE_POINTS))]
@@ -44,7 +44,7 @@ def test_what_is_read_is_what_python_knows():
 CHANGED_SINCE_12 = {(0x1734, "mark"), (0x166D, "punctuation"), (0x30FB, "punctuation")}
 
 
-def test_the_table_agrees_with_the_unicode_consortiums_own_file():
+def test_the_table_agrees_with_the_files_of_the_unicode_consortium():
     """Unicode 12.0.0's, which no Python here has had a hand in."""
     table = unicode_table()
     sets = {"space": ("Zs", "Zl", "Zp"), "control": ("Cc", "Cf"), "mark": ("Mn",), "punctuation": "P"}
@@ -74,7 +74,7 @@ def code_points_of_version_12():
                     yield each, category, int(combining_class)
 
 
-def test_the_judge_is_silent_on_characters_that_changed_between_unicode_versions():
+def test_the_reference_skips_characters_that_differ_between_unicode_versions():
     old = ["mark\t0300-0302 0345", "lower\t0041\t0061", "decomposition\t00C0\t0041 0300", "combining_class 230\t0300"]
     new = ["mark\t0300-0301 0345", "lower\t0041\t0061", "decomposition\t00C0\t0041 0300", "combining_class 1\t0300"]
     assert changed_characters(old, new) == {"\u0302", "\u0300", "\u00c0"}
@@ -82,12 +82,12 @@ def test_the_judge_is_silent_on_characters_that_changed_between_unicode_versions
 
 
 @of_our_version
-def test_the_judge_speaks_of_every_text_where_the_versions_are_the_same():
+def test_the_reference_covers_every_text_if_the_versions_are_equal():
     texts = ["a", "\u0302", "\U0001fae0", b"\xff"]
     assert judged(texts) == texts
 
 
-def test_sets_hold_no_surrogates_and_arrays_are_as_long_as_unicode():
+def test_arrays_have_the_size_of_unicode_and_no_surrogates():
     table = unicode_table()
     for name in ("space", "control", "mark", "punctuation", "cased", "case_ignorable", "combining_class"):
         values = getattr(table, name)

@@ -29,7 +29,7 @@ def path(tmp_path):
     return tmp_path / "my.txt"
 
 
-def test_settings_are_written_by_hugging_faces_names_and_read_back(path):
+def test_settings_have_hugging_face_names_and_can_be_read(path):
     assert settings_path(path).name == "my.tokenizer_config.json"
     noted = json.loads(settings_path(path).read_text())
     assert noted["do_lower_case"] is True
@@ -47,14 +47,14 @@ def test_settings_are_written_by_hugging_faces_names_and_read_back(path):
     assert read_facts(path)["alphabet_coverage"] == 0.5
 
 
-def test_a_tokenizer_of_the_file_has_them(path):
+def test_from_vocabulary_uses_the_settings(path):
     tokenizer = BertTokenizer.from_vocabulary(path, max_sequence_length=9)
     assert tokenizer.rules == RULES
     assert tokenizer.special_tokens[5:] == ("[E1]",)
     assert tokenizer.max_sequence_length == 9
 
 
-def test_a_bare_file_has_the_settings_that_are_given(tmp_path):
+def test_a_vocabulary_without_settings_has_the_given_settings(tmp_path):
     write_vocabulary(tmp_path / "bare.txt", TOKENS)
     assert read_vocabulary_and_settings(tmp_path / "bare.txt", {"lowercase": False, "strip_accents": None}) == {
         "vocabulary": TOKENS,
@@ -64,7 +64,7 @@ def test_a_bare_file_has_the_settings_that_are_given(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "vocab.txt"])
-def test_a_model_folder_has_the_settings_of_its_own_files(tmp_path, name):
+def test_a_model_folder_has_the_settings_of_its_files(tmp_path, name):
     tokenizer = BertTokenizer(TOKENS, lowercase=False, additional_special_tokens=["[E1]"], max_sequence_length=7)
     tokenizer.save(tmp_path)
     settings = read_vocabulary_and_settings(tmp_path / name, {"lowercase": False})
@@ -84,12 +84,12 @@ def test_a_model_folder_has_the_settings_of_its_own_files(tmp_path, name):
         ({"additional_special_tokens": ["a"]}, r"where additional_special_tokens is \[E1\]: leave it out, or learn"),
     ],
 )
-def test_what_contradicts_them_is_refused_by_name(path, asked, message):
+def test_an_argument_that_contradicts_the_settings_is_an_error(path, asked, message):
     with pytest.raises(InputError, match=message):
         read_vocabulary_and_settings(path, asked, option_names={"lowercase": "--cased"})
 
 
-def test_what_agrees_with_them_is_taken(path):
+def test_an_argument_that_agrees_with_the_settings_is_accepted(path):
     agreed = {"lowercase": True, "strip_accents": False, "additional_special_tokens": ["[E1]"]}
     assert read_vocabulary_and_settings(path, agreed) == read_vocabulary_and_settings(path)
 
@@ -99,7 +99,7 @@ def spoil(path, **changes):
     noted.write_text(json.dumps({**json.loads(noted.read_text()), **changes}))
 
 
-def test_settings_of_another_vocabulary_are_refused(path):
+def test_settings_of_another_vocabulary_are_an_error(path):
     write_vocabulary(path, [*TOKENS, "c"])
     with pytest.raises(InputError, match=r"my\.tokenizer_config\.json is of another vocabulary than .*my\.txt"):
         read_vocabulary_and_settings(path)
@@ -116,13 +116,13 @@ def test_settings_of_another_vocabulary_are_refused(path):
         ({"bert_keras": 3}, "sets bert_keras to 3; expected an object"),
     ],
 )
-def test_damaged_settings_are_one_sentence(path, changes, message):
+def test_damaged_settings_are_an_error(path, changes, message):
     spoil(path, **changes)
     with pytest.raises(InputError, match=re.escape(message)):
         read_vocabulary_and_settings(path)
 
 
-def test_a_run_killed_between_the_two_files_leaves_no_vocabulary_without_its_settings(path, monkeypatch):
+def test_a_killed_run_never_leaves_a_vocabulary_without_its_settings(path, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt
 
