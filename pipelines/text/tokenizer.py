@@ -49,8 +49,8 @@ class BertTokenizer:
     """Tokenizer that splits text into WordPiece ids exactly as BERT does, in the graph and in large batches.
 
     The ids equal those of Google's `tokenization.py` for every string, with the Unicode version of `rules` and the same
-    `max_input_chars_per_word`; `docs/reference/tokenizer.md` lists the differences of Hugging Face's tokenizer. NUL and bytes
-    that are not UTF-8 are ignored, as in Google's code.
+    `max_input_chars_per_word`; `docs/reference/tokenizer.md` lists the differences of Hugging Face's tokenizer. NUL and
+    bytes that are not UTF-8 are ignored, as in Google's code.
 
     Args:
         vocabulary: the tokens in the order of their ids, including `SPECIAL_TOKENS`.

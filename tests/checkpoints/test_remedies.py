@@ -103,12 +103,12 @@ def ours(make_model, tmp_path):
     return tmp_path / "ours"
 
 
-def test_put_vocab_txt_there(ours, tmp_path):
+def test_copy_vocab_txt_into_the_folder(ours, tmp_path):
     (ours / "vocab.txt").rename(tmp_path / "vocab.txt")
     (ours / "tokenizer.json").unlink()
     (ours / "SHA256SUMS").unlink()
     message = refusal(lambda: bk.Predictor.from_checkpoint(ours))
-    assert message.endswith("put its vocab.txt there")
+    assert message.endswith("copy its vocab.txt into the folder")
     (tmp_path / "vocab.txt").rename(ours / "vocab.txt")
     bk.Predictor.from_checkpoint(ours)
 
