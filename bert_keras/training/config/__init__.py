@@ -1,4 +1,4 @@
-"""Settings of a training run, read strictly from a recipe, a TOML file and flags; no TensorFlow here.
+"""Settings of a training run, validated strictly, from a recipe, a TOML file and options; no TensorFlow here.
 
-Start with `recipes.py` (pretraining) and `finetuning_settings.py`.
+Start with `recipes.py` (pretraining) and `finetuning_settings.py`; `tables.py` documents every setting of pretraining.
 """

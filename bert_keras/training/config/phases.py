@@ -1,4 +1,4 @@
-"""The arithmetic of a run: phases, steps, seconds, stretches of one schedule. No TensorFlow here."""
+"""Plan the phases of a run: steps, seconds and learning-rate schedules. No TensorFlow here."""
 
 import dataclasses
 import itertools
@@ -13,22 +13,22 @@ from bert_keras.training.config.tables import (
     RecordsSettings,
 )
 
-_SECONDS_AN_HOUR = 3600.0
+_SECONDS_PER_HOUR = 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
 class PhasePlan:
-    """One phase with all its numbers.
+    """One phase with every number resolved.
 
     Attributes:
-        records: which records folder, from 0.
-        max_sequence_length: tokens a row.
-        max_predictions: masked slots a row.
-        batch_size: rows a step.
+        records: index of the records folder, from 0.
+        max_sequence_length: tokens per sequence.
+        max_predictions: masked positions per sequence.
+        batch_size: sequences per step.
         learning_rate: the peak.
-        rewarm: whether a new schedule begins with this phase.
-        num_steps: optimizer steps, None where the budget is in hours.
-        seconds: its time, None where the budget is not in hours.
+        rewarm: whether the phase starts a new schedule.
+        num_steps: optimizer steps; None for a budget in hours.
+        seconds: duration; None for other budgets.
     """
 
     records: int
@@ -49,11 +49,11 @@ def plan_phases(
     budget: BudgetSettings,
     num_records: Sequence[int],
 ) -> list[PhasePlan]:
-    """Returns the plan of each phase; see `Pretraining.plan`."""
+    """Return the plan of each phase, see `Pretraining.plan`."""
     phases = phases or [PhaseSettings()]
     sizes = [phase.batch_size or batches.batch_size for phase in phases]
     plans = []
-    for phase, size, num_steps in zip(phases, sizes, _steps(phases, sizes, budget, num_records), strict=True):
+    for phase, size, num_steps in zip(phases, sizes, _compute_steps(phases, sizes, budget, num_records), strict=True):
         length = records.max_sequence_lengths[phase.records]
         plans.append(
             PhasePlan(
@@ -64,54 +64,55 @@ def plan_phases(
                 learning_rate=phase.learning_rate or optimizer.learning_rate,
                 rewarm=phase.rewarm or phase.learning_rate is not None,
                 num_steps=num_steps,
-                seconds=None if budget.hours is None else budget.hours * _SECONDS_AN_HOUR * phase.share,
+                seconds=None if budget.hours is None else budget.hours * _SECONDS_PER_HOUR * phase.share,
             )
         )
     return plans
 
 
 def join_schedules(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
-    """Returns (peak learning rate, steps or seconds) of each stretch of phases that share one schedule."""
-    stretches: list[tuple[float, float]] = []
+    """Return (peak learning rate, steps or seconds) of each schedule; without `rewarm`, a phase extends the last one."""
+    schedules: list[tuple[float, float]] = []
     for plan in plans:
         amount = plan.seconds if plan.num_steps is None else plan.num_steps
-        if stretches and not plan.rewarm:
-            peak, before = stretches.pop()
-            stretches.append((peak, before + amount))
+        if schedules and not plan.rewarm:
+            peak, before = schedules.pop()
+            schedules.append((peak, before + amount))
         else:
-            stretches.append((plan.learning_rate, amount))
-    return stretches
+            schedules.append((plan.learning_rate, amount))
+    return schedules
 
 
-def _steps(
-    phases: Sequence[PhaseSettings], sizes: Sequence[int], budget: BudgetSettings, num_records: Sequence[int]
+def _compute_steps(
+    phases: Sequence[PhaseSettings], batch_sizes: Sequence[int], budget: BudgetSettings, num_records: Sequence[int]
 ) -> list[int | None]:
     if budget.hours is not None:
         return [None] * len(phases)
     if budget.steps is not None:
         ends = [round(budget.steps * share) for share in itertools.accumulate(phase.share for phase in phases)]
         steps = [end - begin for begin, end in itertools.pairwise([0, *ends])]
-        told = f"budget.steps {budget.steps}"
+        source = f"budget.steps {budget.steps}"
     else:
-        rows = _rows(phases, budget, num_records)
+        counts = _select_counts(phases, budget, num_records)
         steps = [
             int(budget.epochs * phase.share * count / size)
-            for phase, size, count in zip(phases, sizes, rows, strict=True)
+            for phase, size, count in zip(phases, batch_sizes, counts, strict=True)
         ]
-        told = f"budget.epochs {budget.epochs:g} of {rows} rows"
+        source = f"budget.epochs {budget.epochs:g} of {counts} records"
     if 0 in steps:
         raise InputError(
-            f"{told} gives the phases {steps} steps of {list(sizes)} rows; expected one or more in each: "
+            f"{source} gives the phases {steps} steps of {list(batch_sizes)} sequences; expected one or more in each: "
             "raise the budget or lower batches.batch_size"
         )
     return steps
 
 
-def _rows(phases: Sequence[PhaseSettings], budget: BudgetSettings, num_records: Sequence[int]) -> list[int]:
+def _select_counts(phases: Sequence[PhaseSettings], budget: BudgetSettings, num_records: Sequence[int]) -> list[int]:
+    """Return the number of training records of each phase."""
     needed = 1 + max(phase.records for phase in phases)
     if len(num_records) < needed:
         raise InputError(
-            f"budget.epochs is {budget.epochs:g}, and the rows of {len(num_records)} records folders are known, "
-            f"{needed} expected: give num_records, or a budget in steps or hours"
+            f"budget.epochs is {budget.epochs:g}, and num_records has {len(num_records)} items; expected {needed}, one "
+            "for each records folder: add them, or set the budget in steps or hours"
         )
     return [num_records[phase.records] for phase in phases]

@@ -1,8 +1,8 @@
-"""`BertOptimizer`: what AdamW and LAMB share. Moments, weight decay without biases and norms, clipping, one update.
+"""`BertOptimizer`, the base of AdamW and LAMB: moments, weight decay except for biases and norms, clipping, the update.
 
-Keras documents `build` and `update_step` as what an optimizer overrides, but which moments belong to a variable, and
-which variables decay, are private there. So `apply` is overridden too: none of Keras's own clipping, decay and summing
-over replicas runs, and none can run twice.
+Keras documents `build` and `update_step` as the methods to override, but it keeps private which moments belong to a
+variable and which variables decay. `BertOptimizer` therefore overrides `apply` too, so that Keras's own clipping, decay
+and sum over replicas never run.
 """
 
 import dataclasses
@@ -15,19 +15,19 @@ from keras import ops
 from bert_keras.distribution import clip_gradients, compile_update, to_dense, update_copies
 from bert_keras.errors import InputError
 
-# Google's optimization.py leaves out "LayerNorm", "layer_norm" and "bias": these are the names of their variables here
+# the names of the variables that Google's optimization.py excludes as "LayerNorm", "layer_norm" and "bias"
 NOT_DECAYED = ("bias", "gamma", "beta")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slot:
-    """A trainable variable with its two moments.
+    """A trainable variable and its two moments ("slot" as in TensorFlow's optimizers).
 
     Attributes:
         place: index among the trainable variables.
         variable: the variable.
         first, second: running means of the gradient and of its square.
-        decays: whether weight decay applies.
+        decays: whether weight decay applies to the variable.
     """
 
     place: int
@@ -38,22 +38,22 @@ class Slot:
 
 
 class _Slots:
-    """The slots of an optimizer. Not a list, of which Keras would track the trainable variables as the optimizer's."""
+    """The slots of an optimizer; in a list, Keras would track the trainable variables as the optimizer's own."""
 
     def __init__(self, slots: Sequence[Slot]):
         self.all = tuple(slots)
         self._by_variable = {id(slot.variable): slot for slot in slots}
 
-    def of(self, variables: Sequence[keras.Variable] | None) -> tuple[Slot, ...]:
-        """Return the slots of some variables; None: of all."""
+    def select(self, variables: Sequence[keras.Variable] | None) -> tuple[Slot, ...]:
+        """Return the slots of some variables; None = all variables."""
         if variables is None:
             return self.all
         try:
             return tuple(self._by_variable[id(variable)] for variable in variables)
         except KeyError:
             raise InputError(
-                "the optimizer was built for other variables than it is applied to: compile the model again after "
-                "layers were added, or frozen ones made trainable"
+                "the optimizer is applied to variables that it was not built for: compile the model again after adding "
+                "or unfreezing layers"
             ) from None
 
 
@@ -61,26 +61,27 @@ class BertOptimizer(keras.optimizers.Optimizer):
     """Base of `BertAdamW` and `Lamb`; a subclass defines `update`.
 
     Args:
-        learning_rate: a number or a schedule.
-        weight_decay: of all variables but those whose name contains a word of `not_decayed`.
+        learning_rate: a float or a schedule.
+        weight_decay: weight decay of all variables, except those with a word of `not_decayed` in their name.
         beta_1, beta_2: decay of the two moments.
         epsilon: added to the root of the second moment.
         not_decayed: words in the names of variables without weight decay.
-        jit_update: whether XLA compiles the update of a step that is not compiled as a whole, since the lengths of
-            batches change; those of weights do not. It takes half the time (23 million weights: 45 ms, not 95), and
-            pays from some hundred steps on. Without effect under a `tf.distribute` strategy.
+        jit_update: compile the update with XLA in a step that is not compiled as a whole. Steps whose batches have
+            different lengths would be compiled again for each length, but the shapes of the weights are fixed. The
+            update takes half the time (45 instead of 95 ms for 23 million weights), which is worth the compilation
+            after a few hundred steps. It has no effect under a `tf.distribute` strategy.
         **kwargs: `clipnorm`, `global_clipnorm`, `clipvalue`, `loss_scale_factor` and `name`, as in
             `keras.optimizers.Optimizer`.
 
     Raises:
-        InputError: averaged weights or Keras's gradient accumulation are asked for.
+        InputError: `use_ema` or `gradient_accumulation_steps` is set.
     """
 
     takes_summed_gradients = True  # summed over all replicas, see `distribution.updates.apply_over_replicas`
 
     def __init__(
         self,
-        learning_rate,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
         *,
         weight_decay: float,
         beta_1: float,
@@ -88,14 +89,14 @@ class BertOptimizer(keras.optimizers.Optimizer):
         epsilon: float,
         not_decayed: Sequence[str] = NOT_DECAYED,
         jit_update: bool = False,
-        **kwargs,
+        **kwargs: object,
     ):
         super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
         for name in ("use_ema", "gradient_accumulation_steps"):
             if getattr(self, name):
                 raise InputError(
-                    f"{type(self).__name__} has no {name}, which is {getattr(self, name)}; leave it out, and give "
-                    "accumulation_steps to compile(), or take an optimizer of Keras"
+                    f"{name} is {getattr(self, name)}, but {type(self).__name__} does not support it: pass "
+                    "accumulation_steps to compile(), or use an optimizer of Keras"
                 )
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -103,7 +104,7 @@ class BertOptimizer(keras.optimizers.Optimizer):
         self.not_decayed = tuple(not_decayed)
         self.jit_update = jit_update
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -120,23 +121,23 @@ class BertOptimizer(keras.optimizers.Optimizer):
         """Return whether weight decay applies to a variable."""
         return not any(word in variable.name for word in self.not_decayed)
 
-    def exclude_from_weight_decay(self, var_list=None, var_names=None):
-        """Keras forgets what is excluded when an optimizer is saved; raises `InputError`."""
-        raise InputError(f"give {type(self).__name__}(not_decayed=...) the words that exclude variables from the decay")
+    def exclude_from_weight_decay(self, var_list: object = None, var_names: object = None) -> None:
+        """Raise `InputError`, because Keras does not save these exclusions; it saves `not_decayed`."""
+        raise InputError(f"pass {type(self).__name__}(not_decayed=...) to exclude variables from weight decay")
 
-    def apply(self, grads, trainable_variables=None):
-        """Update variables by gradients: those of `build`, or those given.
+    def apply(self, grads: Sequence, trainable_variables: Sequence[keras.Variable] | None = None) -> None:
+        """Update variables with their gradients.
 
         Args:
-            grads: one for each variable, summed over all replicas; None where the loss does not depend on it.
-            trainable_variables: the variables; None: those of `build`.
+            grads: one gradient per variable, summed over all replicas; None if the loss does not depend on it.
+            trainable_variables: the variables; None = those of `build`.
         """
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
             self.build(trainable_variables)
-        slots = self._slots.of(trainable_variables)
+        slots = self._slots.select(trainable_variables)
         gradients = [None if gradient is None else to_dense(gradient) for gradient in grads]
-        slots, gradients = _given(slots, gradients)
+        slots, gradients = _drop_missing(slots, gradients)
         update = compile_update(self._update_all) if self.jit_update else self._update_all
         update(_Slots(slots), gradients)
 
@@ -145,7 +146,7 @@ class BertOptimizer(keras.optimizers.Optimizer):
             gradients = [gradient / self.loss_scale_factor for gradient in gradients]
         gradients = clip_gradients(gradients, self)
 
-        def update(index, gradient, rate, step):
+        def update(index: int, gradient: object, rate: object, step: object) -> None:
             slot = slots.all[index]
             dtype = slot.variable.dtype
             self.update(slot, ops.cast(gradient, dtype), ops.cast(rate, dtype), ops.cast(step, dtype))
@@ -155,30 +156,30 @@ class BertOptimizer(keras.optimizers.Optimizer):
         update_copies(update, variables, gradients, rate, step)
         self.iterations.assign_add(1)
 
-    def update(self, slot: Slot, gradient, rate, step) -> None:
+    def update(self, slot: Slot, gradient: keras.KerasTensor, rate: keras.KerasTensor, step: keras.KerasTensor) -> None:
         """Update one variable and its moments.
 
         Args:
             slot: the variable.
-            gradient: clipped, in the variable's dtype and shape.
-            rate: learning rate, a scalar tensor.
-            step: number of this step, counted from 1, a scalar tensor.
+            gradient: the clipped gradient, with the variable's dtype and shape.
+            rate: the learning rate, a scalar tensor.
+            step: index of this step, from 1, a scalar tensor.
         """
         raise NotImplementedError
 
-    def move_moments(self, slot: Slot, gradient) -> tuple:
-        """Update both moments of a variable by its gradient and return their new values."""
+    def update_moments(self, slot: Slot, gradient: keras.KerasTensor) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+        """Update both moments of a variable with its gradient, and return their new values."""
         self.assign_add(slot.first, (gradient - slot.first) * (1 - self.beta_1))
         self.assign_add(slot.second, (ops.square(gradient) - slot.second) * (1 - self.beta_2))
         return ops.convert_to_tensor(slot.first), ops.convert_to_tensor(slot.second)
 
-    def subtract(self, slot: Slot, change) -> None:
-        """Subtract a change from a variable, in place, and keep the variable within its constraint."""
+    def subtract(self, slot: Slot, change: keras.KerasTensor) -> None:
+        """Subtract a change from a variable in place, then apply its constraint."""
         self.assign_sub(slot.variable, change)
         if slot.variable.constraint is not None:
             slot.variable.assign(slot.variable.constraint(slot.variable))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         names = ("beta_1", "beta_2", "epsilon", "jit_update")
         return {
             **super().get_config(),
@@ -187,8 +188,8 @@ class BertOptimizer(keras.optimizers.Optimizer):
         }
 
 
-def _given(slots: Sequence[Slot], gradients: Sequence) -> tuple[list[Slot], list]:
-    """Return the slots and gradients of variables that the loss depends on, and warn of others, as Keras does."""
+def _drop_missing(slots: Sequence[Slot], gradients: Sequence) -> tuple[list[Slot], list]:
+    """Drop variables without a gradient, and warn about them as Keras does."""
     missing = [slot.variable.path for slot, gradient in zip(slots, gradients, strict=True) if gradient is None]
     if missing:
         warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)

@@ -329,10 +329,10 @@ def test_a_budget_in_epochs_counts_records():
     )
     assert [plan.num_steps for plan in run.plan([1005, 70])] == [301, 10]
     assert run.num_steps([1005, 70]) == 311
-    with pytest.raises(bk.InputError, match=r"the rows of 1 records folders are known, 2 expected: give num_records"):
+    with pytest.raises(bk.InputError, match=r"num_records has 1 items; expected 2, one for each"):
         run.plan([1005])
     with pytest.raises(
-        bk.InputError, match=r"gives the phases \[301, 0\] steps of \[10, 7\] rows; expected one or more"
+        bk.InputError, match=r"gives the phases \[301, 0\] steps of \[10, 7\] sequences; expected one or more"
     ):
         run.plan([1005, 6])
 

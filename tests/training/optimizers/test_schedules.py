@@ -86,15 +86,15 @@ def test_a_schedule_survives_its_config(schedule):
     ("make", "message"),
     [
         (lambda: rate_shape("linaer", 0.5, 0.1), "there is no schedule 'linaer'; expected one of linear, cosine"),
-        (lambda: rate_shape("linear", 0.5, 1.0), "warmup_ratio is 1.0; expected a share from 0 to below 1"),
-        (lambda: rate_shape("inverse_sqrt", 0.5, 0.0), "inverse_sqrt falls from the end of its warm-up"),
+        (lambda: rate_shape("linear", 0.5, 1.0), "warmup_ratio is 1.0; expected a number from 0 to below 1"),
+        (lambda: rate_shape("inverse_sqrt", 0.5, 0.0), "the schedule inverse_sqrt needs a warm-up"),
         (lambda: rate_shape("polynomial", 0.5, 0.1, power=0.0), "power is 0.0; expected a number above 0"),
         (
             lambda: WarmupDecay("linear", 0.5, 10, 10),
-            r"num_warmup_steps is 10, expected a number from 0 to below num_st",
+            r"num_warmup_steps is 10; expected a number from 0 to below num_st",
         ),
         (lambda: TimedLearningRate("linear", 0.5, seconds=0), "seconds is 0 and seconds_done 0.0; expected above 0"),
-        (lambda: RateSequence([]), "no schedules were given; expected one or more"),
+        (lambda: RateSequence([]), "schedules is empty; expected one or more"),
     ],
 )
 def test_a_wrong_number_is_refused(make, message):
