@@ -71,7 +71,7 @@ def plan_phases(
 
 
 def join_schedules(plans: Sequence[PhasePlan]) -> list[tuple[float, float]]:
-    """Return (peak learning rate, steps or seconds) of each schedule; without `rewarm`, a phase extends the last one."""
+    """Return (peak learning rate, steps or seconds) of each schedule; a phase without `rewarm` extends it."""
     schedules: list[tuple[float, float]] = []
     for plan in plans:
         amount = plan.seconds if plan.num_steps is None else plan.num_steps

@@ -243,7 +243,7 @@ def test_what_the_optimizers_do_not_do_is_refused():
     for name, value in (("use_ema", True), ("gradient_accumulation_steps", 2)):
         with pytest.raises(bk.InputError, match=f"{name} is {value}, but BertAdamW does not support it: pass acc"):
             BertAdamW(0.1, **{name: value})
-    with pytest.raises(bk.InputError, match=r"give Lamb\(not_decayed=\.\.\.\) the words"):
+    with pytest.raises(bk.InputError, match=r"pass Lamb\(not_decayed=\.\.\.\) to exclude"):
         Lamb(0.1).exclude_from_weight_decay(var_names=["bias"])
     first, second = (keras.Variable(np.zeros(2), name=name) for name in ("kernel", "bias"))
     optimizer = BertAdamW(0.1)

@@ -178,5 +178,5 @@ def test_the_clock_drives_the_optimizer_inside_a_loss_scale():
 def test_the_clock_cannot_drive_a_schedule():
     optimizer = keras.optimizers.SGD(WarmupDecay("linear", 0.5, 10, 1))
     timer = TimedLearningRate("linear", 0.5, seconds=3)
-    with pytest.raises(bk.InputError, match=r"has a learning rate schedule, which counts steps.*num_steps=None"):
+    with pytest.raises(bk.InputError, match=r"has a learning-rate schedule, which counts steps.*num_steps=None"):
         fit(timer, Clock(), optimizer=optimizer)
