@@ -1,7 +1,7 @@
 """Warnings about usable data that is probably not what the user meant: statistics in, sentences with a fix out.
 
-Each limit is far from the values of good data (docs/guide/languages.md, docs/guide/records.md), and is reached before the damage is
-large.
+Each limit is far from the values of good data (docs/guide/languages.md, docs/guide/records.md), and is reached before
+the damage is large.
 """
 
 import unicodedata

@@ -1,7 +1,7 @@
 """Sentences of running text.
 
-`sentencex` (Wikimedia, MIT) was chosen by measurement, see `docs/guide/records.md`: of three splitters it finds the most
-sentence ends of UD English EWT, and it is a hundred times as fast as pysbd.
+`sentencex` (Wikimedia, MIT) was chosen by measurement, see `docs/guide/records.md`: of three splitters it finds the
+most sentence ends of UD English EWT, and it is a hundred times as fast as pysbd.
 """
 
 import sentencex

@@ -1,7 +1,7 @@
-"""How often each word of a text occurs, in bounded memory, on one core or several, always with the same result.
+"""Counting the words of a text, in bounded memory, on one core or several, always with the same result.
 
-The text is cut into blocks of fixed size, blocks are counted by whoever is free, and the counts are
-added up in the order of the text: so the number of workers changes nothing but the time.
+The text is split into blocks of fixed size, workers count blocks, and the counts are added up in the order of the text,
+so that the number of workers only changes the time.
 """
 
 import collections
@@ -20,29 +20,29 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.process_pool import map_in_order
 from bert_keras.pipelines.text.token_splitter import TokenSplitter
 
-MAX_WORDS = 1_000_000  # of 8 letters each they take 0.9 GB, most of it in the trainer; 33 MB of novels have 55,000
-MAX_WORD_LENGTH = 200  # characters; Google's tokenizer reads longer words as [UNK], so no token is learnt from them
-_LONG_WORD_LENGTH = 100  # as Hugging Face's tokenizer and ours read longer ones as [UNK]
+MAX_WORDS = 1_000_000  # with 8 letters each they take 0.9 GB, mostly in the trainer; 33 MB of novels have 55,000
+MAX_WORD_LENGTH = 200  # characters; longer words are [UNK] in Google's tokenizer, so no token is learned from them
+_LONG_WORD_LENGTH = 100  # longer words are [UNK] in Hugging Face's tokenizer and in ours
 
 _LOG = logging.getLogger(__name__)
-_BLOCK_CHARACTERS = 1 << 20  # part of the result where words are forgotten
-_CACHED_WORDS = 1 << 16  # about 15 MB a worker
-_ASCII_WORD = re.compile("[0-9A-Za-z]+|[!-/:-@[-`{-~]")  # BERT takes every other sign of ASCII for punctuation
+_BLOCK_CHARACTERS = 1 << 20  # affects which words are forgotten
+_CACHED_WORDS = 1 << 16  # about 15 MB per worker
+_ASCII_WORD = re.compile("[0-9A-Za-z]+|[!-/:-@[-`{-~]")  # every other character of ASCII is punctuation for BERT
 
 
 @dataclasses.dataclass(frozen=True)
 class WordCounts:
-    """How often each word occurs.
+    """The number of occurrences of each word of a text.
 
     Attributes:
-        counts: the words that are held, with their counts.
-        num_words: words that were read, each occurrence counted.
-        num_characters: characters that were read, before anything was folded, white space left out.
-        characters: those of them beyond ASCII, with their counts.
-        num_long: characters of words that `BertTokenizer` reads as [UNK] for their length, unless it is told otherwise.
-        num_forgotten: how many of those were forgotten for want of room.
-        most_forgotten: no word lost more occurrences than this.
-        num_workers: processes that counted; 1 is this one, for a text of one block whatever was asked for.
+        counts: the count of each word in memory, keyed by word.
+        num_words: number of words, counting each occurrence.
+        num_characters: number of characters before normalization, without white space.
+        characters: the count of each character beyond ASCII.
+        num_long: number of characters in words that are so long that `BertTokenizer` makes them [UNK] by default.
+        num_forgotten: number of words, counting each occurrence, that were forgotten to save memory.
+        most_forgotten: an upper bound of the occurrences that one word lost.
+        num_workers: number of processes that counted; always 1 for a text of one block.
     """
 
     counts: dict[str, int]
@@ -56,7 +56,7 @@ class WordCounts:
 
 
 class Splitting(NamedTuple):
-    """How text is split into words, as the arguments of `count_words` say."""
+    """How text is split into words; see the arguments of `count_words`."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -65,7 +65,7 @@ class Splitting(NamedTuple):
 
 
 class BlockCounts(NamedTuple):
-    """What a block of text holds; see `WordCounts`."""
+    """The counts of a block of text; see `WordCounts`."""
 
     words: collections.Counter[str]
     num_characters: int
@@ -83,25 +83,25 @@ def count_words(
     max_words: int = MAX_WORDS,
     num_workers: int = 1,
 ) -> WordCounts:
-    """Counts the words as BERT splits them: normalized, cut at white space and around each punctuation mark.
+    """Count the words as BERT splits them: normalized, split at white space and around each punctuation mark.
 
-    Words of more than 200 characters are left out. When more than `max_words` distinct ones have been
-    seen, the rarest are forgotten until half as many are left, of equally rare ones those seen last.
+    Words of more than 200 characters are left out. When there are more than `max_words` distinct words, the rarest are
+    forgotten until half as many are left; of equally rare words, the last ones are.
 
     Args:
         sentences: the text, read once, in this process.
         lowercase: fold case first.
         strip_accents: strip accents first. None: as `lowercase`.
         tokenize_chinese_chars: whether each Chinese character is a word.
-        special_tokens: tokens of your own, which are no words and are left out.
-        max_words: distinct words held, plus those of one block of a million characters.
-        num_workers: processes that count. With more than one, a script must hold its work under
-            `if __name__ == "__main__":`, since each worker imports it.
+        special_tokens: your own special tokens, which are not counted.
+        max_words: maximum number of distinct words in memory, plus those of one block of a million characters.
+        num_workers: number of processes that count. A script with more than one needs `if __name__ == "__main__":`,
+            because each worker imports the script.
 
     Raises:
-        InputError: a worker could not start.
+        InputError: a worker process ended early, or a sentence has half a surrogate pair.
     """
-    blocks = _blocks(sentences)
+    blocks = _make_blocks(sentences)
     first = list(itertools.islice(blocks, 2))
     blocks = itertools.chain(first, blocks)
     splitting = Splitting(lowercase, strip_accents, tokenize_chinese_chars, tuple(special_tokens))
@@ -110,10 +110,10 @@ def count_words(
     keyed_blocks = ((None, block) for block in blocks)
     results = map_in_order(keyed_blocks, _make_counter, (splitting,), num_workers=num_workers, task="counts words")
     counted = (block_counts for _, block_counts in results)
-    return dataclasses.replace(_sum_of(counted, max_words), num_workers=num_workers)
+    return dataclasses.replace(_add_up(counted, max_words), num_workers=num_workers)
 
 
-def _sum_of(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
+def _add_up(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
     counts: collections.Counter[str] = collections.Counter()
     characters: collections.Counter[str] = collections.Counter()
     num_words = num_characters = num_long = num_forgotten = most_forgotten = 0
@@ -124,36 +124,35 @@ def _sum_of(counted: Iterable[BlockCounts], max_words: int) -> WordCounts:
         counts.update(block.words)
         characters.update(block.characters)
         if len(counts) > max_words:
-            held = counts.total()
+            num_before = counts.total()
             most_forgotten += _forget_rarest(counts, keep=max(max_words // 2, 1))
-            num_forgotten += held - counts.total()
+            num_forgotten += num_before - counts.total()
     if num_forgotten:
         _LOG.warning(
-            "there was room for %s distinct words, so %s of %s occurrences were forgotten, those of the rarest "
-            "words: none lost more than %s",
+            "the text has more than %s distinct words: %s of %s words were forgotten, of the rarest at most %s each",
             *(f"{n:,}" for n in (max_words, num_forgotten, num_words, most_forgotten)),
         )
     return WordCounts(counts, num_words, num_characters, characters, num_long, num_forgotten, most_forgotten)
 
 
 def _forget_rarest(counts: collections.Counter[str], keep: int) -> int:
-    """Deletes all but the `keep` most frequent words, and returns the highest count that was deleted."""
+    """Delete all but the `keep` most frequent words, and return the highest deleted count."""
     room = keep
-    how_many = collections.Counter(counts.values())
-    for threshold in sorted(how_many, reverse=True):
-        if how_many[threshold] > room:
+    num_words = collections.Counter(counts.values())
+    for threshold in sorted(num_words, reverse=True):
+        if num_words[threshold] > room:
             break
-        room -= how_many[threshold]
+        room -= num_words[threshold]
     equals = itertools.islice((word for word, count in counts.items() if count == threshold), room, None)
     for word in [*equals, *(word for word, count in counts.items() if count < threshold)]:
         del counts[word]
     return threshold
 
 
-def _blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Yields the sentences in blocks of a million characters and the rest of a sentence.
+def _make_blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Yield lists of whole sentences with a million characters or more.
 
-    Lists, not long strings: with those a worker grew from 45 to 108 MB over 1.4 GB, fragments of its heap.
+    With strings instead of lists, heap fragmentation increased a worker from 45 to 108 MB over 1.4 GB of text.
     """
     block, length = [], 0
     for sentence in sentences:
@@ -167,20 +166,20 @@ def _blocks(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _check_unicode(sentence: str) -> None:
-    """Raise `InputError` if a sentence holds half a surrogate pair, which no file can, but a Python string."""
+    """Raise `InputError` if a sentence has half a surrogate pair, which is possible in a Python string."""
     try:
         sentence.isascii() or sentence.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"the sentence {quote(sentence)} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
+            f"the sentence {quote(sentence)} has half a surrogate pair; expected valid Unicode: repair the text"
         ) from None
 
 
 class _WordCounter:
-    """Counts words as BERT splits them, block by block.
+    """Count words as BERT splits them, block by block.
 
-    Hugging Face's splitting takes 6 us a word, so each distinct word of a block is split once, plain ASCII by a
-    pattern that says the same in 0.6 us, and of the others those that were split lately are kept.
+    Hugging Face's splitting takes 6 us per word. So each distinct word of a block is split once; words of printable
+    ASCII are split by an equivalent regular expression in 0.6 us, and recent other words are cached.
     """
 
     def __init__(self, splitting: Splitting):
@@ -195,11 +194,12 @@ class _WordCounter:
         self._split_other = functools.lru_cache(_CACHED_WORDS)(self._split_any)
 
     def count(self, block: list[str]) -> BlockCounts:
+        """Count the words and characters of a block."""
         words: collections.Counter[str] = collections.Counter()
         characters: collections.Counter[str] = collections.Counter()
         raw_words = collections.Counter(itertools.chain.from_iterable(map(str.split, block)))
         if self._special is not None:
-            raw_words = self._without_special_tokens(raw_words)
+            raw_words = self._remove_special_tokens(raw_words)
         num_long = 0
         for raw_word, count in raw_words.items():
             for word in self._split(raw_word):
@@ -214,12 +214,12 @@ class _WordCounter:
         num_characters = sum(len(raw_word) * count for raw_word, count in raw_words.items())
         return BlockCounts(words, num_characters, characters, num_long)
 
-    def _without_special_tokens(self, raw_words: collections.Counter[str]) -> collections.Counter[str]:
-        left: collections.Counter[str] = collections.Counter()
+    def _remove_special_tokens(self, raw_words: collections.Counter[str]) -> collections.Counter[str]:
+        parts: collections.Counter[str] = collections.Counter()
         for raw_word, count in raw_words.items():
             for part in self._special.split(raw_word):
-                left[part] += count
-        return left
+                parts[part] += count
+        return parts
 
     def _split(self, raw_word: str) -> list[str]:
         if raw_word.isascii() and raw_word.isprintable():
@@ -231,5 +231,5 @@ class _WordCounter:
 
 
 def _make_counter(splitting: Splitting, *, num_threads: int | None) -> Callable[[list[str]], BlockCounts]:
-    """Return the function that counts a block, for `map_in_order`. Counting has one thread in any case."""
+    """Return the function that counts a block, for `map_in_order`. It always has one thread."""
     return _WordCounter(splitting).count

@@ -1,7 +1,7 @@
-"""The settings of a vocabulary, beside it: `vocab.txt` has `vocab.tokenizer_config.json`.
+"""The settings file of a vocabulary: `vocab.tokenizer_config.json` for `vocab.txt`.
 
-A `vocab.txt` does not say which of its tokens are special, nor how text was split when it was learned. `learn-vocab`
-writes that beside it, by Hugging Face's names; whoever makes a tokenizer of the vocabulary reads it from there.
+A `vocab.txt` does not record its special tokens or the text rules with which it was learned. `learn-vocab` writes them
+next to it, with Hugging Face's names, and tokenizers of the vocabulary read them from there.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from bert_keras.checks import read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import read_settings
+from bert_keras.pipelines.text.tokenizer_folder import OUR_KEY, read_settings
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary, write_vocabulary
 from bert_keras.publishing import publish_file
 
@@ -23,14 +23,13 @@ HUGGING_FACE_NAMES = {
     "tokenize_chinese_chars": "tokenize_chinese_chars",
     "additional_special_tokens": "additional_special_tokens",
 }
-_OURS = "bert_keras"
 _MODEL_FOLDER_FILES = ("tokenizer_config.json", "tokenizer.json")
 
 
 def settings_path(vocabulary_path: str | os.PathLike) -> pathlib.Path:
-    """Return where the settings of a vocabulary file are: `vocab.tokenizer_config.json` for `vocab.txt`."""
+    """Return the path of the settings of a vocabulary file: `vocab.tokenizer_config.json` for `vocab.txt`."""
     path = pathlib.Path(vocabulary_path)
-    return path.parent / f"{path.name.removesuffix('.txt')}.tokenizer_config.json"  # "." has no name to replace
+    return path.parent / f"{path.name.removesuffix('.txt')}.tokenizer_config.json"  # `with_name` fails for "."
 
 
 def write_vocabulary_and_settings(
@@ -43,104 +42,101 @@ def write_vocabulary_and_settings(
 ) -> None:
     """Write a `vocab.txt` and its settings.
 
-    The settings come first: a run that is killed between the two leaves settings that fit no vocabulary, which is
-    noticed, and never a vocabulary without its settings.
+    The settings are written first: if the process is killed between the two files, the settings do not match the
+    vocabulary, which is an error when they are read. A vocabulary without its settings would go unnoticed.
 
     Args:
         path: the vocabulary file.
         vocabulary: the tokens in the order of their ids.
-        rules: how text was split.
-        special_tokens: those of its tokens that are special, besides BERT's five.
-        facts: what else to note, how the vocabulary was learned.
+        rules: the text rules.
+        special_tokens: the additional special tokens.
+        facts: statistics of the learning, stored in the settings.
     """
     values = (rules.lowercase, rules.strip_accents, rules.tokenize_chinese_chars, list(special_tokens))
-    noted = {"vocabulary_sha256": _digest(vocabulary), **(facts or {})}
+    ours = {"vocabulary_sha256": _digest(vocabulary), **(facts or {})}
     with publish_file(settings_path(path)) as staging:
-        write_json(staging, {**dict(zip(HUGGING_FACE_NAMES.values(), values, strict=True)), _OURS: noted})
+        write_json(staging, {**dict(zip(HUGGING_FACE_NAMES.values(), values, strict=True)), OUR_KEY: ours})
     write_vocabulary(path, vocabulary)
 
 
 def read_vocabulary_and_settings(
-    path: str | os.PathLike, asked: Mapping[str, object] | None = None, *, option_names: Mapping[str, str] | None = None
+    path: str | os.PathLike, given: Mapping[str, object] | None = None, *, option_names: Mapping[str, str] | None = None
 ) -> dict:
     """Read a vocabulary and the settings of its tokenizer.
 
     Args:
-        path: a vocabulary file with its settings beside it; a bare one; the `vocab.txt` of a model folder; or a model
-            folder.
-        asked: settings that the user gave, by the names of `BertTokenizer`'s arguments; None: as the file says.
-        option_names: how to call them in a message.
+        path: a vocabulary file with or without settings, the `vocab.txt` of a model folder, or a model folder.
+        given: the settings given by the user, keyed by the arguments of `BertTokenizer`; a value of None means the
+            setting of the file.
+        option_names: the names of these settings in error messages, keyed by the same arguments.
 
     Returns:
-        Arguments of `BertTokenizer`; without `max_sequence_length`, which is a model's.
+        Arguments of `BertTokenizer`, without `max_sequence_length`, which belongs to a model.
 
     Raises:
-        InputError: the vocabulary cannot be read, the settings are of another vocabulary, or contradict `asked`.
+        InputError: the vocabulary cannot be read, or the settings belong to another vocabulary or contradict `given`.
     """
     path = pathlib.Path(path)
-    asked = {name: value for name, value in (asked or {}).items() if value is not None}
-    source, settings = _settings_of(path)
+    given = {name: value for name, value in (given or {}).items() if value is not None}
+    source, settings = _read_settings(path)
     settings.pop("max_sequence_length", None)
     if source is not None:
-        _check_asked(path, source, settings, asked, option_names or {})
-    return settings | asked
+        _check_given(source, settings, given, option_names or {})
+    return settings | given
 
 
-def read_facts(path: str | os.PathLike) -> dict:
-    """Return what `learn-vocab` noted of how a vocabulary was learned; empty if it noted nothing."""
-    noted = settings_path(path)
-    return read_field(read_json(noted), _OURS, dict, source=noted, default={}) if noted.is_file() else {}
-
-
-def _settings_of(path: pathlib.Path) -> tuple[pathlib.Path | None, dict]:
-    """Return the file that says how text is split, None if there is none, and the arguments of `BertTokenizer`."""
+def _read_settings(path: pathlib.Path) -> tuple[pathlib.Path | None, dict]:
+    """Return the file or folder with the settings, None if there is none, and the arguments of `BertTokenizer`."""
     if path.is_dir():
         return path, read_settings(path)
     vocabulary = read_vocabulary(path)
-    noted = settings_path(path)
-    if noted.is_file():
-        return noted, {"vocabulary": vocabulary, **_read_noted(noted, path, vocabulary)}
-    beside = [path.with_name(name) for name in _MODEL_FOLDER_FILES]
-    if path.name == "vocab.txt" and (found := [file for file in beside if file.is_file()]):
+    file = settings_path(path)
+    if file.is_file():
+        return file, {"vocabulary": vocabulary, **_read_settings_file(file, path, vocabulary)}
+    model_files = [path.with_name(name) for name in _MODEL_FOLDER_FILES]
+    if path.name == "vocab.txt" and (found := [file for file in model_files if file.is_file()]):
         settings = read_settings(path.parent)
         if list(settings["vocabulary"])[: len(vocabulary)] != vocabulary:
             raise InputError(
-                f"{path} has other tokens than its folder: name the folder, or a copy of the file elsewhere"
+                f"{path} differs from the vocabulary of {found[0]}; expected the same tokens: name the folder, or copy "
+                "the file to another folder"
             )
         return found[0], settings
     return None, {"vocabulary": vocabulary}
 
 
-def _read_noted(noted: pathlib.Path, path: pathlib.Path, vocabulary: Sequence[str]) -> dict:
-    values = read_json(noted)
-    facts = read_field(values, _OURS, dict, source=noted, default={})
-    digest = read_field(facts, "vocabulary_sha256", str, source=noted)
+def _read_settings_file(file: pathlib.Path, path: pathlib.Path, vocabulary: Sequence[str]) -> dict:
+    values = read_json(file)
+    facts = read_field(values, OUR_KEY, dict, source=file, default={})
+    digest = read_field(facts, "vocabulary_sha256", str, source=file)
     if digest != _digest(vocabulary):
         raise InputError(
-            f"{noted} is of another vocabulary than {path}, which was changed after it was learned: learn it again, or "
-            f"delete {noted.name} and give the options that it was learned with"
+            f"{file} belongs to another vocabulary than {path}, which was changed after it was learned: learn the "
+            f"vocabulary again, or delete {file.name} and pass the options that it was learned with"
         )
     kinds = (bool, bool, bool, list[str])
     return {
-        ours: read_field(values, theirs, kind, source=noted)
+        ours: read_field(values, theirs, kind, source=file)
         for (ours, theirs), kind in zip(HUGGING_FACE_NAMES.items(), kinds, strict=True)
     }
 
 
-def _check_asked(path, source, settings: Mapping, asked: Mapping, option_names: Mapping[str, str]) -> None:
-    """Raise `InputError` if a setting contradicts what the vocabulary's own files say."""
+def _check_given(
+    source: pathlib.Path, settings: Mapping[str, object], given: Mapping[str, object], option_names: Mapping[str, str]
+) -> None:
+    """Raise `InputError` if a given setting contradicts the settings of `source`."""
     rules = TextRules(**{name: settings[name] for name in vars(TextRules()) if name in settings})
-    known = {**vars(rules), "additional_special_tokens": settings.get("additional_special_tokens", ())}
-    for name in HUGGING_FACE_NAMES.keys() & asked.keys():
-        before, now = (value if isinstance(value, bool) else sorted(value) for value in (known[name], asked[name]))
+    stored = {**vars(rules), "additional_special_tokens": settings.get("additional_special_tokens", ())}
+    for name in HUGGING_FACE_NAMES.keys() & given.keys():
+        before, now = (value if isinstance(value, bool) else sorted(value) for value in (stored[name], given[name]))
         if before != now:
             raise InputError(
                 f"{option_names.get(name, name)} contradicts {source}, where {HUGGING_FACE_NAMES[name]} is "
-                f"{_shown(before)}: leave it out, or learn a vocabulary with it"
+                f"{_format_setting(before)}: leave it out, or learn a vocabulary with it"
             )
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: bool | list[str]) -> str:
     return " ".join(value) or "empty" if isinstance(value, list) else str(value).lower()
 
 

@@ -1,6 +1,7 @@
 """Special tokens, casing, accents and Chinese splitting: said once to `learn-vocab`, they hold for all that follows."""
 
 import json
+import pathlib
 import random
 import re
 import shutil
@@ -13,7 +14,6 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
-from bert_keras.pipelines.text.vocabulary_settings import read_facts
 from tests import pud
 from tests.marks import slow, slow_except
 
@@ -283,7 +283,7 @@ def test_chinese_gets_the_alphabet_it_needs_and_a_cap_is_told(run):
     assert f"\nwarning: {warning}\n" in printed
     free, _ = run("learn-vocab", "free.txt", "--size", 4000, sentences=sentences)
     assert free["alphabet_size"] == free["alphabet_needed"] == 2089
-    noted = read_facts("free.txt")
+    noted = json.loads(pathlib.Path("free.tokenizer_config.json").read_text())["bert_keras"]
     assert noted.pop("vocabulary_sha256") == free["sha256"]
     assert noted == {name: free[name] for name in noted}
     assert {"alphabet_coverage", "vocabulary_size", "vocabulary_size_asked"} < set(noted)

@@ -98,7 +98,7 @@ def test_the_rarest_words_are_forgotten_with_a_warning(sentences, monkeypatch, c
     assert max(lost.values()) <= bounded.most_forgotten < 300  # 177; the most frequent word occurs 125,000 times
     frequent = sorted(exact.counts, key=exact.counts.get)[-200:]  # 349 times and more
     assert all(lost[word] == 0 for word in frequent)
-    assert "there was room for 4,000 distinct words" in caplog.text
+    assert "the text has more than 4,000 distinct words" in caplog.text
 
 
 def test_memory_never_has_more_than_max_words(monkeypatch):

@@ -1,4 +1,4 @@
-"""What a vocabulary file does not say stands beside it, is read from there, and is never contradicted silently."""
+"""The settings file of a vocabulary is written, read, and never contradicted silently."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary, write_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import (
-    read_facts,
     read_vocabulary_and_settings,
     settings_path,
     write_vocabulary_and_settings,
@@ -22,7 +21,7 @@ RULES = TextRules(lowercase=True, strip_accents=False, tokenize_chinese_chars=Fa
 
 @pytest.fixture
 def path(tmp_path):
-    """A vocabulary with settings that are none of the defaults."""
+    """A vocabulary whose settings all differ from the defaults."""
     write_vocabulary_and_settings(
         tmp_path / "my.txt", TOKENS, RULES, special_tokens=["[E1]"], facts={"alphabet_coverage": 0.5}
     )
@@ -36,6 +35,7 @@ def test_settings_have_hugging_face_names_and_can_be_read(path):
     assert noted["strip_accents"] is False
     assert noted["tokenize_chinese_chars"] is False
     assert noted["additional_special_tokens"] == ["[E1]"]
+    assert noted["bert_keras"]["alphabet_coverage"] == 0.5
     assert read_vocabulary(path) == TOKENS
     assert read_vocabulary_and_settings(path) == {
         "vocabulary": TOKENS,
@@ -44,7 +44,6 @@ def test_settings_have_hugging_face_names_and_can_be_read(path):
         "tokenize_chinese_chars": False,
         "additional_special_tokens": ["[E1]"],
     }
-    assert read_facts(path)["alphabet_coverage"] == 0.5
 
 
 def test_from_vocabulary_uses_the_settings(path):
@@ -60,7 +59,6 @@ def test_a_vocabulary_without_settings_has_the_given_settings(tmp_path):
         "vocabulary": TOKENS,
         "lowercase": False,
     }
-    assert read_facts(tmp_path / "bare.txt") == {}
 
 
 @pytest.mark.parametrize("name", ["", "vocab.txt"])
@@ -101,7 +99,7 @@ def spoil(path, **changes):
 
 def test_settings_of_another_vocabulary_are_an_error(path):
     write_vocabulary(path, [*TOKENS, "c"])
-    with pytest.raises(InputError, match=r"my\.tokenizer_config\.json is of another vocabulary than .*my\.txt"):
+    with pytest.raises(InputError, match=r"my\.tokenizer_config\.json belongs to another vocabulary than .*my\.txt"):
         read_vocabulary_and_settings(path)
     settings_path(path).unlink()  # the remedy of the message
     assert read_vocabulary_and_settings(path, {"additional_special_tokens": ["[E1]"]})["vocabulary"][-1] == "c"
@@ -129,5 +127,5 @@ def test_a_killed_run_never_leaves_a_vocabulary_without_its_settings(path, monke
     monkeypatch.setattr("bert_keras.pipelines.text.vocabulary_settings.write_vocabulary", killed)
     with pytest.raises(KeyboardInterrupt):
         write_vocabulary_and_settings(path, [*TOKENS, "c"], TextRules())
-    with pytest.raises(InputError, match="is of another vocabulary"):
+    with pytest.raises(InputError, match="belongs to another vocabulary"):
         read_vocabulary_and_settings(path)

@@ -141,7 +141,7 @@ def test_many_special_tokens_are_fast():
 
 
 def test_half_a_surrogate_pair_in_the_text_is_an_error():
-    with pytest.raises(InputError, match=r"the sentence 'a .ud800' holds half a surrogate pair"):
+    with pytest.raises(InputError, match=r"the sentence 'a .ud800' has half a surrogate pair"):
         learn_tokens(["fine", "a \ud800"], size=99)
 
 
