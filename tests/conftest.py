@@ -110,7 +110,7 @@ def _give_freed_memory_back() -> None:
 @pytest.fixture
 def drawn_as_names(monkeypatch):
     """Files of pictures hold their ending: to draw one takes a second."""
-    monkeypatch.setattr("bert_keras.figures.drawn", lambda figure, ending: ending.encode())
+    monkeypatch.setattr("bert_keras.figures.render_figure", lambda figure, ending: ending.encode())
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""The command line, `bert-keras COMMAND`: parsing, checks and printing; `commands/` has one module per command.
+"""The command line, `bert-keras COMMAND`. Start reading with `main.py`; `commands/` has one module per command.
 
-Start with `main.py`. The first line of a command module's docstring is its help; `add_arguments(parser)` declares its
-arguments; `run(arguments)` checks them, prints the settings, calls the library and prints the result. An `InputError`
-from `run` becomes one sentence and exit status 2 (`running.py`).
+The first line of a command module's docstring is its summary in `--help`. `add_arguments(parser)` declares the
+arguments. `run(arguments)` checks them, prints the settings, calls the library and prints the result. Invalid input
+raises `InputError`, which `main` turns into one sentence and exit status 2.
 """

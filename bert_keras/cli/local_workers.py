@@ -1,4 +1,4 @@
-"""Several workers of one training on this machine: each a process with a `TF_CONFIG` of its own."""
+"""Run several workers of one training on this machine, each a process with its own `TF_CONFIG`."""
 
 import contextlib
 import json
@@ -13,48 +13,51 @@ from collections.abc import Sequence
 from bert_keras.cli.console.terminal import print_line
 
 _POLL_SECONDS = 0.2
-_GRACE_SECONDS = 20.0  # for workers to end by themselves once one of them has failed
+_GRACE_SECONDS = 20.0  # for the other workers to exit after one has failed
 
 
 def run_workers(command: Sequence[str], num_workers: int) -> int:
-    """Runs the same command in several processes that train together, and returns their exit status.
+    """Run the same command in several processes that train together, and return their exit status.
 
-    The first one, the chief, prints as if it were alone; what another one says is shown when it fails. If one fails,
-    the others are ended. SIGTERM is handed on to all.
+    The first worker, the chief, prints to the terminal; the output of another one is printed only if it fails. When one
+    worker fails, the others are stopped. SIGTERM is forwarded to all of them.
 
     Args:
-        command: what each runs.
-        num_workers: how many.
+        command: command line that each worker runs.
+        num_workers: number of workers.
+
+    Returns:
+        0, or the exit status of the first worker that failed.
     """
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(num_workers)]
     with contextlib.ExitStack() as files:
-        said = [files.enter_context(tempfile.TemporaryFile()) for _ in range(num_workers)]
+        outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in range(num_workers)]
         workers = []
         try:
             for index in range(num_workers):
                 config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                output = {} if index == 0 else {"stdout": said[index], "stderr": said[index]}
+                output = {} if index == 0 else {"stdout": outputs[index], "stderr": outputs[index]}
                 environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
                 workers.append(subprocess.Popen(command, env=environment, **output))
-            before = signal.signal(signal.SIGTERM, lambda *_: _send(workers, signal.SIGTERM))
+            previous_handler = signal.signal(signal.SIGTERM, lambda *_: _send(workers, signal.SIGTERM))
             status = _wait(workers)
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous_handler)
         finally:
             _send(workers, signal.SIGKILL)
             for worker in workers:
                 worker.wait()
         for index, worker in enumerate(workers[1:], 1):
             if worker.returncode not in (0, workers[0].returncode, -signal.SIGTERM, -signal.SIGKILL):
-                said[index].seek(0)
-                text = said[index].read().decode(errors="replace")
-                print_line(f"worker {index} ended with status {worker.returncode}:")
+                outputs[index].seek(0)
+                text = outputs[index].read().decode(errors="replace")
+                print_line(f"worker {index} exited with status {worker.returncode}:")
                 for line in text.splitlines():
                     print_line(line)
     return status
 
 
 def _wait(workers: list[subprocess.Popen]) -> int:
-    """Waits for all; once one has failed, the others get a while. Returns the first failure, 0 if there is none."""
+    """Wait for all workers, with a time limit once one has failed; return the first failure status, or 0."""
     status, deadline = 0, None
     while any(worker.poll() is None for worker in workers):
         failed = [worker.returncode for worker in workers if worker.returncode]
@@ -68,17 +71,17 @@ def _wait(workers: list[subprocess.Popen]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _send(workers: list[subprocess.Popen], number: int) -> None:
+def _send(workers: list[subprocess.Popen], signal_number: int) -> None:
     for worker in workers:
         if worker.poll() is None:
-            worker.send_signal(number)
+            worker.send_signal(signal_number)
 
 
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    for bound in sockets:
+        bound.bind(("127.0.0.1", 0))
+    ports = [bound.getsockname()[1] for bound in sockets]
+    for bound in sockets:
+        bound.close()
     return ports

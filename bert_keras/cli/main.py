@@ -1,7 +1,7 @@
 """Entry point of `bert-keras COMMAND ...`.
 
-This module imports nothing before `main` runs, so that Ctrl-C is caught from the first moment on: the imports of the
-commands take a tenth of a second.
+This module imports nothing before `main` runs: the imports of the commands take 0.1 s, and Ctrl-C must be handled
+from the first moment.
 """
 
 import sys
@@ -23,18 +23,20 @@ COMMANDS = (
 )
 
 
-def main(argv=None) -> int:
+def main(argv: "list[str] | None" = None) -> int:
     """Run one command and return its exit status.
 
-    0 done, 1 a verdict failed, 2 bad input, 75 a training was told to stop and can be resumed, 130 interrupted.
-
     Args:
-        argv: the words of the command line; None: those of this process.
+        argv: command-line arguments; None: those of this process.
+
+    Returns:
+        0 success, 1 a parity check failed, 2 invalid input, 75 training was stopped by SIGTERM and can be resumed,
+        130 interrupted by Ctrl-C.
     """
     try:
-        from bert_keras.cli.console.interrupts import lost_interrupts_come_again
+        from bert_keras.cli.console.interrupts import resend_dropped_interrupts
 
-        with lost_interrupts_come_again():
+        with resend_dropped_interrupts():
             from bert_keras.cli.running import run_command
 
             return run_command(COMMANDS, argv)
@@ -43,12 +45,12 @@ def main(argv=None) -> int:
 
         if not was_interrupted(error):
             raise
-        print("bert-keras: interrupted; nothing was begun", file=sys.stderr)
+        print("bert-keras: interrupted before the command started", file=sys.stderr)
         return INTERRUPTED
 
 
-def parser():
-    """Return the `argparse` parser of all commands."""
+def parser() -> "argparse.ArgumentParser":  # noqa: F821
+    """Return the parser of all commands."""
     from bert_keras.cli.parsing import make_parser
 
     return make_parser(COMMANDS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bert_keras import __version__
-from bert_keras.cli.console.terminal import MOST_CHARACTERS, print_line
+from bert_keras.cli.console.terminal import MAX_MESSAGE_LENGTH, print_line
 
 BAD_INPUT = 2  # the exit status
 
@@ -22,7 +22,7 @@ class _Parser(argparse.ArgumentParser):
     """Parser that reports an error in one line; argparse prints the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        print_line(f"{self.prog}: {message}; see {self.prog} --help", most=MOST_CHARACTERS)
+        print_line(f"{self.prog}: {message}; see {self.prog} --help", max_length=MAX_MESSAGE_LENGTH)
         self.exit(BAD_INPUT)
 
 

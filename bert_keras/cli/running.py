@@ -1,80 +1,82 @@
-"""Runs a command, and turns its errors into one sentence and an exit status."""
+"""Run a command and turn its errors into one sentence and an exit status."""
 
 import argparse
 import select
 import sys
 from collections.abc import Sequence
 
-from bert_keras.cli.console.interrupts import INTERRUPTED, WHAT_IS_LEFT, was_interrupted
+from bert_keras.cli.console.interrupts import INTERRUPTED, INTERRUPTED_MESSAGE, was_interrupted
 from bert_keras.cli.console.terminal import (
-    MOST_CHARACTERS,
+    MAX_MESSAGE_LENGTH,
     escaped_warnings,
     open_closed_streams,
     print_line,
-    send_nowhere,
+    redirect_to_null,
 )
 from bert_keras.cli.parsing import BAD_INPUT, make_parser
 from bert_keras.errors import InputError, InterruptedTrainingError, ParityError
 from bert_keras.extras import check_backend, check_tensorflow_backend
 
-_WITHOUT_KERAS = ("learn-vocab", "make-records")
-_TENSORFLOW_ONLY = ("finetune", "export", "verify", "plan", "demo")
-_DONE, _FAILED, _TRY_AGAIN = 0, 1, 75
+_COMMANDS_WITHOUT_KERAS = ("learn-vocab", "make-records")
+_TENSORFLOW_COMMANDS = ("finetune", "export", "verify", "plan", "demo")
+_SUCCESS, _PARITY_FAILED, _RESUMABLE = 0, 1, 75
 
 
-def run_command(verbs: Sequence[str], argv: Sequence[str] | None) -> int:
-    """Run one of the commands and return its exit status; see `main`."""
+def run_command(commands: Sequence[str], argv: Sequence[str] | None) -> int:
+    """Parse the command line, run its command and return the exit status; see `main`."""
     open_closed_streams()
-    arguments = make_parser(verbs).parse_args(argv)
-    arguments.words = list(sys.argv[1:] if argv is None else argv)  # for verbs that start themselves again
+    arguments = make_parser(commands).parse_args(argv)
+    arguments.argv = list(sys.argv[1:] if argv is None else argv)  # for commands that start worker processes
     with escaped_warnings():
-        return _run(arguments)
+        status, message = _run(arguments)
+    if message is not None:
+        print_line(f"bert-keras {arguments.command}: {message}", max_length=MAX_MESSAGE_LENGTH)
+    return status
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> tuple[int, object]:
+    """Run the command; return the exit status and the message to print, None if there is none."""
     try:
-        if arguments.command in _TENSORFLOW_ONLY:
+        if arguments.command in _TENSORFLOW_COMMANDS:
             check_tensorflow_backend(arguments.command)
-        elif arguments.command not in _WITHOUT_KERAS:
+        elif arguments.command not in _COMMANDS_WITHOUT_KERAS:
             check_backend()
         arguments.run(arguments)
         sys.stdout.flush()
     except InputError as error:
-        return _say(arguments.command, error, BAD_INPUT)
-    except OSError as error:  # a full disk, a folder that may not be written
-        if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has what it wanted
-            return _DONE
-        _drop_what_cannot_be_written()
-        return _say(arguments.command, f"{error.filename or 'the disk'}: {error.strerror or error}", BAD_INPUT)
+        return BAD_INPUT, error
+    except OSError as error:  # for example a full disk or a folder without write permission
+        if isinstance(error, BrokenPipeError) and _is_standard_output_closed():  # `| head -1` has read enough
+            return _SUCCESS, None
+        _flush_or_drop_standard_output()
+        return BAD_INPUT, f"{error.filename or 'the disk'}: {error.strerror or error}"
     except ParityError as error:
-        return _say(arguments.command, error, _FAILED)
+        return _PARITY_FAILED, error
     except InterruptedTrainingError as error:
-        return _say(arguments.command, error, _TRY_AGAIN)
+        return _RESUMABLE, error
     except (KeyboardInterrupt, Exception) as error:
         if not was_interrupted(error):
             raise
-        return _say(arguments.command, WHAT_IS_LEFT, INTERRUPTED)
-    return _DONE
-
-
-def _say(verb: str, message: object, status: int) -> int:
-    print_line(f"bert-keras {verb}: {message}", most=MOST_CHARACTERS)
-    return status
+        return INTERRUPTED, INTERRUPTED_MESSAGE
+    return _SUCCESS, None
 
 
 def _is_standard_output_closed() -> bool:
-    """Whether nobody reads standard output any more; what is left goes nowhere then, lest Python fail at its end."""
+    """Return whether the reader of standard output has closed it.
+
+    If so, the buffered rest is discarded; otherwise Python would report an error when it exits.
+    """
     poll = select.poll()
-    poll.register(sys.stdout, 0)  # a closed end is told whatever is asked for
+    poll.register(sys.stdout, 0)  # a closed pipe is reported whatever the event mask
     if not poll.poll(0):
         return False
-    send_nowhere(sys.stdout)
+    redirect_to_null(sys.stdout)
     return True
 
 
-def _drop_what_cannot_be_written() -> None:
-    """Empty the buffer of standard output, or drop it where that fails, such as on a full disk."""
+def _flush_or_drop_standard_output() -> None:
+    """Flush standard output; discard what cannot be written, for example on a full disk."""
     try:
         sys.stdout.flush()
     except OSError:
-        send_nowhere(sys.stdout)
+        redirect_to_null(sys.stdout)

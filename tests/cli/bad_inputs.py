@@ -1,7 +1,7 @@
-"""Bad inputs as data, and a process that gives them to the command line one after the other.
+"""Cases of bad input as data, and a process that runs all of them.
 
 Run as `python -m tests.cli.bad_inputs FOLDER`: it prints a JSON object with the exit status, standard output and
-standard error of each case, and whether TensorFlow was loaded then.
+standard error of each case, the files that it changed, and whether TensorFlow was loaded by then.
 """
 
 import contextlib
@@ -25,32 +25,32 @@ SIZES = {
 }
 TASK = ["--train", "train.csv", "--dev", "dev.csv"]
 
-# name: the command line, and a pattern of its message
+# name: the command line and a pattern that its message matches
 CASES = {
-    # folders, for a command of each kind
-    "predict: a folder that is missing": ("predict nothing", r"nothing does not exist; expected a checkpoint folder"),
-    "evaluate: a folder that is missing": ("evaluate nothing dev.csv", r"nothing does not exist"),
-    "fill-mask: a folder that is missing": ("fill-mask nothing [MASK]", r"nothing does not exist"),
-    "finetune: a folder that is missing": ("finetune nothing out --train train.csv --dev dev.csv", r"nothing does not"),
-    "export: a folder that is missing": ("export nothing out", r"nothing does not exist"),
-    "verify: a folder that is missing": ("verify artifact nothing", r"nothing does not exist"),
-    "convert: a folder that is missing": ("convert nothing out", r"nothing does not exist"),
-    "inspect: a folder that is missing": ("inspect nothing cat --out out", r"nothing does not exist"),
-    "plan: a folder that is missing": ("plan nothing", r"nothing is neither a folder nor a preset"),
-    "pretrain: a folder that is missing": ("pretrain nothing out", r"nothing does not exist"),
-    "a file in the place of a folder": ("predict train.csv", r"train\.csv is not a folder"),
+    # model folders, with each kind of command
+    "predict: missing folder": ("predict nothing", r"nothing does not exist; expected a checkpoint folder"),
+    "evaluate: missing folder": ("evaluate nothing dev.csv", r"nothing does not exist"),
+    "fill-mask: missing folder": ("fill-mask nothing [MASK]", r"nothing does not exist"),
+    "finetune: missing folder": ("finetune nothing out --train train.csv --dev dev.csv", r"nothing does not"),
+    "export: missing folder": ("export nothing out", r"nothing does not exist"),
+    "verify: missing folder": ("verify artifact nothing", r"nothing does not exist"),
+    "convert: missing folder": ("convert nothing out", r"nothing does not exist"),
+    "inspect: missing folder": ("inspect nothing cat --out out", r"nothing does not exist"),
+    "plan: missing folder": ("plan nothing", r"nothing is neither a folder nor a preset"),
+    "pretrain: missing folder": ("pretrain nothing out", r"nothing does not exist"),
+    "a file instead of a folder": ("predict train.csv", r"train\.csv is not a folder"),
     "a folder without a config": ("predict no_config", r"no_config is not a checkpoint .* expected config\.json"),
-    "a config that is cut": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
+    "a truncated config": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
     "a config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
     "a config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),
     "a config of another model": ("predict roberta", r"roberta.config\.json has model_type 'roberta'"),
     "another architecture": ("predict choice", r"has the architecture 'BertForMultipleChoice'"),
-    "weights that are missing": ("predict no_weights", r"no_weights has no model\.safetensors"),
-    "weights that are cut": ("predict cut", r"model\.safetensors has [\d,]+ bytes; expected [\d,]+, as in its header"),
+    "missing weights": ("predict no_weights", r"no_weights has no model\.safetensors"),
+    "truncated weights": ("predict cut", r"model\.safetensors has [\d,]+ bytes; expected [\d,]+, as in its header"),
     "weights without a header": ("predict no_header", r"model\.safetensors is not a safetensors file"),
-    "a header that is cut": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
+    "a truncated header": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
     "pickled weights": ("predict pickled", r"pytorch_model\.bin', a pickle"),
-    "a tensor that is missing": (
+    "a missing tensor": (
         "predict no_tensor",
         r"no_tensor lacks 1 of the \d+ tensors of BertClassifier, bert\.encoder\.layer\.0\.output\.dense\.bias in all",
     ),
@@ -58,8 +58,8 @@ CASES = {
         "evaluate other_shape dev.csv",
         r"tensor bert\.encoder\.layer\.0\.output\.dense\.bias, read as .*, is \(7,\), the config makes it \(6,\)",
     ),
-    "a head that is missing": ("convert no_head out", r"no_head lacks 2 of .* tensors of BertClassifier, classifier\."),
-    "a shard that is missing": ("export no_shard out", r"model-2\.safetensors is missing"),
+    "a missing head": ("convert no_head out", r"no_head lacks 2 of .* tensors of BertClassifier, classifier\."),
+    "a missing shard": ("export no_shard out", r"model-2\.safetensors is missing"),
     "no vocabulary: predict": (
         "predict no_vocab",
         r"no_vocab has no vocabulary, neither tokenizer\.json nor vocab\.txt",
@@ -69,41 +69,47 @@ CASES = {
     "no vocabulary: export": ("export no_vocab out", r"no_vocab has no vocabulary"),
     "no vocabulary: inspect": ("inspect no_vocab cat --out out", r"no_vocab has no vocabulary"),
     "another vocabulary": ("predict long_vocab", r"vocab\.txt has 17 tokens, the model's token table 16 rows"),
-    "a vocabulary that was changed": ("predict changed_vocab", r"vocab\.txt does not match its recorded SHA-256"),
-    "a tokenizer of other rules": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
-    "a task of tomorrow": ("predict other_task", r"has the task setting new_setting, which this version does not know"),
-    "a setting of tomorrow": ("predict other_setting", r"has new_setting under 'bert_keras'"),
+    "a changed vocabulary": ("predict changed_vocab", r"vocab\.txt does not match its recorded SHA-256"),
+    "another tokenizer": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
+    "a task setting of a later version": (
+        "predict other_task",
+        r"has the task setting new_setting, which this version does not know",
+    ),
+    "a setting of a later version": ("predict other_setting", r"has new_setting under 'bert_keras'"),
     # heads
     "predict: an encoder": ("predict encoder", r"encoder holds a BertEncoder, which has no task head"),
-    "evaluate: an encoder": ("evaluate encoder dev.csv", r"encoder holds a BertEncoder, which has no task head"),
+    "evaluate: an encoder": (
+        "evaluate encoder dev.csv",
+        r"encoder holds a BertEncoder, which has no task head; expected one of BertClassifier, .*: fine-tune it first",
+    ),
     "fill-mask: a classifier": (
         "fill-mask good [MASK]",
         r"a BertClassifier has a classification head; expected a mask",
     ),
     # texts
     "fill-mask: no mask": ("fill-mask mlm cat", r"text 1 \('cat'\) has no \[MASK\]; expected one or more"),
-    "fill-mask: too many proposals": ("fill-mask mlm [MASK] --top-k 17", r"top_k is 17; expected 1 to 16"),
-    "fill-mask: nothing to read": ("fill-mask mlm -", r"standard input has no text"),
-    "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text, or two"),
-    "predict: a file that is missing": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),
+    "fill-mask: too many predictions": ("fill-mask mlm [MASK] --top-k 17", r"top_k is 17; expected 1 to 16"),
+    "fill-mask: no standard input": ("fill-mask mlm -", r"standard input has no text"),
+    "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text or a pair"),
+    "predict: missing file": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),
     "inspect: no text": ("inspect good --out out", r"there are 0 texts"),
     "inspect: a layer": ("inspect good cat --out out --layer 1", r"there is no layer 1; the model has layer 0 alone"),
     "inspect: a head": ("inspect good cat --out out --head 2", r"there is no head 2; the model has heads 0 to 1"),
     "inspect: no records": ("inspect good --training --out out", r"has no records of a training"),
     # data files
-    "a column that is missing": ("predict good train.csv --text-column body", r"there is no column 'body'"),
+    "a missing column": ("predict good train.csv --text-column body", r"there is no column 'body'"),
     "no column of texts": ("predict good odd.csv", r"no column has a usual name for texts"),
-    "an empty table": ("predict good empty.csv", r"empty\.csv is empty"),
-    "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9"),
+    "an empty table": ("predict good empty.csv", r"empty\.csv is empty; expected a line that names the columns"),
+    "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
     "a first line that is bad": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
     "a file of questions": ("predict good questions.json", r"questions\.json is a JSON object; expected a list"),
-    "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'"),
+    "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'; expected"),
     "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is not one of the model's"),
     "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column has a usual name for labels"),
     "evaluate: a file of tags": ("evaluate good tags.conll", r"tags\.conll is a file for the task tag"),
     "evaluate: an option of another task": ("evaluate good dev.csv --word-column 1", r"--word-column is for tag"),
-    "evaluate: two files in one place": ("evaluate good dev.csv --out x --plot x", r"--out and --plot are both x"),
-    "finetune: a label that dev alone has": (
+    "evaluate: the same file twice": ("evaluate good dev.csv --out x --plot x", r"--out and --plot are both x"),
+    "finetune: a label only in dev": (
         "finetune good out --train train.csv --dev other.csv",
         r"other\.csv, line 2: .*'bird'",
     ),
@@ -111,7 +117,7 @@ CASES = {
         "finetune good out --train texts.csv --dev dev.csv",
         r"no column has a usual name for labels",
     ),
-    "finetune: a row that is short": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
+    "finetune: a short row": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
     "finetune: a line of JSON": ("finetune good out --train bad.jsonl --dev dev.csv", r"bad\.jsonl, line 1"),
     "finetune: tags": (
         "finetune good out --task tag --train bad.conll --dev tags.conll",
@@ -141,7 +147,7 @@ CASES = {
         "finetune good out --train texts.csv --dev dev.csv --workers 2",
         r"no column has a usual name for labels",
     ),
-    # places to write
+    # output paths
     "predict: OUT exists": ("predict good train.csv --out dev.csv", r"dev\.csv exists: name another file"),
     "evaluate: OUT exists": ("evaluate good dev.csv --out train.csv", r"train\.csv exists"),
     "predict: OUT is a device": ("predict good train.csv --out /dev/null --overwrite", r"/dev/null is a device or a"),
@@ -150,27 +156,27 @@ CASES = {
         r"encoder exists and is not empty",
     ),
     "export: OUT exists": ("export good encoder", r"encoder holds config\.json and no artifacts"),
-    "convert: OUT exists": ("convert good encoder", r"encoder exists and is not empty"),
+    "convert: OUT exists": ("convert good encoder", r"encoder exists and is not empty; nothing was written"),
     "inspect: OUT exists": ("inspect good cat --out encoder", r"encoder exists and is not empty"),
     "plan: OUT exists": ("plan tiny --pictures encoder", r"encoder exists and is not empty"),
     "pretrain: OUT exists": ("pretrain no_config encoder", r"encoder exists and is not empty"),
     "make-records: OUT exists": ("make-records good/vocab.txt encoder", r"encoder exists and is not empty"),
-    "learn-vocab: OUT exists": ("learn-vocab train.csv", r"train\.csv exists"),
+    "learn-vocab: OUT exists": ("learn-vocab train.csv", r"train\.csv exists: name another file"),
     "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
-    # what else commands take
+    # other arguments
     "verify: no artifact": ("verify encoder good", r"encoder holds no artifact"),
-    "plan: rows that are too long": ("plan tiny --length 600", r"rows of 600 tokens were asked for"),
+    "plan: sequences that are too long": ("plan tiny --length 600", r"rows of 600 tokens were asked for"),
     "plan: a recipe": ("plan bad.toml", r"bad\.toml"),
-    "plan: a recipe that is missing": ("plan no.toml", r"no\.toml"),
+    "plan: a missing recipe": ("plan no.toml", r"no\.toml"),
     "pretrain: no records": ("pretrain no_config out", r"no_config"),
-    "pretrain: records that are damaged": ("pretrain bad_records out", r"bad_records.manifest\.json"),
+    "pretrain: damaged records": ("pretrain bad_records out", r"bad_records.manifest\.json"),
     "make-records: no vocabulary": ("make-records no.txt out", r"no\.txt does not exist"),
-    "make-records: a vocabulary that is none": ("make-records train.csv out", r"train\.csv"),
+    "make-records: not a vocabulary": ("make-records train.csv out", r"train\.csv"),
     "make-records: a setting": ("make-records good/vocab.txt out --max-sequence-length 2", r"max_sequence_length|2"),
     "make-records: no text": ("make-records good/vocab.txt out --text no.txt", r"no\.txt"),
-    "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt"),
+    "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt does not exist"),
     "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"a vocabulary of 5 tokens has no room"),
-    # packages that are missing, and settings of the environment
+    # missing packages and environment variables
     "export: no LiteRT": (
         "without=ai_edge_litert export good out --to tflite",
         r"--to tflite needs the package 'ai-edge-litert', .* pip install 'bert-keras\[tflite\]'",
@@ -186,7 +192,7 @@ CASES = {
         "export good out --to tflite --eval worse.csv",
         r"2 of 4 examples are bad: .* skip them with --on-error skip",
     ),
-    "export: bad rows that are skipped": (
+    "export: skipped bad rows": (
         "export good out --to tflite --eval worse.csv --on-error skip --tflite-length 20",
         r"TFLite files is 20; expected 3 to 19",
     ),
@@ -198,13 +204,13 @@ CASES = {
         "export good out --to onnx --min-serving 2.13 --model-name a --no-pairs",
         r"--min-serving, --model-name, --pairs is for --to saved_model, and --to is onnx: leave it out",
     ),
-    "export: options of a file that is not named": (
+    "export: file options without --eval": (
         "export good out --to tflite --text-column text --on-error skip",
         r"--text-column, --on-error is for the file of --eval: leave it out, or name a file",
     ),
     "evaluate: a masked LM with a prompt": (
         "evaluate mlm latin.txt --prompt query",
-        r"--prompt is not for a masked-LM model on a file of texts: leave it out",
+        r"--prompt is not for a masked LM on a file of texts: leave it out",
     ),
     "evaluate: a masked LM and a bad line": ("evaluate mlm latin.txt", r"latin\.txt, line 1: byte 0xe9"),
     "evaluate: a masked LM and only bad lines": (
@@ -219,10 +225,13 @@ CASES = {
         "predict good train.csv --word-column text",
         r"--word-column is for tag, and the task is classify: leave it out",
     ),
-    "export: no task": ("export mlm out --to tflite --eval dev.csv", r"mlm has no task to be scored in"),
+    "export: no task": (
+        "export mlm out --to tflite --eval dev.csv",
+        r"mlm has no task head, so it cannot be evaluated",
+    ),
     "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto stands alone and needs"),
     "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
-    "export: a name that is no address": (
+    "export: an invalid model name": (
         "export good out --model-name a/b",
         r"the model's name is 'a/b'; expected letters",
     ),
@@ -231,7 +240,10 @@ CASES = {
         "export good out --to tflite --tflite-lengths 9 2",
         r"TFLite files is 2; expected 3",
     ),
-    "export: verdicts of others": ("export good foreign", r"foreign.parity\.json holds no verdicts of bert-keras"),
+    "export: a parity report of another program": (
+        "export good foreign",
+        r"foreign.parity\.json holds no verdicts of bert-keras",
+    ),
     "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a tflite file needs the package"),
     "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),
     "evaluate: no matplotlib": (
@@ -275,13 +287,13 @@ CASES = {
         r"TF_CONFIG is '\{\}'; expected",
     ),
     # data of fine-tuning
-    "finetune: a label that dev alone has, in an array": (
+    "finetune: a label only in dev, as JSON": (
         "finetune good out --train train.csv --dev other.json",
         r"other\.json\[0\]: the label 'bird' is not in train\.csv",
     ),
-    "finetune: a share and a file": (
+    "finetune: --dev and --dev-share": (
         "finetune good out --train train.csv --dev dev.csv --dev-share 0.1",
-        r"--dev dev\.csv and --dev-share 0\.1 both say",
+        r"--dev dev\.csv and --dev-share 0\.1 were both given",
     ),
     "finetune: UTF-16": ("finetune good out --train utf16.csv", r"utf16\.csv is UTF-16; expected UTF-8"),
     "finetune: many bad rows": (
@@ -289,29 +301,36 @@ CASES = {
         r"2 of 4 examples are bad: worse\.csv, line 3: ",
     ),
     "evaluate: many bad rows": ("evaluate good worse.csv", r"2 of 4 examples are bad: worse\.csv, line 3: .*line 4: "),
-    "an option that is unknown": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
-    "a command that is unknown": ("foretell good", r"invalid choice: 'foretell'"),
+    "an unknown option": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
+    "an unknown command": ("foretell good", r"invalid choice: 'foretell'"),
 }
 
 
 def main(folder: str) -> None:
-    """Writes the folders and files into `folder`, runs each case there, and prints what came of it."""
+    """Write the folders and files into `folder`, run each case there, and print the results."""
     os.chdir(folder)
     write_inputs()
     seen = {}
+    files = list_files()
     for name, (command, _) in CASES.items():
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = run(command.split() if isinstance(command, str) else command)
         loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
         seen[name] = {"status": status, "out": out.getvalue(), "err": err.getvalue(), "loaded": loaded}
+        seen[name]["changed"] = sorted(set(list_files().items()) ^ set(files.items()))
     print(json.dumps(seen))
 
 
-def run(command: list[str]) -> int:
-    """Runs a command as the shell does, standard input being empty.
+def list_files() -> dict[str, int]:
+    """Return the time of the last change of each file and folder, keyed by path."""
+    return {str(path): path.lstat().st_mtime_ns for path in pathlib.Path().rglob("*")}
 
-    Before it may stand variables of the environment, `NAME=VALUE`, and packages that are missing, `without=PACKAGE`.
+
+def run(command: list[str]) -> int:
+    """Run a command as a shell does, with empty standard input.
+
+    Environment variables, `NAME=VALUE`, and packages to hide, `without=PACKAGE`, may precede the command.
     """
     from bert_keras.cli.main import main
 
@@ -325,13 +344,13 @@ def run(command: list[str]) -> int:
     ):
         try:
             return main(command[num_before:])
-        except SystemExit as stopped:  # of argparse
+        except SystemExit as stopped:  # exit of argparse
             return stopped.code
 
 
 @contextlib.contextmanager
 def hidden_packages(packages: list[str]):
-    """Hides packages within the block, as if they were not installed."""
+    """Hide packages inside the block, as if they were not installed."""
     hidden = {package: sys.modules.get(package) for package in packages}
     sys.modules.update(dict.fromkeys(packages))  # None: an import of it raises ModuleNotFoundError
     yield
@@ -342,7 +361,7 @@ def hidden_packages(packages: list[str]):
 
 
 def write_inputs() -> None:
-    """Writes a good folder of each kind, and a spoilt copy of it for each fault."""
+    """Write a valid folder of each kind, and one broken copy of it per fault."""
     write_model("good", "BertForSequenceClassification", {"classifier.weight": (2, 6), "classifier.bias": (2,)})
     write_model("mlm", "BertForMaskedLM", MASKED_LM)
     write_model("encoder", "BertModel", {})
@@ -362,7 +381,7 @@ def write_inputs() -> None:
 
 
 def write_model(name: str, architecture: str, head: dict) -> None:
-    """Writes a model folder whose weights are all 0."""
+    """Write a model folder in which all weights are 0."""
     import numpy as np
     from safetensors.numpy import save_file
 

@@ -1,4 +1,4 @@
-"""A way to run the command line as a user does, and a tiny checkpoint to run it on."""
+"""Fixtures that run the command line, and tiny checkpoints to run it on."""
 
 import contextlib
 import csv
@@ -20,19 +20,19 @@ WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##e
 
 @pytest.fixture
 def cli(tmp_path):
-    """Runs `bert-keras` in a process of its own, in an empty folder if no other is given."""
+    """A function that runs `bert-keras` in a process, by default in an empty folder."""
     return lambda *arguments, cwd=tmp_path: run_cli(*arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    """A tokenizer of a few English words."""
+    """A tokenizer with a vocabulary of a few English words."""
     return bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tokenizer, tmp_path_factory):
-    """A checkpoint folder of a tiny encoder with that vocabulary."""
+    """A checkpoint folder of a tiny encoder with the vocabulary of `tokenizer`."""
     folder = tmp_path_factory.mktemp("checkpoint") / "encoder"
     bk.save(tiny_encoder(tokenizer), tokenizer, folder)
     return folder
@@ -52,7 +52,7 @@ def tiny_encoder(tokenizer):
 
 
 class Tuned(NamedTuple):
-    """A fine-tuning that ran: its folder, the files it read, what it printed."""
+    """A completed fine-tuning run: its output folder, its input files and its output."""
 
     out: pathlib.Path
     train: pathlib.Path
@@ -63,7 +63,7 @@ class Tuned(NamedTuple):
 
 @pytest.fixture(scope="session")
 def task_files(tmp_path_factory):
-    """A function that writes small files of a task, and gives (train, dev)."""
+    """A function that writes small files of a task and returns the paths (train, dev)."""
     own = tmp_path_factory.mktemp("task_files")
 
     def write(task, folder=own):
@@ -78,9 +78,9 @@ def task_files(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tuned(tokenizer, perturb, task_files, tmp_path_factory):
-    """A function that fine-tunes a tiny checkpoint for a task, once: to trace a model takes seconds.
+    """A function that fine-tunes a tiny checkpoint for a task, only once because tracing a model takes seconds.
 
-    All weights of the checkpoint are drawn anew, so that the model answers one text unlike another.
+    All weights of the checkpoint are perturbed, so that the answers to different texts differ.
     """
 
     def make(task, folder):
@@ -124,7 +124,7 @@ def in_csv(rows):
 
 
 def words_conll(number):
-    """Most words begin an entity, so that a model of a few steps finds some."""
+    """Most words begin an entity, so that a model finds some after a few steps."""
     sentences = ["cat B-PET\ndog B-PET\nsat B-PET\n. O\n", "red B-PET\ndog I-PET\nran B-PET\nhat B-PET\n"]
     return "\n".join([*sentences, "a O\nhat B-PET\n"] * (6 - 3 * number))
 

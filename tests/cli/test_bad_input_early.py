@@ -1,4 +1,4 @@
-"""Bad input is refused in one sentence before TensorFlow loads: in a fraction of a second instead of many."""
+"""Bad input is reported in one sentence before TensorFlow loads: in a fraction of a second instead of several."""
 
 import json
 import pathlib
@@ -16,8 +16,8 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    """What came of each case: all of them run in one process, which never loads TensorFlow."""
+def results(tmp_path_factory):
+    """The results of all cases, run in one process that never loads TensorFlow."""
     command = [sys.executable, "-m", "tests.cli.bad_inputs", str(tmp_path_factory.mktemp("bad"))]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -25,10 +25,11 @@ def seen(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_one_sentence_and_status_2_before_tensorflow_loads(case, seen):
+def test_bad_input_is_one_sentence_and_status_2_before_tensorflow_loads_and_changes_no_file(case, results):
     _, message = CASES[case]
-    result = seen[case]
+    result = results[case]
     assert result["loaded"] == [], "loaded before the input was checked"
+    assert result["changed"] == [], "something was written"
     assert (result["status"], result["out"]) == (2, ""), result["err"]
     [line] = result["err"].splitlines()
     assert line.startswith("bert-keras")
@@ -40,5 +41,5 @@ def words(command):
 
 
 def test_every_command_is_among_the_cases():
-    verbs = {next(word for word in words(command) if "=" not in word) for command, _ in CASES.values()}
-    assert verbs >= set(COMMANDS)
+    commands = {next(word for word in words(command) if "=" not in word) for command, _ in CASES.values()}
+    assert commands >= set(COMMANDS)

@@ -1,7 +1,6 @@
-"""Mutated command lines end with status 0 or 2 and lines that begin with the program's name, never with a traceback.
+"""Mutated command lines end with status 0 or 2 and a message that begins with the program's name, not a traceback.
 
-They run until TensorFlow would be loaded or something written, and no further. Words that lead out of the temporary
-folder are changed.
+Commands run only until they would load TensorFlow or write something. Paths outside the temporary folder are changed.
 """
 
 import contextlib
@@ -20,8 +19,8 @@ from tests.cli.bad_inputs import write_inputs
 from tests.fuzzing import fuzz, mutate_words
 
 QUICK, LONG, SEED = 150, 10_000, 23
-# where each command begins to work
-WORK = ("load_tensorflow", "started_workers", "write_task", "_write", "run_beam", "_count", "_training")
+# the function with which each command starts its work
+WORK = ("load_tensorflow", "run_in_workers", "write_task", "_write", "run_beam", "_learn", "_training")
 LINES = [
     "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
     "make-records good/vocab.txt out --text train.csv --max-sequence-length 32 --objective nsp --seed 3 --workers 2",
@@ -45,7 +44,7 @@ LINES = [
 
 
 class ReachedWorkError(InputError):
-    """A command passed all of its checks."""
+    """Raised where a command starts its work: it passed all checks."""
 
 
 def stop(*_, **__):
@@ -54,7 +53,7 @@ def stop(*_, **__):
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """A folder with files and models, in which no command goes beyond its checks."""
+    """A folder with files and models, in which commands stop after their checks."""
     monkeypatch.chdir(tmp_path)
     write_inputs()
     for module in pkgutil.walk_packages(cli.__path__, "bert_keras.cli."):
@@ -73,7 +72,7 @@ def run(words: list[str]) -> None:
     """Run a command line; raise `InputError` if it is refused.
 
     Raises:
-        AssertionError: it ends with another status, or prints anything raw.
+        AssertionError: the exit status is not 0 or 2, or the output is not escaped.
     """
     out, err = io.StringIO(), io.StringIO()
     sys.stdin = io.TextIOWrapper(io.BytesIO(b"the cat\n"))
@@ -97,7 +96,7 @@ def standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", sys.stdin)
 
 
-def test_each_line_begins_its_work_or_names_what_is_missing():
+def test_each_command_line_starts_its_work_or_names_what_is_missing():
     refused = {}
     for line in LINES:
         try:
@@ -108,13 +107,13 @@ def test_each_line_begins_its_work_or_names_what_is_missing():
     assert {line.split()[0] for line in LINES} == set(COMMANDS)
 
 
-def test_mutated_command_lines_are_run_or_refused():
+def test_mutated_command_lines_run_or_are_refused():
     outcomes = fuzz(run, mutate, count=QUICK, seed=SEED)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
-def test_many_mutated_command_lines_are_run_or_refused():
+def test_many_mutated_command_lines_run_or_are_refused():
     outcomes = fuzz(run, mutate, count=LONG, seed=SEED)
     print("command lines", dict(outcomes))
     assert sum(outcomes.values()) == LONG

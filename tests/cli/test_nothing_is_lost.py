@@ -1,4 +1,4 @@
-"""Commands never delete what they did not write, and what they computed is never lost."""
+"""Commands never delete files that they did not write, and never lose a result."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ TINY = [
 
 @pytest.fixture
 def project(tokenizer, tmp_path, monkeypatch, capsys):
-    """A folder of a user, in which the test runs: models, records, texts, and a repository."""
+    """A user's folder, the working directory of the test: models, records, texts and a Git repository."""
     folder = tmp_path / "p"
     bk.save(tiny_encoder(tokenizer), tokenizer, folder / "models/ck")
     write_records(folder / "rec", STORIES, tokenizer, max_sequence_length=16)
@@ -49,7 +49,7 @@ def everything_in(folder):
     return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in folder.rglob("*")}
 
 
-# command, what the refusal names; p is the folder of everything, p/models/ck a checkpoint, p/rec records
+# command, pattern of the message; p is the folder of everything, p/models/ck a checkpoint, p/rec records
 REFUSED = {
     "convert to the folder of the input": ("convert p/models/ck p", "p/models/ck is an input of this run"),
     "convert to the input": ("convert p/models/ck p/models/ck", "p/models/ck is an input of this run"),
@@ -95,7 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_read_or_is_not_ours_is_never_replaced(case, project, capsys):
+def test_inputs_and_files_of_others_are_never_replaced(case, project, capsys):
     command, named = REFUSED[case]
     before = everything_in(project)
     assert main([*command.split(), "--overwrite"]) == 2
@@ -105,7 +105,7 @@ def test_what_is_read_or_is_not_ours_is_never_replaced(case, project, capsys):
     assert everything_in(project) == before
 
 
-def test_an_empty_mount_point_takes_a_training(project, small_disk, capsys):
+def test_an_empty_mount_point_can_be_the_output(project, small_disk, capsys):
     out = small_disk
     assert main(["convert", "p/models/ck", str(out)]) == 0
     assert (out / "model.safetensors").stat().st_mode & 0o777 == 0o666 & ~_umask()
@@ -114,7 +114,7 @@ def test_an_empty_mount_point_takes_a_training(project, small_disk, capsys):
     assert (out / "model.safetensors").exists()
 
 
-def test_a_read_only_disk_is_found_before_the_work(project, small_disk, capsys):
+def test_a_read_only_disk_is_reported_before_the_work_starts(project, small_disk, capsys):
     (small_disk / "out").mkdir()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in ("new", "out", "deep/new"):
@@ -122,10 +122,10 @@ def test_a_read_only_disk_is_found_before_the_work(project, small_disk, capsys):
         printed = capsys.readouterr().err
         assert "cannot be written" in printed
         assert "Read-only file system" in printed
-        assert "budget" not in printed  # no settings: the work has not begun
+        assert "budget" not in printed  # no printed settings: the work has not started
 
 
-def test_a_mount_point_in_a_read_only_folder_is_trained_into(project, small_disk):
+def test_a_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk):
     (small_disk / "mount").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small_disk / "mount")], check=True)
     try:
@@ -139,11 +139,11 @@ def test_a_mount_point_in_a_read_only_folder_is_trained_into(project, small_disk
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_trained_model_that_cannot_be_published_is_kept_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
+def test_a_trained_model_that_cannot_be_published_is_saved_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
     tempdir = "p" if is_kept else "p/dev.csv"
     monkeypatch.setattr(tempfile, "gettempdir", lambda: tempdir)
     out = small_disk / "out"
-    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model takes 60
+    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model needs 60
     assert main(["pretrain", "p/rec", str(out), *TINY, "--set", "model.hidden_dim=42", "--backup-every", "0"]) == 2
     printed = capsys.readouterr().err.splitlines()[-1]
     assert "out cannot be written (No space left on device); " in printed
@@ -152,12 +152,12 @@ def test_a_trained_model_that_cannot_be_published_is_kept_elsewhere(project, sma
         [folder] = project.glob("out.unpublished.*")
         bk.load(folder)
     else:
-        assert "the training is lost, because there is no backup either" in printed
+        assert "the trained model is lost, because there is no backup either" in printed
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
-def test_what_finetune_trained_in_python_is_kept_elsewhere(project, small_disk):
-    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model takes more than is left
+def test_a_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
+    (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model needs more than the rest
     examples = [("the cat", "a"), ("a dog", "b")]
     with pytest.raises(InputError, match=r"out cannot be written .*; the trained model is in .*: move it") as raised:
         bk.finetune(
@@ -170,9 +170,9 @@ def test_what_finetune_trained_in_python_is_kept_elsewhere(project, small_disk):
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
-def test_two_trainings_of_one_folder_are_refused_at_the_start(project, capsys):
+def test_a_second_training_of_the_same_folder_is_refused_at_the_start(project, capsys):
     command = ["pretrain", "p/rec", "out", *TINY]
-    with training_options.only_training_of(project.parent / "out", tf.distribute.get_strategy()):
+    with training_options.lock_training(project.parent / "out", tf.distribute.get_strategy()):
         assert main(command) == 2
     assert "another process is using" in capsys.readouterr().err
     assert not (project.parent / ".out.training").exists()
@@ -186,7 +186,7 @@ def _umask():
 
 
 @pytest.mark.slow
-def test_two_exports_at_once_lose_nothing(project, cli):
+def test_two_simultaneous_exports_lose_nothing(project, cli):
     command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out"]
     processes = [
         subprocess.Popen([*command, "--to", "saved_model"], stderr=subprocess.PIPE, text=True) for _ in range(2)
@@ -200,7 +200,7 @@ def test_two_exports_at_once_lose_nothing(project, cli):
 
 
 @pytest.mark.slow
-def test_an_export_that_was_killed_does_not_block_its_folder(project, cli):
+def test_a_killed_export_does_not_block_its_folder(project, cli):
     command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out", "--to", "saved_model"]
     out = project.parent / "out"
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -216,9 +216,9 @@ def test_an_export_that_was_killed_does_not_block_its_folder(project, cli):
 
 
 @pytest.mark.slow
-def test_another_checkpoint_does_not_go_on_with_a_training(project, cli, tokenizer):
+def test_training_does_not_resume_with_another_checkpoint(project, cli, tokenizer):
     shutil.rmtree(project / "models/other", ignore_errors=True)
-    bk.save(tiny_encoder(tokenizer), tokenizer, project / "models/other")  # other random weights
+    bk.save(tiny_encoder(tokenizer), tokenizer, project / "models/other")  # different random weights
     task = ["--train", "p/train.csv", "--dev", "p/dev.csv", "--batch-size", "2", "--epochs", "200"]
     words = [sys.executable, "-m", "bert_keras.cli.main", "finetune", "p/models/ck", "out", *task]
     process = subprocess.Popen([*words, "--backup-every", "1"], stderr=subprocess.PIPE, text=True)

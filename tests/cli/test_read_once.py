@@ -1,4 +1,4 @@
-"""A command reads each file of a checkpoint once: to hash the weights of base takes 0.4 s or more."""
+"""A command reads each file of a checkpoint only once, because hashing the weights of base takes 0.4 s or more."""
 
 import collections
 import pathlib
@@ -17,7 +17,7 @@ from .conftest import tiny_encoder
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How often each file was hashed, opened as weights, and read as a vocabulary, by (what, path)."""
+    """Counts of how often each file was hashed, opened as weights or read as a vocabulary, keyed by (action, path)."""
     counts = collections.Counter()
 
     def count(what, function, path_of=lambda path, *_: path):
@@ -45,7 +45,7 @@ def _second(_, source):
 
 @pytest.fixture
 def folder(tokenizer, tmp_path):
-    """A function that writes a checkpoint of a model made of a tiny encoder."""
+    """A function that writes a checkpoint of a model with a tiny encoder."""
 
     def write(make, **parts):
         bk.save(make(tiny_encoder(tokenizer)), tokenizer, tmp_path / "model", **parts)
@@ -87,7 +87,7 @@ def test_a_command_reads_and_hashes_each_file_of_a_checkpoint_once(command, fold
     assert {key: number for key, number in counts.items() if key in expected} == expected
 
 
-def test_a_damaged_byte_is_still_noticed_before_an_answer_is_given(folder, capsys):
+def test_a_flipped_bit_is_found_before_the_first_answer(folder, capsys):
     model = folder(classifier)
     content = bytearray((model / "model.safetensors").read_bytes())
     content[-2] ^= 1

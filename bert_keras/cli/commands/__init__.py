@@ -1,5 +1,4 @@
-"""The commands of `bert-keras`, one module per command.
+"""The commands of `bert-keras`, one module per command; `../parsing.py` finds a module by the name of its command.
 
-Start with `finetune.py`. Each module declares its arguments and has a `run(arguments)`; `../parsing.py` imports it by
-its name.
+Start reading with `convert.py`, a short one: `add_arguments` declares the arguments, `run` executes the command.
 """

@@ -1,4 +1,4 @@
-"""Convert a BERT folder of any format into another format."""
+"""Convert a BERT checkpoint to another format."""
 
 import argparse
 import pathlib
@@ -11,20 +11,22 @@ from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
     parser.add_argument(
-        "source", type=pathlib.Path, metavar="IN", help="a Hugging Face, Google TF1, KerasHub or bert-keras folder"
+        "source", type=pathlib.Path, metavar="IN", help="Hugging Face, Google TF1, KerasHub or bert-keras folder"
     )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
     parser.add_argument(
         "--to",
         choices=["huggingface", "keras_hub"],
         default="huggingface",
-        help="the format; huggingface is bert-keras's own as well (default %(default)s)",
+        help="output format; huggingface is also the format of bert-keras (default %(default)s)",
     )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     source, _ = check_all(
         lambda: read_any_model(arguments.source),
         lambda: check_writable_folder(
@@ -45,6 +47,6 @@ def run(arguments: argparse.Namespace) -> None:
     }
     lines = [
         f"wrote {arguments.out}: {name}, {num_parameters:,} parameters",
-        *(f"not carried over: {sentence}" for sentence in lost),
+        *(f"not carried over: {item}" for item in lost),
     ]
     print_result(lines, result, as_json=arguments.json)

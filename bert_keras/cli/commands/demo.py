@@ -1,4 +1,7 @@
-"""Run the full pipeline on text that ships with Python, in minutes."""
+"""Run the full pipeline, from raw text to an exported classifier, on text that ships with Python.
+
+This takes a few minutes on a laptop.
+"""
 
 import argparse
 import contextlib
@@ -12,41 +15,50 @@ from bert_keras.cli.options.argument_checks import add_overwrite
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
-_DEV_EVERY = 5  # each fifth passage is held out
+_DEV_EVERY = 5  # every fifth passage is held out
 _NUM_QUESTIONS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
     parser.add_argument(
-        "out", type=pathlib.Path, metavar="OUT", nargs="?", default=pathlib.Path("demo"), help="folder (default demo)"
+        "out",
+        type=pathlib.Path,
+        metavar="OUT",
+        nargs="?",
+        default=pathlib.Path("demo"),
+        help="output folder (default demo)",
     )
-    parser.add_argument("--quick", action="store_true", help="a few steps of each training, to see that it all runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="train for a few steps only, to check that everything runs"
+    )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     _check_out(arguments.out, overwrite=arguments.overwrite)
     started = time.monotonic()
     out = arguments.out
     dev = write_task(out, num_train=200 if arguments.quick else None)
-    for command in commands(out, quick=arguments.quick):
+    for command in build_commands(out, quick=arguments.quick):
         print_line("")
         print_line(f"$ bert-keras {' '.join(command)}")
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for the demo's own result
-            _run_verb(command + ["--overwrite"] * arguments.overwrite)
+            _run_command(command + ["--overwrite"] * arguments.overwrite)
     print_line("")
-    print_line("A fresh process, TensorFlow and tensorflow-text only, answers:")
-    answers = ask(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
+    print_line("Predictions of the exported model, in a fresh process with TensorFlow and tensorflow-text only:")
+    answers = query_export(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
     for answer in answers:
-        verdict = f"{answer['label']} ({answer['probability']:.0%}), in truth {answer['truth']}"
-        print_line(f"  {answer['text'][:70]:<70}  -> {verdict}")
+        prediction = f"{answer['label']} ({answer['probability']:.0%}), true label {answer['truth']}"
+        print_line(f"  {answer['text'][:70]:<70}  -> {prediction}")
     minutes = (time.monotonic() - started) / 60
     result = {"out": str(out), "minutes": minutes, "answers": answers}
-    print_result(f"wrote {out}: everything above, in {minutes:.1f} minutes", result, as_json=arguments.json)
+    print_result(f"wrote {out} in {minutes:.1f} minutes", result, as_json=arguments.json)
 
 
 def _check_out(out: pathlib.Path, *, overwrite: bool) -> None:
-    """Raise `InputError` unless OUT is missing, empty, or of an earlier demo; each command checks what it replaces."""
+    """Raise `InputError` unless OUT is missing, empty, or from an earlier demo; commands check their own outputs."""
     is_full = out.is_dir() and any(out.iterdir())
     if is_full and overwrite and not (out / "task/train.csv").is_file():
         raise InputError(f"{out} is not the folder of an earlier demo, which has task/train.csv: name another folder")
@@ -55,7 +67,7 @@ def _check_out(out: pathlib.Path, *, overwrite: bool) -> None:
 
 
 def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, str]]:
-    """Writes `train.csv` and `dev.csv` of the embedded task and returns the held-out rows."""
+    """Write `train.csv` and `dev.csv` of the embedded task; return the (text, label) pairs of `dev.csv`."""
     from bert_keras.pipelines.corpus.default_corpus import labelled_passages
     from bert_keras.pipelines.readers.labelled_texts import write_labelled_csv
 
@@ -68,24 +80,24 @@ def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, s
     return dev
 
 
-def commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
-    """Returns the verbs of the road with their arguments, as a user would type them."""
+def build_commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
+    """Return the commands of the pipeline with their arguments, as a user would type them."""
     steps, epochs = ("20", "1") if quick else ("600", "4")
-    compiled = ["--no-xla"] if quick else []  # compiling the step takes longer than 20 of them
+    compilation = ["--no-xla"] if quick else []  # compiling a step takes longer than running 20 of them
     training = ["--epochs", epochs, "--learning-rate", "5e-4", "--max-sequence-length", "64"]
     paths = {name: str(out / name) for name in ("vocab.txt", "records", "pretrained", "classifier", "artifacts")}
     task = ["--train", str(out / "task/train.csv"), "--dev", str(out / "task/dev.csv")]
     return [
         ["learn-vocab", paths["vocab.txt"], "--size", "8000"],
         ["make-records", paths["vocab.txt"], paths["records"], "--max-sequence-length", "64"],
-        ["pretrain", paths["records"], paths["pretrained"], "--preset", "tiny", "--steps", steps, *compiled],
+        ["pretrain", paths["records"], paths["pretrained"], "--preset", "tiny", "--steps", steps, *compilation],
         ["finetune", paths["pretrained"], paths["classifier"], *task, *training],
         ["export", paths["classifier"], paths["artifacts"], "--to", "saved_model"],
     ]
 
 
-def ask(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
-    """Asks the exported SavedModel about texts, in a process that does not import this package."""
+def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
+    """Classify texts with the exported SavedModel, in a process that does not import this package."""
     from bert_keras.export.parity.probe_inputs import as_strings
     from bert_keras.export.runtimes.fresh_process import ask as ask_artifact
     from bert_keras.export.targets import next_version
@@ -101,7 +113,7 @@ def ask(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]
     ]
 
 
-def _run_verb(command: list[str]) -> None:
+def _run_command(command: list[str]) -> None:
     from bert_keras.cli.main import parser
 
     arguments = parser().parse_args(command)

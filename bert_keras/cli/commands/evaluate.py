@@ -1,7 +1,7 @@
-"""Score a checkpoint on labelled examples, or a masked LM on records or texts.
+"""Evaluate a checkpoint on labelled examples, or a masked LM on records or texts.
 
-FILE is of the forms that finetune reads. On its held-out file the scores are those of metrics.json. For a model with a
-masked-LM head, FILE is a records folder (loss, accuracy, perplexity), or a file of texts (pseudo-perplexity).
+FILE has one of the formats of finetune; on its held-out file, the scores equal those in metrics.json. For a model with
+a masked-LM head, FILE is a records folder (loss, accuracy, perplexity) or a file of texts (pseudo-perplexity).
 """
 
 import argparse
@@ -25,19 +25,25 @@ from bert_keras.publishing import check_writable_file, publish_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned or pretrained folder")
-    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="labelled examples; or records, or texts")
-    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores there, as JSON")
-    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix there, as PNG")
-    task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
-    task_options.add_prompt(parser, otherwise="the model's own default")
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="fine-tuned or pretrained checkpoint folder"
+    )
+    parser.add_argument(
+        "file", type=pathlib.Path, metavar="FILE", help="labelled examples; for a masked LM, a records folder or texts"
+    )
+    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores to this JSON file")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix to this PNG file")
+    task_options.add_length_options(parser, length="as in training", overlap="as in training")
+    task_options.add_prompt(parser, default="the model's default prompt")
     task_options.add_file_options(parser)
     task_options.add_on_error(parser)
     add_options(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.confusion_report import confusion_picture
@@ -47,55 +53,59 @@ def run(arguments: argparse.Namespace) -> None:
     inputs = [arguments.checkpoint, arguments.file]
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
-        lambda: check_exists(arguments.file, "a file of labelled examples or of texts, or records"),
+        lambda: check_exists(arguments.file, "a file of labelled examples or texts, or a records folder"),
         *(lambda path=path: check_writable_file(path, overwrite=arguments.overwrite, inputs=inputs) for path in outs),
-        lambda: _check_apart(outs),
+        lambda: _check_distinct(outs),
     )
     if is_masked_lm(checkpoint):
         return evaluate_masked_lm(arguments, checkpoint)
-    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.with_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
+    lengths = task_options.given_options(arguments, "max_sequence_length", "window_overlap")
+    task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
         lambda: check_no_masked_lm_options(arguments),
-        lambda: task_options.check_ending(arguments.file, task.name, arguments.format),
-        *([lambda: task_options.check_picture(task)] if arguments.plot else []),
+        lambda: task_options.check_extension(arguments.file, task.name, arguments.format),
+        *([lambda: task_options.check_can_plot(task)] if arguments.plot else []),
     )
     files = task_options.file_options(arguments)
     bad = BadExamples(skip=arguments.on_error == "skip")
     examples = read_scoring_data(task, arguments.file, files, bad)
-    columns = task_options.columns_shown(find_labelled_columns(task, arguments.file, files))
-    print_settings("evaluate", _shown(arguments, task, len(examples), columns | task_options.skipped_shown(bad)))
+    columns = task_options.describe_columns(find_labelled_columns(task, arguments.file, files))
+    print_settings(
+        "evaluate", _describe_settings(arguments, task, len(examples), columns | task_options.describe_skipped(bad))
+    )
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
-    with ProgressBar("scoring", "rows") as bar:
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.selected_prompt(task))
+    with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
     scores = task.score(answers, examples)
     if arguments.out:
         _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
     if arguments.plot:
         _write(arguments.plot, confusion_picture(task, answers, examples))
-    sentence = f"{arguments.file}: {task_options.scores_shown(scores, task.main_score)} on {len(examples):,} examples"
+    sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
     sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
     result = {"examples": len(examples), "skipped": bad.num_bad, **scores}
     print_result(sentence, result, as_json=arguments.json)
 
 
-def _check_apart(outs: list[pathlib.Path]) -> None:
+def _check_distinct(outs: list[pathlib.Path]) -> None:
     if len({path.resolve() for path in outs}) < len(outs):
-        raise InputError(f"--out and --plot are both {outs[0]}; expected two files: name another one")
+        raise InputError(f"--out and --plot are both {outs[0]}; expected two different files: name another one")
 
 
-def _shown(arguments: argparse.Namespace, task, num_examples: int, columns: dict[str, object]) -> dict[str, object]:
+def _describe_settings(
+    arguments: argparse.Namespace, task, num_examples: int, columns: dict[str, object]
+) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
-        "task": task_options.task_shown(task),
+        "task": task_options.format_task(task),
         "file": f"{arguments.file} ({num_examples:,} examples)",
         **columns,
-        **task_options.prompt_shown(task),
-        "rows": task_options.rows_shown(task),
+        **task_options.describe_prompt(task),
+        "sequences": task_options.format_lengths(task),
     }
 
 

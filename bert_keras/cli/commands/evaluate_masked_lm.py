@@ -1,4 +1,4 @@
-"""`evaluate` for models with a masked-LM head: scores on records, and pseudo-perplexity on texts."""
+"""The part of `evaluate` for masked LMs: scores on records, and pseudo-perplexity on texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import positive_integer, whole_number
+from bert_keras.cli.options.argument_checks import non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
@@ -22,34 +22,36 @@ if TYPE_CHECKING:
 _MODELS = ("BertMaskedLM", "BertPretrainer")
 _TEXT_ENDINGS = (".txt", ".text", ".md", "")
 _WORD_ENDINGS = (".conll", ".conllu", ".iob", ".bio")
-_OF_RECORDS = ("split", "seed")
-_OF_TABLES = ("format", "text_column", "columns", "delimiter")
+_RECORDS_OPTIONS = ("split", "seed")
+_TABLE_OPTIONS = ("format", "text_column", "columns", "delimiter")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of masked-LM models."""
-    group = parser.add_argument_group("masked-LM models (docs/guide/pretraining.md)")
-    group.add_argument("--limit", type=positive_integer, metavar="N", help="use the first N sequences, or texts")
-    group.add_argument("--split", choices=("held_out", "train"), help="of the records (default held_out)")
-    group.add_argument("--seed", type=whole_number, help="draws the masks in records (default 0)")
+    """Add the options for masked LMs."""
+    group = parser.add_argument_group("masked LMs (docs/guide/pretraining.md)")
+    group.add_argument(
+        "--limit", type=positive_integer, metavar="N", help="evaluate only the first N sequences or texts"
+    )
+    group.add_argument("--split", choices=("held_out", "train"), help="split of the records (default held_out)")
+    group.add_argument("--seed", type=non_negative_integer, help="random seed of the masks in records (default 0)")
 
 
 def is_masked_lm(checkpoint: Checkpoint) -> bool:
-    """Return whether a checkpoint is scored here: it has a masked-LM head, or a generator, which has one."""
+    """Return whether a checkpoint has a masked-LM head, or an ELECTRA generator, which has one."""
     return checkpoint.model in _MODELS or checkpoint.generator is not None
 
 
 def check_no_masked_lm_options(arguments: argparse.Namespace) -> None:
-    """Raise `InputError` that names every option of masked-LM models that was given."""
-    if given := [f"--{name}" for name in ("limit", *_OF_RECORDS) if getattr(arguments, name) is not None]:
+    """Raise `InputError` if an option for masked LMs was given."""
+    if given := [f"--{name}" for name in ("limit", *_RECORDS_OPTIONS) if getattr(arguments, name) is not None]:
         raise InputError(f"{', '.join(given)} is for models with a masked-LM head: leave it out")
 
 
 def evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) -> None:
-    """Score a masked LM on a records folder or on texts, and print the scores.
+    """Evaluate a masked LM on a records folder or on texts, and print the scores.
 
     Raises:
-        InputError: an option is for other models or data, or the data cannot be used.
+        InputError: an option does not apply to this model or data, or the data cannot be used.
     """
     is_records = arguments.file.is_dir()
     _check_options(arguments, is_records=is_records)
@@ -78,8 +80,8 @@ def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dic
     load_tensorflow()
     from bert_keras.tasks.masked_lm_scores import score_records
 
-    with ProgressBar("scoring", "sequences") as bar:
-        return score_records(*_loaded(checkpoint), folder, split=split, progress=bar.update, **options)
+    with ProgressBar("evaluating", "sequences") as bar:
+        return score_records(*_load_model(checkpoint), folder, split=split, progress=bar.update, **options)
 
 
 def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
@@ -91,26 +93,26 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
     if bad.num_bad:
         bad.check_any_left(len(texts), arguments.file)
     if not texts:
-        raise InputError(f"{arguments.file} holds no text; expected one or more: name another file")
+        raise InputError(f"{arguments.file} contains no text; expected at least one: name another file")
     masks = "each token in turn, one at a time (Salazar et al. 2020)"
-    shown = {"texts": f"{arguments.file} ({len(texts):,} texts)", **task_options.skipped_shown(bad)}
+    shown = {"texts": f"{arguments.file} ({len(texts):,} texts)", **task_options.describe_skipped(bad)}
     _print_settings(arguments, checkpoint, **shown, masks=masks)
     load_tensorflow()
     from bert_keras.tasks.masked_lm_scores import score_texts
 
-    with ProgressBar("scoring", "tokens") as bar:
-        return score_texts(*_loaded(checkpoint), texts, progress=bar.update)
+    with ProgressBar("evaluating", "tokens") as bar:
+        return score_texts(*_load_model(checkpoint), texts, progress=bar.update)
 
 
 def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
-    """Yield the texts of a file: its lines that are not blank, or the column of texts of a table."""
+    """Yield the texts of a file: its non-blank lines, or the text column of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
     from bert_keras.pipelines.readers.lines import get_file_ending
 
     form, ending = arguments.format, get_file_ending(arguments.file)
     if form in ("conll", "conllu") or (form is None and ending in _WORD_ENDINGS):
         raise InputError(
-            f"{arguments.file} holds words and no texts; expected .txt, .csv, .tsv, .jsonl or .json: see --format"
+            f"{arguments.file} contains words, not texts; expected .txt, .csv, .tsv, .jsonl or .json: see --format"
         )
     if form == "txt" or (form is None and ending in _TEXT_ENDINGS):
         with open_lines(arguments.file) as (_, lines):
@@ -132,22 +134,22 @@ def _texts_of_table(arguments: argparse.Namespace, bad: BadExamples) -> Iterator
         yield from (row.fields[0] for row in bad.keep_good(read_text_examples(table, columns)))
 
 
-def _loaded(checkpoint: Checkpoint) -> tuple:
+def _load_model(checkpoint: Checkpoint) -> tuple:
     from bert_keras.checkpoints import load, load_tokenizer
 
     return load(checkpoint), load_tokenizer(checkpoint)
 
 
 def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
-    """Raise `InputError` that names every option that was given and is not looked at."""
-    mine = ("limit", *(_OF_RECORDS if is_records else _OF_TABLES))
-    others = [name for name in (*task_options.FILE_OPTIONS, *_OF_RECORDS, "prompt", "plot") if name not in mine]
+    """Raise `InputError` that lists every given option that does not apply to this data."""
+    used = ("limit", *(_RECORDS_OPTIONS if is_records else _TABLE_OPTIONS))
+    others = [name for name in (*task_options.FILE_OPTIONS, *_RECORDS_OPTIONS, "prompt", "plot") if name not in used]
     given = [name for name in others if getattr(arguments, name, None) is not None]
     given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:
-        what = "a folder of records" if is_records else "a file of texts"
-        named = ", ".join(map(task_options.spelled, given))
-        raise InputError(f"{named} is not for a masked-LM model on {what}: leave it out")
+        data = "a folder of records" if is_records else "a file of texts"
+        options = ", ".join(map(task_options.option_name, given))
+        raise InputError(f"{options} is not for a masked LM on {data}: leave it out")
 
 
 def _print_settings(arguments: argparse.Namespace, checkpoint: Checkpoint, **shown: str) -> None:
@@ -157,7 +159,7 @@ def _print_settings(arguments: argparse.Namespace, checkpoint: Checkpoint, **sho
 
 def _summary(scores: Mapping[str, float]) -> str:
     if "tokens" in scores:
-        unknown = f", {scores['unknown_rate']:.1%} of them unknown to the vocabulary" if scores["unknown_rate"] else ""
+        unknown = f", {scores['unknown_rate']:.1%} of them [UNK]" if scores["unknown_rate"] else ""
         return (
             f"pseudo-perplexity {scores['pseudo_perplexity']:.4g}, loss {scores['loss']:.4g}, accuracy "
             f"{scores['accuracy']:.4g} on {scores['tokens']:,} tokens of {scores['texts']:,} texts{unknown}"

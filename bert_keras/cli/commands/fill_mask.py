@@ -1,4 +1,4 @@
-"""Say which words a model would write in the place of [MASK]."""
+"""Predict the most probable tokens for [MASK]."""
 
 import argparse
 import dataclasses
@@ -12,21 +12,23 @@ from bert_keras.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
     parser.add_argument(
         "model",
         type=pathlib.Path,
         metavar="MODEL",
-        help="a BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary",
+        help="BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary",
     )
     parser.add_argument(
-        "texts", nargs="+", metavar="TEXT", help="a text with [MASK] in it, in quotes; - for lines of standard input"
+        "texts", nargs="+", metavar="TEXT", help="quoted text that contains [MASK]; - for the lines of standard input"
     )
     parser.add_argument(
-        "--top-k", type=positive_integer, default=5, help="how many proposals for each [MASK] (default %(default)s)"
+        "--top-k", type=positive_integer, default=5, help="number of predictions per [MASK] (default %(default)s)"
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     from bert_keras.tasks.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
 
     checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_texts(arguments.texts)))
@@ -42,17 +44,17 @@ def run(arguments: argparse.Namespace) -> None:
     print_settings("fill-mask", {"model": name, "texts": len(texts), "top_k": arguments.top_k})
     filled = fill_mask(model, tokenizer, texts, top_k=arguments.top_k)
     result = [
-        {"text": text, "masks": [[dataclasses.asdict(filling) for filling in of_mask] for of_mask in masks]}
+        {"text": text, "masks": [[dataclasses.asdict(filling) for filling in fillings] for fillings in masks]}
         for text, masks in zip(texts, filled, strict=True)
     ]
     lines = []
     for text, masks in zip(texts, filled, strict=True):
-        lines += [*([""] if lines else []), *_table(text, masks)]
+        lines += [*([""] if lines else []), *_format_predictions(text, masks)]
     print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
 
 
 def _texts(arguments: list[str]):
-    """Yields the texts; "-" stands for the lines of standard input that are not blank."""
+    """Yield the texts; "-" stands for the non-blank lines of standard input."""
     from bert_keras.pipelines.corpus.text_lines import read_numbered_lines
 
     check_unicode(arguments)
@@ -66,8 +68,8 @@ def _texts(arguments: list[str]):
         yield from filter(None, lines)
 
 
-def _table(text: str, masks: list) -> list[str]:
-    """Return lines: a text, and below it the proposals for its masks."""
+def _format_predictions(text: str, masks: list) -> list[str]:
+    """Format a text and the predictions for its masks as lines."""
     lines = [text]
     for number, fillings in enumerate(masks, 1):
         if len(masks) > 1:

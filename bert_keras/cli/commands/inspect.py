@@ -1,8 +1,8 @@
-"""Look inside a model: attention, heads, scores, vectors, guesses, answers; training curves.
+"""Visualize a model: attention, heads, scores, vectors, predictions; or its training curves.
 
-OUT gets index.html, one page that opens from disk and fetches nothing, and the pictures as PNG and SVG. A second text
-makes a pair; it is the context of a question. With --training no text is read: the page shows the curves that the
-training of MODEL wrote down. Layers and heads are counted from 0.
+OUT contains index.html, a self-contained page that works offline, and the figures as PNG and SVG. A second text makes
+a pair; for question answering it is the context. With --training, the page shows the training curves of MODEL instead.
+Layers and heads are counted from 0.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from bert_keras.cli.options.argument_checks import (
     check_all,
     check_exists,
     check_unicode,
+    non_negative_integer,
     positive_integer,
-    whole_number,
 )
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
@@ -26,24 +26,26 @@ from bert_keras.publishing import check_writable_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
     parser.add_argument(
-        "model", type=pathlib.Path, metavar="MODEL", help="a BERT or ELECTRA folder with a WordPiece vocabulary"
+        "model", type=pathlib.Path, metavar="MODEL", help="BERT or ELECTRA folder with a WordPiece vocabulary"
+    )
+    parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="OUT", help="output folder")
+    parser.add_argument("--training", action="store_true", help="show the training curves of MODEL")
+    parser.add_argument("--layer", type=non_negative_integer, metavar="N", help="layer to draw (default: all)")
+    parser.add_argument("--head", type=non_negative_integer, metavar="N", help="head to draw (default: all)")
+    parser.add_argument(
+        "--top-k", type=positive_integer, default=5, help="number of predictions per [MASK] (default %(default)s)"
     )
     parser.add_argument(
-        "texts", nargs="*", default=[], metavar="TEXT", help="a text, in quotes, and a second one to make a pair"
+        "--no-pictures", action="store_true", help="write only the page, without figures; does not need matplotlib"
     )
-    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="OUT", help="the folder to write")
-    parser.add_argument("--training", action="store_true", help="show how MODEL was trained, from its own records")
-    parser.add_argument("--layer", type=whole_number, metavar="N", help="the layer that is drawn (default: all)")
-    parser.add_argument("--head", type=whole_number, metavar="N", help="the head that is drawn (default: all)")
-    parser.add_argument(
-        "--top-k", type=positive_integer, default=5, help="guesses for each masked word (default %(default)s)"
-    )
-    parser.add_argument("--no-pictures", action="store_true", help="write the page alone, which needs no matplotlib")
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     check_all(
         lambda: _check_model(arguments),
         lambda: check_writable_folder(
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
-    """Raises `InputError` if the folder cannot be used, or has no such layer or head."""
+    """Raise `InputError` if the folder cannot be used, or does not have the given layer or head."""
     from bert_keras.analysis.inspection.choices import check_choice
 
     if arguments.training:
@@ -70,7 +72,9 @@ def _check_texts(arguments: argparse.Namespace) -> None:
     count = len(arguments.texts)
     if arguments.training:
         if count or arguments.layer is not None or arguments.head is not None:
-            raise InputError("--training reads no text and draws no head; expected MODEL and --out: leave out the rest")
+            raise InputError(
+                "--training takes no texts, --layer or --head; expected MODEL and --out: leave out the rest"
+            )
     elif not 1 <= count <= 2:
         raise InputError(f"there are {count} texts; expected one, or two for a pair: put each in quotes")
     check_unicode(arguments.texts)
@@ -80,7 +84,7 @@ def _text(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.analysis.inspection.inspecting import inspect
 
-    print_settings("inspect", _shown(arguments))
+    print_settings("inspect", _describe_settings(arguments))
     seen = inspect(arguments.model, *arguments.texts, layer=arguments.layer, head=arguments.head, top_k=arguments.top_k)
     files = seen.save(arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
     kinds = collections.Counter(head.kind for head in seen.heads)
@@ -97,14 +101,14 @@ def _training(arguments: argparse.Namespace) -> None:
     from bert_keras.analysis.inspection.training_history import read_training_records
 
     records = read_training_records(arguments.model)
-    print_settings("inspect", _shown(arguments))
+    print_settings("inspect", _describe_settings(arguments))
     files = save_training(records, arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
     sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(records.charts):,} curves"
     result = {"out": str(arguments.out), "files": files, "scores": records.scores}
     print_result(sentence, result, as_json=arguments.json)
 
 
-def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:
     shown = {"model": arguments.model, "out": arguments.out}
     for name, text in zip(("text", "second text"), arguments.texts, strict=False):
         shown[name] = text

@@ -1,14 +1,17 @@
 """Learn a WordPiece vocabulary from text."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import pathlib
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from bert_keras.cli.console.report import (
     ProgressBar,
-    memory_note,
+    format_peak_memory,
     peak_memory_bytes,
     print_result,
     print_settings,
@@ -16,55 +19,77 @@ from bert_keras.cli.console.report import (
 )
 from bert_keras.cli.options.argument_checks import (
     add_overwrite,
-    add_text,
     check_all,
-    find_text,
-    num_cores,
+    count_cores,
+    non_negative_integer,
     positive_integer,
-    text_name,
-    whole_number,
 )
-from bert_keras.cli.options.vocabulary_options import add_vocabulary_options, asked_settings, shown_settings
+from bert_keras.cli.options.text_options import (
+    add_text_options,
+    add_tokenizer_options,
+    describe_text,
+    describe_tokenizer,
+    find_text,
+    given_tokenizer_settings,
+)
 from bert_keras.files import compute_digest
 from bert_keras.publishing import check_writable_file
 
-_MAX_WORKERS = 8  # one process reads for all of them: 0.75 s of work for each 2.4 s of counting
+if TYPE_CHECKING:
+    from bert_keras.pipelines.corpus.text_sources import TextSource
+    from bert_keras.pipelines.text.learning.learned_vocabulary import LearnedVocabulary
+    from bert_keras.pipelines.text.text_rules import TextRules
+
+_MAX_WORKERS = 8  # one process reads the text for all of them: 0.75 s of reading per 2.4 s of counting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the file to write, vocab.txt for example")
-    add_text(parser)
-    parser.add_argument("--size", type=positive_integer, default=30522, help="tokens at most (default %(default)s)")
+    """Declare the arguments of the command."""
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output file, such as vocab.txt")
+    add_text_options(parser)
     parser.add_argument(
-        "--min-frequency", type=positive_integer, default=2, help="occurrences that a token needs (default %(default)s)"
+        "--size", type=positive_integer, default=30522, help="maximum number of tokens (default %(default)s)"
     )
-    add_vocabulary_options(parser)
+    parser.add_argument(
+        "--min-frequency",
+        type=positive_integer,
+        default=2,
+        help="minimum number of occurrences of a token (default %(default)s)",
+    )
+    add_tokenizer_options(parser)
     parser.add_argument(
         "--alphabet",
         type=positive_integer,
         metavar="N",
-        help="characters at most, the most frequent ones; words with others become [UNK] (default: 1,000, or as many "
-        "as cover 99.95%% of the text, as far as there is room)",
+        help="maximum number of characters in the alphabet, the most frequent ones first; words with other characters "
+        "become [UNK] (default: 1,000, or as many as cover 99.95%% of the text, as far as --size permits)",
     )
     parser.add_argument(
-        "--unused", type=whole_number, default=0, metavar="N", help="slots [unused0] ... kept for later (default 0)"
+        "--unused",
+        type=non_negative_integer,
+        default=0,
+        metavar="N",
+        help="number of reserved tokens [unused0], [unused1], ... (default 0)",
     )
     parser.add_argument(
         "--max-words",
         type=positive_integer,
         default=1_000_000,
-        help="distinct words in memory, 0.9 GB a million; beyond it the rarest are forgotten (default %(default)s)",
+        help="maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded "
+        "(default %(default)s)",
     )
     parser.add_argument(
         "--workers",
         type=positive_integer,
-        default=min(num_cores(), _MAX_WORKERS),
-        help="processes that count words; changes the time only (default: the cores of this machine, 8 at most)",
+        default=min(count_cores(), _MAX_WORKERS),
+        help="number of processes that count words; does not affect the result (default: the number of CPU cores, at "
+        "most 8)",
     )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     started = time.monotonic()
     from bert_keras.pipelines.text.vocabulary_settings import settings_path
 
@@ -75,40 +100,8 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: find_text(arguments.text, out=arguments.out),
     )
     rules = _text_rules(arguments)
-    special_tokens = tuple(arguments.special_token)
-    settings = {name: getattr(arguments, name) for name in ("size", "min_frequency", "max_words", "workers")}
-    print_settings(
-        "learn-vocab",
-        {
-            "text": text_name(arguments.text, sources),
-            "field": arguments.field,
-            "out": arguments.out,
-            **shown_settings(rules, special_tokens),
-            "first_tokens": _in_short(leading),
-            "alphabet": "by coverage" if arguments.alphabet is None else arguments.alphabet,
-            **settings,
-        },
-    )
-    from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
-
-    with _stage_bars() as progress:
-        learned = learn_vocabulary(
-            sources,
-            arguments.out,
-            field=arguments.field,
-            size=arguments.size,
-            min_frequency=arguments.min_frequency,
-            lowercase=rules.lowercase,
-            strip_accents=rules.strip_accents,
-            tokenize_chinese_chars=rules.tokenize_chinese_chars,
-            special_tokens=special_tokens,
-            num_unused=arguments.unused,
-            alphabet_size=arguments.alphabet,
-            max_words=arguments.max_words,
-            num_workers=arguments.workers,
-            overwrite=arguments.overwrite,
-            progress=progress,
-        )
+    print_settings("learn-vocab", _describe_settings(arguments, rules, leading, sources))
+    learned = _learn(arguments, rules, sources)
     result = {
         "out": str(arguments.out),
         "settings": str(settings_path(arguments.out)),
@@ -124,7 +117,44 @@ def run(arguments: argparse.Namespace) -> None:
         "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if learned.num_workers > 1 else None,
     }
     print_warnings(learned.warnings)
-    print_result(_sentence(result), result, as_json=arguments.json)
+    print_result(_format_result(result), result, as_json=arguments.json)
+
+
+def _describe_settings(
+    arguments: argparse.Namespace, rules: TextRules, leading: list[str], sources: list[TextSource] | None
+) -> dict[str, object]:
+    return {
+        "text": describe_text(arguments.text, sources),
+        "field": arguments.field,
+        "out": arguments.out,
+        **describe_tokenizer(rules, tuple(arguments.special_token)),
+        "first_tokens": _abbreviate(leading),
+        "alphabet": "by coverage" if arguments.alphabet is None else arguments.alphabet,
+        **{name: getattr(arguments, name) for name in ("size", "min_frequency", "max_words", "workers")},
+    }
+
+
+def _learn(arguments: argparse.Namespace, rules: TextRules, sources: list[TextSource] | None) -> LearnedVocabulary:
+    from bert_keras.pipelines.text.learning.learned_vocabulary import learn_vocabulary
+
+    with _stage_bars() as progress:
+        return learn_vocabulary(
+            sources,
+            arguments.out,
+            field=arguments.field,
+            size=arguments.size,
+            min_frequency=arguments.min_frequency,
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            tokenize_chinese_chars=rules.tokenize_chinese_chars,
+            special_tokens=tuple(arguments.special_token),
+            num_unused=arguments.unused,
+            alphabet_size=arguments.alphabet,
+            max_words=arguments.max_words,
+            num_workers=arguments.workers,
+            overwrite=arguments.overwrite,
+            progress=progress,
+        )
 
 
 @contextlib.contextmanager
@@ -144,12 +174,12 @@ def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
         yield update
 
 
-def _text_rules(arguments: argparse.Namespace):
+def _text_rules(arguments: argparse.Namespace) -> TextRules:
     from bert_keras.pipelines.text.text_rules import TextRules
 
-    asked = asked_settings(arguments)
+    given = given_tokenizer_settings(arguments)
     return TextRules(
-        **{name: value for name, value in asked.items() if value is not None and name in vars(TextRules())}
+        **{name: value for name, value in given.items() if value is not None and name in vars(TextRules())}
     )
 
 
@@ -159,18 +189,18 @@ def _leading_tokens(arguments: argparse.Namespace) -> list[str]:
     return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)
 
 
-def _in_short(tokens: list[str]) -> str:
+def _abbreviate(tokens: list[str]) -> str:
     return " ".join(tokens if len(tokens) < 12 else [*tokens[:3], "...", *tokens[-6:]]) + f" ({len(tokens):,})"
 
 
-def _sentence(result: dict) -> str:
+def _format_result(result: dict) -> str:
     from bert_keras.pipelines.corpus.data_quality import format_percent
 
     sentence = (
         f"wrote {result['out']} and {result['settings']}: {result['size']:,} of {result['vocabulary_size_asked']:,} "
-        f"tokens from {result['num_words']:,} words, {result['num_distinct_words']:,} of them distinct, an alphabet "
-        f"that covers {format_percent(result['alphabet_coverage'])} of the text, in {result['seconds']:.1f} s"
+        f"tokens from {result['num_words']:,} words, {result['num_distinct_words']:,} of them distinct, with an "
+        f"alphabet that covers {format_percent(result['alphabet_coverage'])} of the text, in {result['seconds']:.1f} s"
     )
     if result["num_forgotten"]:
-        sentence += f"; {result['num_forgotten']:,} words were forgotten (--max-words)"
-    return sentence + memory_note(result)
+        sentence += f"; {result['num_forgotten']:,} words were discarded (--max-words)"
+    return sentence + format_peak_memory(result)

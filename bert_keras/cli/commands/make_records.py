@@ -1,4 +1,4 @@
-"""Make pretraining records from text and a vocabulary."""
+"""Convert text to pretraining records."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from bert_keras.checks import format_count
 from bert_keras.cli.console.report import (
     ProgressBar,
-    memory_note,
+    format_peak_memory,
     peak_memory_bytes,
     print_result,
     print_settings,
@@ -21,80 +21,98 @@ from bert_keras.cli.console.report import (
 from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options.argument_checks import (
     add_overwrite,
-    add_text,
     check_all,
-    find_text,
-    num_cores,
+    count_cores,
     positive_integer,
-    text_name,
 )
-from bert_keras.cli.options.vocabulary_options import (
-    OPTION_NAMES,
-    add_vocabulary_options,
-    asked_settings,
-    shown_settings,
+from bert_keras.cli.options.text_options import (
+    TOKENIZER_OPTIONS,
+    add_text_options,
+    add_tokenizer_options,
+    describe_text,
+    describe_tokenizer,
+    find_text,
+    given_tokenizer_settings,
 )
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
-_MAX_WORKERS = 6  # one process reads for all of them
+_MAX_WORKERS = 6  # one process reads the text for all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
     parser.add_argument(
         "vocabulary",
         type=pathlib.Path,
         metavar="VOCAB",
-        help="the vocabulary file, with the settings beside it that learn-vocab wrote; or a model folder",
+        help="vocabulary file from learn-vocab, which stores its settings next to it; or a model folder",
     )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the folder to write")
-    add_text(parser)
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
+    add_text_options(parser)
     parser.add_argument(
         "--sentences",
         choices=("lines", "split"),
         default="lines",
-        help="lines: one sentence a line; split: running text, each file or .jsonl record a document (default lines)",
+        help="lines: one sentence per line; split: running text, with one document per file or .jsonl record (default "
+        "lines)",
     )
-    add_vocabulary_options(parser)
+    add_tokenizer_options(parser)
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, default=128, help="tokens a row (default %(default)s)"
+        "--max-sequence-length",
+        type=positive_integer,
+        default=128,
+        help="maximum number of tokens per sequence (default %(default)s)",
     )
     parser.add_argument(
         "--objective",
         choices=("nsp", "sop", "none"),
         default="nsp",
-        help="nsp: half of the second sentences are of another document; sop: half of the pairs are swapped; none: "
-        "rows of full sentences (default nsp)",
+        help="nsp: next-sentence prediction, half of the second sentences come from another document; sop: "
+        "sentence-order prediction, half of the pairs are swapped; none: sequences of full sentences (default nsp)",
     )
-    parser.add_argument("--short-sequence-rate", type=float, default=0.1, help="share of short pairs (default 0.1)")
-    parser.add_argument("--keep-documents-apart", action="store_true", help="with none: no row spans two documents")
-    parser.add_argument("--pack", action="store_true", help="several examples in a row, where they fit")
+    parser.add_argument(
+        "--short-sequence-rate", type=float, default=0.1, help="fraction of deliberately short pairs (default 0.1)"
+    )
+    parser.add_argument(
+        "--keep-documents-apart",
+        action="store_true",
+        help="with --objective none: a sequence never spans two documents",
+    )
+    parser.add_argument("--pack", action="store_true", help="pack several examples into one sequence where they fit")
     parser.add_argument(
         "--max-examples-per-sequence",
         type=positive_integer,
         default=8,
-        help="with --pack: how many (default %(default)s)",
+        help="with --pack: maximum number of examples per sequence (default %(default)s)",
     )
     parser.add_argument(
-        "--duplicates", type=positive_integer, default=1, help="how often examples are drawn of a text (default 1)"
+        "--duplicates",
+        type=positive_integer,
+        default=1,
+        help="number of times that examples are drawn from each text (default 1)",
     )
-    parser.add_argument("--held-out-rate", type=float, default=0.01, help="share of documents held out (default 0.01)")
-    parser.add_argument("--seed", type=int, default=0, help="decides everything random (default %(default)s)")
+    parser.add_argument(
+        "--held-out-rate", type=float, default=0.01, help="fraction of documents that are held out (default 0.01)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default %(default)s)")
     parser.add_argument(
         "--workers",
         type=positive_integer,
-        default=min(num_cores(), _MAX_WORKERS),
-        help=f"processes; they change the time only (default: the cores of this machine, {_MAX_WORKERS} at most)",
+        default=min(count_cores(), _MAX_WORKERS),
+        help="number of processes; does not affect the result (default: the number of CPU cores, at most "
+        f"{_MAX_WORKERS})",
     )
     parser.add_argument(
         "--beam",
         metavar="OPTIONS",
-        help="run as an Apache Beam pipeline with these options, in one string: --beam='--runner=FlinkRunner ...'",
+        help="run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'",
     )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     started = time.monotonic()
     settings, tokenizer, _, sources, beam_options = check_all(
         lambda: _settings(arguments),
@@ -105,7 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _find_text(arguments),
         lambda: _beam_options(arguments),
     )
-    print_settings("make-records", _shown(arguments, settings, tokenizer, sources))
+    print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
     warnings: list[str] = []
     options = {
         **dataclasses.asdict(settings),
@@ -126,7 +144,7 @@ def run(arguments: argparse.Namespace) -> None:
         "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if had_workers else None,
     }
     print_warnings(warnings)
-    print_result(_sentence(result), result, as_json=arguments.json)
+    print_result(_format_result(result), result, as_json=arguments.json)
 
 
 def _settings(arguments: argparse.Namespace):
@@ -149,15 +167,15 @@ def _tokenizer(arguments: argparse.Namespace):
     from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-    asked = asked_settings(arguments)
-    settings = read_vocabulary_and_settings(arguments.vocabulary, asked, option_names=OPTION_NAMES)
+    given = given_tokenizer_settings(arguments)
+    settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=TOKENIZER_OPTIONS)
     return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
 
 def _find_text(arguments: argparse.Namespace) -> list | None:
     if arguments.text is None and arguments.sentences == "split":
         raise InputError(
-            "--sentences split is for text of your own, and the default text has its sentences: add --text"
+            "--sentences split is for your own text, and the default text has one sentence per line: add --text"
         )
     return find_text(arguments.text, out=arguments.out)
 
@@ -183,71 +201,74 @@ def _make(arguments: argparse.Namespace, tokenizer, sources: list | None, option
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the workers too
     started, had_workers = time.monotonic(), False
 
-    def show(num_bytes: int, whole: int | None, num_text_bytes: int) -> None:
+    def show_progress(num_bytes: int, total_bytes: int | None, num_text_bytes: int) -> None:
         nonlocal had_workers
         had_workers = had_workers or bool(multiprocessing.active_children())
         rate = num_text_bytes / 1e6 / max(time.monotonic() - started, 1e-9)
-        bar.update(-(-num_bytes // 1000), whole and -(-whole // 1000), f"{rate:,.1f} MB/s of text")
+        bar.update(-(-num_bytes // 1000), total_bytes and -(-total_bytes // 1000), f"{rate:,.1f} MB/s of text")
 
-    with ProgressBar("making records", "kB") as bar, _telling_what_stays(arguments.out):
+    with ProgressBar("making records", "kB") as bar, _report_resumable_blocks(arguments.out):
         manifest = make_records(
-            tokenizer, arguments.out, sources, num_workers=arguments.workers, progress=show, **options
+            tokenizer, arguments.out, sources, num_workers=arguments.workers, progress=show_progress, **options
         )
     return manifest, had_workers
 
 
 @contextlib.contextmanager
-def _telling_what_stays(out: pathlib.Path) -> Iterator[None]:
-    """Tells who interrupts the work that it can go on."""
+def _report_resumable_blocks(out: pathlib.Path) -> Iterator[None]:
+    """Print after Ctrl-C that the command can be resumed."""
     try:
         yield
     except KeyboardInterrupt:
-        if kept := _resumable(out):
-            print_line(f"  {kept}: the same command goes on with them")
+        if blocks := _format_resumable_blocks(out):
+            print_line(f"  {blocks}: run the same command again to resume")
         raise
 
 
-def _resumable(out: pathlib.Path) -> str | None:
+def _format_resumable_blocks(out: pathlib.Path) -> str | None:
     from bert_keras.pipelines.records.partial_folder import count_finished_blocks, partial_path
 
-    kept = count_finished_blocks(out)
-    return f"{kept:,} finished blocks in {partial_path(out)}" if kept else None
+    num_blocks = count_finished_blocks(out)
+    return f"{num_blocks:,} finished blocks in {partial_path(out)}" if num_blocks else None
 
 
-def _shown(arguments: argparse.Namespace, settings, tokenizer, sources: list | None) -> dict:
-    """Returns the resolved settings, for people."""
-    shown = {
-        "text": text_name(arguments.text, sources),
+def _describe_settings(arguments: argparse.Namespace, settings, tokenizer, sources: list | None) -> dict:
+    """Return the resolved settings to print."""
+    settings_to_print = {
+        "text": describe_text(arguments.text, sources),
         "sentences": arguments.sentences,
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
-        **shown_settings(tokenizer.rules, tokenizer.additional_special_tokens),
+        **describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
         **dataclasses.asdict(settings),
-        "workers": arguments.workers if arguments.beam is None else f"Beam's: {arguments.beam}",
+        "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }
-    if arguments.beam is None and (kept := _resumable(arguments.out)):
-        shown["goes on with"] = kept
-    return shown
+    if arguments.beam is None and (blocks := _format_resumable_blocks(arguments.out)):
+        settings_to_print["resumes with"] = blocks
+    return settings_to_print
 
 
-def _sentence(result: dict) -> str:
+def _format_result(result: dict) -> str:
     share = result["num_tokens"] / (result["num_records"] * result["max_sequence_length"])
-    examples, records = format_count(result["num_examples"], "example"), format_count(result["num_records"], "record")
+    examples = format_count(result["num_examples"], "example")
+    records = format_count(result["num_records"], "record")
     documents = format_count(result["num_documents"], "document")
+    num_held_out = result["splits"]["held_out"]["num_documents"]
+    quality = _format_quality(result["quality"])
     sentence = (
-        f"wrote {result['out']}: {examples} in {records}, {share:.1%} real tokens, {_quality(result['quality'])}, of "
-        f"{documents}, {result['splits']['held_out']['num_documents']:,} of them held out, in {result['seconds']:.1f} s"
+        f"wrote {result['out']}: {examples} in {records}, {share:.1%} real tokens, {quality}, from {documents}, "
+        f"{num_held_out:,} of them held out, in {result['seconds']:.1f} s"
     )
-    return sentence + memory_note(result)
+    return sentence + format_peak_memory(result)
 
 
-def _quality(quality: dict) -> str:
-    """Returns the shares of a manifest, for people."""
+def _format_quality(quality: dict) -> str:
+    """Format the quality measures of a manifest."""
     from bert_keras.pipelines.corpus.data_quality import format_percent
 
     names = {
         "unknown_token_share": "[UNK]",
-        "alphabet_coverage": "of the characters known",
+        "alphabet_coverage": "of known characters",
         "long_word_share": "in too long words",
         "random_next_share": "random next sentences",
         "swapped_share": "swapped",

@@ -1,9 +1,9 @@
-"""Count a model before you train it: parameters, floating-point operations, memory, time, files, and every step.
+"""Compute the parameters, FLOPs, memory, training time and file sizes of a model before you train it.
 
-MODEL is a preset (tiny, mini, small, medium, base, large), a BERT folder, a recipe for pretraining (bert, roberta,
-electra-small, 24h, cramming) or a TOML file of one. Parameters, operations and tensors are counted from the model as it
-is built and traced; a multiply and an add count as two operations. What a process holds and how long a step takes are
-estimates for this machine, whose speed is measured.
+MODEL is a preset (tiny, mini, small, medium, base, large), a BERT folder, a pretraining recipe (bert, roberta,
+electra-small, 24h, cramming) or its TOML file. Parameters, FLOPs and tensors are counted on the
+traced model, a multiply and an add as two FLOPs. Process memory and step time are estimates
+for this machine, based on its measured speed.
 """
 
 import argparse
@@ -21,24 +21,41 @@ _GIGABYTE = 1e9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a preset, any BERT folder, a recipe, or its TOML file")
-    parser.add_argument("--head", choices=HEADS, help="what goes on top (default: what a folder has; the pooler)")
-    parser.add_argument("--num-classes", type=positive_integer, default=2, help="of a new head (default %(default)s)")
-    parser.add_argument("--length", type=positive_integer, help="tokens in a row (default 128, or the recipe's)")
-    parser.add_argument("--batch-size", type=positive_integer, help="rows in a batch (default 1, or the recipe's)")
+    """Declare the arguments of the command."""
+    parser.add_argument("model", metavar="MODEL", help="preset, BERT folder, recipe, or TOML file of a recipe")
     parser.add_argument(
-        "--num-slots", type=positive_integer, help="masked slots in a row (default: 15 %% of the tokens)"
+        "--head", choices=HEADS, help="head of the model (default: the head of the folder, else the pooler)"
     )
     parser.add_argument(
-        "--memory", type=positive_number, metavar="GB", help="what the training may take (default: this machine's)"
+        "--num-classes", type=positive_integer, default=2, help="number of classes of a new head (default %(default)s)"
     )
-    parser.add_argument("--quick", action="store_true", help="leave out the memory and the time of training")
-    parser.add_argument("--steps", action="store_true", help="print the forward pass too, step by step, with shapes")
-    parser.add_argument("--pictures", type=pathlib.Path, metavar="OUT", help="draw, as PNG and SVG, into this folder")
+    parser.add_argument(
+        "--length", type=positive_integer, help="tokens per sequence (default 128, or that of the recipe)"
+    )
+    parser.add_argument(
+        "--batch-size", type=positive_integer, help="sequences per batch (default 1, or that of the recipe)"
+    )
+    parser.add_argument(
+        "--num-slots", type=positive_integer, help="masked positions per sequence (default: 15 %% of the tokens)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=positive_number,
+        metavar="GB",
+        help="memory limit of training (default: the memory of this machine)",
+    )
+    parser.add_argument("--quick", action="store_true", help="skip the memory and the time of training")
+    parser.add_argument(
+        "--steps", action="store_true", help="also print every step of the forward pass with its shapes"
+    )
+    parser.add_argument(
+        "--pictures", type=pathlib.Path, metavar="OUT", help="draw charts as PNG and SVG into this folder"
+    )
     add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     pictures = [
         lambda: check_writable_folder(
             arguments.pictures, "plan", overwrite=arguments.overwrite, inputs=[arguments.model]
@@ -46,13 +63,13 @@ def run(arguments: argparse.Namespace) -> None:
         check_matplotlib,
     ]
     check_all(lambda: _check_model(arguments), *(pictures if arguments.pictures else []))
-    print_settings("plan", _shown(arguments))
+    print_settings("plan", _describe_settings(arguments))
     load_tensorflow()
     from bert_keras.analysis.cost_model.planning import plan
     from bert_keras.cli.console import plan_tables
     from bert_keras.training.freed_memory import keep_freed_memory
 
-    keep_freed_memory()  # as in training, whose steps are timed here
+    keep_freed_memory()  # as in training, because training steps are timed here
     planned = plan(
         arguments.model,
         head=arguments.head,
@@ -74,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
-    """Raises `InputError` if there is no such preset, recipe or folder, or it reads no rows of that length."""
+    """Raise `InputError` if MODEL does not exist, or does not accept sequences of the given length."""
     from bert_keras.analysis.cost_model.subjects import check_plan_length, check_preset, read_recipe
     from bert_keras.config import BertConfig
 
@@ -91,10 +108,10 @@ def _check_model(arguments: argparse.Namespace) -> None:
         check_plan_length(arguments.length, config.max_sequence_length)
 
 
-def _shown(arguments: argparse.Namespace) -> dict[str, object]:
+def _describe_settings(arguments: argparse.Namespace) -> dict[str, object]:
     return {
         "model": arguments.model,
-        "head": arguments.head or "its own",
-        "length": arguments.length or "128, or the recipe's",
-        "batch_size": arguments.batch_size or "1, or the recipe's",
+        "head": arguments.head or "that of the model",
+        "length": arguments.length or "128, or that of the recipe",
+        "batch_size": arguments.batch_size or "1, or that of the recipe",
     }

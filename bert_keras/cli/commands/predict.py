@@ -1,13 +1,11 @@
-"""Answer texts with a fine-tuned checkpoint: a file, standard input or a text in quotes in, JSON lines out.
+"""Predict labels, tags, answers or vectors of texts with a fine-tuned checkpoint; the output is JSON Lines.
 
     bert-keras predict CHECKPOINT reviews.csv
     bert-keras predict CHECKPOINT "a fine film"
     bert-keras predict CHECKPOINT "Who wrote it?" "It was written by Jane Austen."
 
-A bad line is told with its number. It stops the work, or is skipped and counted (--on-error skip).
-
-Texts are read from .txt (one a line), .csv, .tsv, .jsonl and .json; words to be tagged also from .conll and .conllu,
-and questions also from SQuAD's .json.
+Input files: .txt (one text per line), .csv, .tsv, .jsonl and .json; for tagging also .conll and .conllu, for questions
+also SQuAD's .json. A bad line is reported with its number and stops the command; --on-error skip counts and skips it.
 """
 
 import argparse
@@ -20,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from bert_keras.checks import format_count
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.console.terminal import print_line, printable_json
@@ -34,42 +33,44 @@ from bert_keras.tasks.examples import option_checks
 _DECIMALS = 6
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")
-_LAST = ("score", "null_score", "best")  # what few readers want stands behind the rest
+_LAST_KEYS = ("score", "null_score", "best")  # at the end of each line, because few users need them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="a fine-tuned checkpoint folder")
+    """Declare the arguments of the command."""
+    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="fine-tuned checkpoint folder")
     parser.add_argument(
         "inputs",
         metavar="FILE|TEXT",
         nargs="*",
-        help="a file of texts; - for standard input, one a line (default); or a text in quotes, with a space in it, "
-        "and a second one to make a pair",
+        help="file of texts; - for standard input, one text per line (default); or a quoted text that contains a "
+        "space, and a second one for a pair",
     )
-    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write there (default: standard output)")
+    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="output file (default: standard output)")
     parser.add_argument(
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="at a bad line stop, or skip and count it (default %(default)s)",
+        help="what to do at a bad line (default %(default)s)",
     )
     parser.add_argument(
         "--top",
         type=positive_integer,
         default=1,
         metavar="N",
-        help="classes and answers: list the N best too, of answers 5 at most (default 1)",
+        help="classify, answer: number of best classes or answers to list, at most 5 answers (default 1)",
     )
-    task_options.add_length_options(parser, length="as it was trained", overlap="as it was trained")
-    task_options.add_prompt(parser, otherwise="the model's own default")
+    task_options.add_length_options(parser, length="as in training", overlap="as in training")
+    task_options.add_prompt(parser, default="the model's default prompt")
     task_options.add_file_options(parser, labelled=False)
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
-    arguments.texts = texts_of(arguments.inputs)
+    arguments.texts = get_texts(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
     checkpoint, *_ = check_all(
@@ -77,21 +78,21 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
-    lengths = task_options.said(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.with_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
+    lengths = task_options.given_options(arguments, "max_sequence_length", "window_overlap")
+    task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
-    columns, read = _opened(arguments, task)
-    print_settings("predict", _shown(arguments, task, columns))
+    columns, read = _open_input(arguments, task)
+    print_settings("predict", _describe_settings(arguments, task, columns))
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.said_prompt(task))
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.selected_prompt(task))
     with _output(arguments.out) as out, _progress(out) as bar:
-        source = _Examples(read, skip=arguments.on_error == "skip", tell=bar.say)
+        source = _Examples(read, skip=arguments.on_error == "skip", report=bar.print)
         num_answers = _answer(predictor, source, out, arguments, bar)
-    counts = f"{num_answers:,} {'answer' if num_answers == 1 else 'answers'}"
+    counts = format_count(num_answers, "answer")
     if source.num_skipped:
-        counts += f", {source.num_skipped:,} bad {'line was' if source.num_skipped == 1 else 'lines were'} skipped"
+        counts += f", {format_count(source.num_skipped, 'bad line')} skipped"
     if arguments.out:
         result = {"out": str(arguments.out), "answers": num_answers, "skipped": source.num_skipped}
         print_result(f"wrote {arguments.out}: {counts}", result, as_json=arguments.json)
@@ -99,15 +100,15 @@ def run(arguments: argparse.Namespace) -> None:
         print_line(counts)
 
 
-def texts_of(inputs: list[str]) -> list[str]:
-    """Returns the text or the pair of texts that the command line holds; none where it names a file.
+def get_texts(inputs: list[str]) -> list[str]:
+    """Return the text or the pair of texts on the command line; an empty list if it names a file.
 
     Raises:
-        InputError: there are more than two.
+        InputError: there are more than two texts.
     """
     if len(inputs) > 2:
         raise InputError(
-            f"there are {len(inputs)} texts; expected a file, one text, or two for a pair: write a file with one a line"
+            f"there are {len(inputs)} texts; expected a file, one text or a pair: write them to a file, one per line"
         )
     if len(inputs) == 1 and not _is_text(inputs[0]):
         return []
@@ -115,10 +116,15 @@ def texts_of(inputs: list[str]) -> list[str]:
     return inputs
 
 
-def _is_text(given: str) -> bool:
-    """Whether it is a text: it has a space in it, and neither is nor looks like the name of a file."""
-    ending = pathlib.PurePath(given.removesuffix(".gz")).suffix.lower()
-    return bool(given.strip()) and len(given.split()) > 1 and ending not in _FILE_ENDINGS and not os.path.exists(given)
+def _is_text(argument: str) -> bool:
+    """Return whether an argument is a text: it contains a space, and neither is nor looks like a file name."""
+    ending = pathlib.PurePath(argument.removesuffix(".gz")).suffix.lower()
+    return (
+        bool(argument.strip())
+        and len(argument.split()) > 1
+        and ending not in _FILE_ENDINGS
+        and not os.path.exists(argument)
+    )
 
 
 def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None:
@@ -127,28 +133,30 @@ def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None
 
 
 def _check_file_options(arguments: argparse.Namespace, task) -> None:
-    """Raises `InputError` if an option of files was given with a text, or one of tagged words to another task."""
-    given = task_options.said(arguments, *_FILE_OPTIONS)
+    """Raise `InputError` if a file option was given with a text, or an option of tagged words for another task."""
+    given = task_options.given_options(arguments, *_FILE_OPTIONS)
     if arguments.texts and given:
-        named = ", ".join(map(task_options.spelled, given))
-        raise InputError(f"{named} is for files, and a text was given: leave it out")
+        options = ", ".join(map(task_options.option_name, given))
+        raise InputError(f"{options} is for files, and a text was given: leave it out")
     option_checks.check_options_of_task(
-        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=task_options.spelled
+        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=task_options.option_name
     )
 
 
-def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:
-    """Returns the columns that are read, to be shown, and the examples; a file's first one has been read.
+def _open_input(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:
+    """Open the input; return its columns to print, and an iterator over its examples.
+
+    The first example of a file is read at once, so that errors are reported before TensorFlow is loaded.
 
     Raises:
-        InputError: the file cannot be read, or its first example is bad and not to be skipped.
+        InputError: the file cannot be read, or its first example is bad and `--on-error` is stop.
     """
     from bert_keras.tasks.examples.prediction_data import Example, find_prediction_columns, read_prediction_data
 
     if arguments.texts:
         return {}, iter([Example(None, task.make_example(*arguments.texts), None)])
     files = task_options.file_options(arguments)
-    columns = task_options.columns_shown(find_prediction_columns(task, arguments.file, files))
+    columns = task_options.describe_columns(find_prediction_columns(task, arguments.file, files))
     read = read_prediction_data(task, arguments.file, files)
     if arguments.file == "-":
         return columns, read
@@ -158,31 +166,31 @@ def _opened(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Ite
     return columns, itertools.chain(first, read)
 
 
-def _shown(arguments: argparse.Namespace, task, columns: dict[str, object]) -> dict[str, object]:
+def _describe_settings(arguments: argparse.Namespace, task, columns: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
-        "task": task_options.task_shown(task),
-        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _file_shown(arguments.file)}),
+        "task": task_options.format_task(task),
+        **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _format_file(arguments.file)}),
         **columns,
-        **task_options.prompt_shown(task),
-        "rows": task_options.rows_shown(task),
+        **task_options.describe_prompt(task),
+        "sequences": task_options.format_lengths(task),
     }
 
 
-def _file_shown(file: str) -> str:
+def _format_file(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
 def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Namespace, bar: ProgressBar) -> int:
-    """Writes a line for each good example and returns how many there were.
+    """Write one line per good example, and return their number.
 
     Raises:
-        InputError: an example was bad; those before it are answered.
+        InputError: an example was bad; the lines of those before it are written.
     """
-    num_answers, place = 0, _kind_of_place(arguments)
+    num_answers, position_key = 0, _position_key(arguments)
     for answers in predictor.stream(source, once=True):
-        for line, answer in zip(source.taken(len(answers)), answers, strict=True):
-            out.write(_json_line(place, line, predictor.task.to_json(answer, arguments.top)))
+        for line, answer in zip(source.take_lines(len(answers)), answers, strict=True):
+            out.write(_json_line(position_key, line, predictor.task.to_json(answer, arguments.top)))
         out.flush()
         num_answers += len(answers)
         bar.update(num_answers)
@@ -191,40 +199,40 @@ def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Nam
     return num_answers
 
 
-def _kind_of_place(arguments: argparse.Namespace) -> str:
-    """Returns what tells an example of the file: its line, or its index in a JSON array, which has no lines."""
+def _position_key(arguments: argparse.Namespace) -> str:
+    """Return the JSON key for the position of an example: its line, or its index in a JSON array."""
     from bert_keras.tasks.examples.file_options import guess_format
 
     is_array = arguments.file is not None and (arguments.format or guess_format(arguments.file)) == "json"
     return "index" if is_array else "line"
 
 
-def _json_line(place: str, number: int | None, answer: dict) -> str:
-    """Returns an answer as a line, behind the place of its example in the file where there is one."""
-    named = {} if number is None else {place: number}
-    named |= {name: value for name, value in answer.items() if name not in _LAST}
-    named |= {name: answer[name] for name in _LAST if name in answer}
-    return printable_json(format_json(_rounded(named)), "utf-8") + "\n"
+def _json_line(position_key: str, number: int | None, answer: dict) -> str:
+    """Format an answer as a JSON line that begins with the position of its example in the file, if there is one."""
+    named = {} if number is None else {position_key: number}
+    named |= {name: value for name, value in answer.items() if name not in _LAST_KEYS}
+    named |= {name: answer[name] for name in _LAST_KEYS if name in answer}
+    return printable_json(format_json(_round(named)), "utf-8") + "\n"
 
 
-def _rounded(value):
-    """Returns a JSON value with its numbers rounded: float32 knows no more."""
+def _round(value):
+    """Round the numbers of a JSON value to the precision of float32."""
     if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
+        return {name: _round(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(part) for part in value]
+        return [_round(part) for part in value]
     return round(value, _DECIMALS) if isinstance(value, float) else value
 
 
 class _Examples:
-    """The good examples of a file, one by one, with their lines; bad ones are told, and end it unless skipped."""
+    """Iterator over the good examples of a file. Bad ones are reported and skipped, or end the iteration."""
 
-    def __init__(self, read: Iterator, *, skip: bool, tell: Callable[[str], None]):
+    def __init__(self, read: Iterator, *, skip: bool, report: Callable[[str], None]):
         self.error: InputError | None = None
         self.num_skipped = 0
         self._read = read
         self._skip = skip
-        self._tell = tell
+        self._report = report
         self._lines: list[int | None] = []
 
     def __iter__(self) -> Iterator:
@@ -235,14 +243,14 @@ class _Examples:
                     yield example
                 elif self._skip:
                     self.num_skipped += 1
-                    self._tell(f"skipped: {error}")
+                    self._report(f"skipped: {error}")
                 else:
                     raise error
-        except InputError as error:  # also where nobody can tell how the file goes on
-            self.error = error  # what came before is answered first
+        except InputError as error:  # also raised where the rest of the file cannot be parsed
+            self.error = error  # raised after the examples before it are answered
 
-    def taken(self, number: int) -> list[int | None]:
-        """Returns the lines of the next examples that were answered."""
+    def take_lines(self, number: int) -> list[int | None]:
+        """Remove and return the line numbers of the next answered examples."""
         taken, self._lines = self._lines[:number], self._lines[number:]
         return taken
 
@@ -251,7 +259,7 @@ class _Examples:
 def _output(path: pathlib.Path | None) -> Iterator[TextIO]:
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal is
+            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the encoding of the terminal
         yield sys.stdout
         return
     with publish_file(path) as staging, open(staging, "w", encoding="utf-8") as file:
@@ -259,6 +267,6 @@ def _output(path: pathlib.Path | None) -> Iterator[TextIO]:
 
 
 def _progress(out: TextIO) -> contextlib.AbstractContextManager[ProgressBar]:
-    """Returns a progress bar, which does not move between lines on a terminal; to be made after `out` is known."""
-    bar = ProgressBar("answering", "examples")
+    """Return a progress bar; if the output goes to a terminal, the bar is not started."""
+    bar = ProgressBar("predicting", "examples")
     return contextlib.nullcontext(bar) if out.isatty() else bar

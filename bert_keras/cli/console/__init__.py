@@ -1,4 +1,4 @@
-"""What commands print: settings, progress, tables, results and errors, safe for terminals and logs.
+"""What commands print: settings, progress, tables, results and errors, escaped for terminals and logs.
 
-Start with `report.py`.
+Start reading with `report.py`.
 """

@@ -1,4 +1,4 @@
-"""Ctrl-C at moments in which Python or a library would lose it, or turn it into something else."""
+"""Ctrl-C at moments when Python or a library would lose it or turn it into another error."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ import sys
 import threading
 from collections.abc import Iterator
 
-INTERRUPTED = 130  # exit status: 128 + SIGINT, as shells have it
-WHAT_IS_LEFT = "interrupted; what was not finished was not written"
-_SOON = 0.01  # seconds
+INTERRUPTED = 130  # exit status: 128 + SIGINT, the convention of shells
+INTERRUPTED_MESSAGE = "interrupted; unfinished output was not written"
+_RESEND_SECONDS = 0.01
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error came up while a `KeyboardInterrupt` was handled.
+    """Return whether an error was raised while a `KeyboardInterrupt` was handled.
 
-    Ctrl-C within a `finally` block of argparse, for example, ends in an AttributeError.
+    Ctrl-C inside a `finally` block of argparse, for example, ends in an AttributeError.
     """
     seen = set()
     while error is not None and id(error) not in seen:
@@ -27,23 +27,24 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 @contextlib.contextmanager
-def lost_interrupts_come_again() -> Iterator[None]:
-    """Send an interrupt again that Python drops in the block.
+def resend_dropped_interrupts() -> Iterator[None]:
+    """Send an interrupt again if Python drops it inside the block.
 
-    An exception in a callback of the garbage collector, of which each import has some, cannot be raised: Python calls
-    `sys.unraisablehook` and goes on.
+    An exception in a callback of the garbage collector cannot be raised: Python calls `sys.unraisablehook` and
+    continues. Every import runs such callbacks.
     """
     before = sys.unraisablehook
 
-    def send_again(unraisable) -> None:
+    def resend(unraisable: "sys.UnraisableHookArgs") -> None:
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            return before(unraisable)
-        again = threading.Timer(_SOON, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
-        again.daemon = True
-        again.start()  # at once, it would come up within this callback, and be dropped again
-        return None
+            before(unraisable)
+            return
+        # without the delay, the signal would arrive inside this callback and be dropped again
+        timer = threading.Timer(_RESEND_SECONDS, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+        timer.daemon = True
+        timer.start()
 
-    sys.unraisablehook = send_again
+    sys.unraisablehook = resend
     try:
         yield
     finally:
@@ -51,23 +52,23 @@ def lost_interrupts_come_again() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupts_end_the_process() -> Iterator[None]:
-    """Let Ctrl-C in the block write its line and end the process at once, without an exception.
+def exit_on_interrupt() -> Iterator[None]:
+    """Make Ctrl-C inside the block print its message and end the process at once, without an exception.
 
-    An exception from a signal handler while TensorFlow's C++ calls Python aborts the process with a stack trace. The
-    block must have nothing to clean up. Where Ctrl-C does something else than raise `KeyboardInterrupt`, this stays.
+    An exception from a signal handler while TensorFlow's C++ code calls Python aborts the process with a stack trace.
+    The block must have nothing to clean up. A SIGINT handler other than Python's default one is left in place.
     """
     is_main_thread = threading.current_thread() is threading.main_thread()
     if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    standard_error = os.dup(2)  # the block may turn it away
+    standard_error = os.dup(2)  # the block may redirect it
 
-    def end(*_) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # nobody reads it any more; it is being flushed just now
+    def end(*_: object) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # closed by its reader, or in the middle of another flush
             sys.stdout.flush()
         with contextlib.suppress(OSError):
-            os.write(standard_error, f"bert-keras: {WHAT_IS_LEFT}\n".encode())
+            os.write(standard_error, f"bert-keras: {INTERRUPTED_MESSAGE}\n".encode())
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, end)

@@ -1,64 +1,63 @@
-"""Verdicts as a table for people."""
+"""Print parity reports as a table."""
 
-import argparse
 from collections.abc import Mapping
 
-from bert_keras.cli.console.report import aligned
+from bert_keras.cli.console.report import format_table
 
 
-def add_thorough(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that chooses the large set of probe inputs."""
-    parser.add_argument(
-        "--thorough",
-        action="store_true",
-        help="compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds",
-    )
+def parity_table(reports: Mapping[str, Mapping]) -> str:
+    """Format the parity reports of artifacts, keyed by artifact, as one line each.
+
+    The columns are the result, the number of inputs, the largest difference, the number of different labels, the file
+    size, the load time, and the latency of one sequence.
+    """
+    header = ("artifact", "parity", "inputs", "difference", "different labels", "size", "load time", "latency")
+    return format_table([header, *(_format_row(name, report) for name, report in reports.items())])
 
 
-def parity_table(verdicts: Mapping[str, Mapping]) -> str:
-    """Returns a line for each artifact: whether it passed, on how many inputs, by how much it differs, size, speed."""
-    header = ("artifact", "verdict", "inputs", "differs by", "other labels", "size", "opens in", "one row")
-    return aligned([header, *(_row(name, verdict) for name, verdict in verdicts.items())])
+def score_lines(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format the scores of TFLite files and of the candidates that the quantization search rejected.
 
-
-def score_lines(verdicts: Mapping[str, Mapping]) -> list[str]:
-    """Returns what TFLite files scored, the ones that were tried and not kept too, and a warning about phones."""
+    A file that scores differently with MediaPipe's tokenizer, which phones use, gets a warning.
+    """
     lines = []
-    for name, scores in ((name, verdict["scores"]) for name, verdict in verdicts.items() if "scores" in verdict):
-        lines.append(f"{name}: {scores['score']} {scores['file']:.2f}, of the checkpoint {scores['checkpoint']:.2f}")
-        for rung in scores.get("tried", ()):
-            size = f"{rung['bytes'] / 1e6:,.1f} MB"
+    for name, scores in ((name, report["scores"]) for name, report in reports.items() if "scores" in report):
+        lines.append(f"{name}: {scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}")
+        for candidate in scores.get("tried", ()):
             lines.append(
-                f"  tried {rung['quantization']}, {size}: {rung['score']:.2f}, {rung['drop']:+.2f} points lost"
+                f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
+                f"{candidate['drop']:+.2f} points lost"
             )
-        if (on_phone := scores.get("with_mediapipe_tokenizer", scores["file"])) != scores["file"]:
+        mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
+        if mediapipe_score != scores["file"]:
             lines.append(
-                f"  warning: MediaPipe's own tokenizer reads text otherwise than training did: {on_phone:.2f} "
-                f"({on_phone - scores['file']:+.2f} points) on the same examples; fine-tune with its rules to mend that"
+                f"  warning: with MediaPipe's tokenizer, which splits text differently, the score is "
+                f"{mediapipe_score:.2f} ({mediapipe_score - scores['file']:+.2f} points): fine-tune with MediaPipe's "
+                "tokenization rules"
             )
     return lines
 
 
-def left_out_lines(verdicts: Mapping[str, Mapping]) -> list[str]:
-    """Returns a line for each thing that an artifact does not carry of its checkpoint."""
+def not_carried_over_lines(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format one line for each property of the checkpoint that an artifact does not have."""
     return [
-        f"{name}: not carried over: {left}"
-        for name, verdict in verdicts.items()
-        for left in verdict.get("not_carried_over", ())
+        f"{name}: not carried over: {item}"
+        for name, report in reports.items()
+        for item in report.get("not_carried_over", ())
     ]
 
 
-def _row(name: str, verdict: Mapping) -> tuple[str, ...]:
-    measure = verdict["measure"]
-    largest = max((seen[measure] for seen in verdict["outputs"].values()), default=float("nan"))
-    compared, differ = (sum(seen[key] for seen in verdict["labels"].values()) for key in ("compared", "differ"))
+def _format_row(name: str, report: Mapping) -> tuple[str, ...]:
+    measure = report["measure"]
+    difference = max((output[measure] for output in report["outputs"].values()), default=float("nan"))
+    compared, differ = (sum(labels[key] for labels in report["labels"].values()) for key in ("compared", "differ"))
     return (
         name,
-        "equal" if verdict["passed"] else "DIFFERS",
-        f"{verdict['num_inputs']:,}",
-        f"{largest:.1e} {'(mean, relative)' if measure == 'mean_relative' else '(largest)'}",
-        f"{differ:,} of {compared:,}" if compared else "none to compare",
-        f"{verdict['bytes'] / 1e6:,.1f} MB",
-        f"{verdict['load_s']:.1f} s",
-        f"{verdict['latency_ms']:.1f} ms",
+        "equal" if report["passed"] else "DIFFERS",
+        f"{report['num_inputs']:,}",
+        f"{difference:.1e} {'(mean, relative)' if measure == 'mean_relative' else '(max)'}",
+        f"{differ:,} of {compared:,}" if compared else "no labels",
+        f"{report['bytes'] / 1e6:,.1f} MB",
+        f"{report['load_s']:.1f} s",
+        f"{report['latency_ms']:.1f} ms",
     )

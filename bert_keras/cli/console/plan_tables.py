@@ -4,7 +4,7 @@ import datetime
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
-from bert_keras.cli.console.report import aligned
+from bert_keras.cli.console.report import format_table
 
 if typing.TYPE_CHECKING:
     from bert_keras.analysis.cost_model.forward_steps import Step
@@ -27,7 +27,7 @@ def format_steps(plan: "Plan") -> str:
     for layer, step in _merge_equal_blocks(plan.steps, plan.config.num_layers):
         shapes = (" ".join(map(_format_shape, group)) for group in (step.inputs, step.weights, [step.output]))
         rows.append((layer, step.name, step.equation, *shapes))
-    return aligned(rows, left=True)
+    return format_table(rows, align_left=True)
 
 
 def _format_parameters(plan: "Plan") -> str:
@@ -35,7 +35,7 @@ def _format_parameters(plan: "Plan") -> str:
     for component in plan.parameters:
         share = f"{component.parameters / plan.num_parameters:.1%}"
         rows.append((component.name, f"{component.parameters:,}", share, str(component.num_layers)))
-    return aligned([*rows, ("total", f"{plan.num_parameters:,}", "", "")])
+    return format_table([*rows, ("total", f"{plan.num_parameters:,}", "", "")])
 
 
 def _format_flops(plan: "Plan") -> str:
@@ -49,13 +49,13 @@ def _format_flops(plan: "Plan") -> str:
     rows = [(part, *(f"{one[part]:,}" if part in one else "" for one in columns.values())) for part in parts]
     totals = ("total", *(f"{sum(column.values()):,}" for column in columns.values()))
     title = f"batch size {plan.batch_size:,}, {plan.length:,} tokens per sequence"
-    return f"{title}\n{aligned([('FLOPs', *columns), *rows, totals])}"
+    return f"{title}\n{format_table([('FLOPs', *columns), *rows, totals])}"
 
 
 def _format_files(plan: "Plan") -> str:
     rows = [(name, _format_megabytes(size)) for name, size in plan.artifacts.items()]
     scores = f"attention scores in inference, {len(plan.score_bytes)} layers"
-    return aligned([("weights by file format", "MB"), *rows, (scores, _format_megabytes(sum(plan.score_bytes)))])
+    return format_table([("weights by file format", "MB"), *rows, (scores, _format_megabytes(sum(plan.score_bytes)))])
 
 
 def _format_memory(plan: "Plan") -> str:
@@ -66,7 +66,7 @@ def _format_memory(plan: "Plan") -> str:
         name = one.dtype_policy + (", checkpointing" if one.gradient_checkpointing else "")
         memory = (one.weights, one.gradients, one.optimizer, one.activations, one.attention_scores, one.tensors)
         rows.append((name, *map(_format_megabytes, (*memory, one.process)), f"{one.largest_batch:,}"))
-    return aligned(rows)
+    return format_table(rows)
 
 
 def _format_memory_by_shape(plan: "Plan") -> str:
@@ -75,7 +75,7 @@ def _format_memory_by_shape(plan: "Plan") -> str:
         table.setdefault(one.length, {})[one.batch_size] = one.process
     header = ("process, MB, float32", *(f"batch size {size}" for size in next(iter(table.values()))))
     rows = [(f"{length} tokens", *map(_format_megabytes, sizes.values())) for length, sizes in table.items()]
-    return aligned([header, *rows])
+    return format_table([header, *rows])
 
 
 def _format_time(plan: "Plan") -> str:
@@ -83,7 +83,7 @@ def _format_time(plan: "Plan") -> str:
     if not plan.phases:
         header = ("time on this machine", "s/step", "tokens/s")
         row = (f"step of {tokens:,} tokens", f"{plan.step_seconds:,.3f}", f"{tokens / plan.step_seconds:,.0f}")
-        return aligned([header, row])
+        return format_table([header, row])
     names = ("batch size", "length", "steps", "tokens", "s/step", "time", "largest micro-batch")
     rows = [
         (
@@ -101,7 +101,7 @@ def _format_time(plan: "Plan") -> str:
     totals = (sum(phase.num_steps for phase in plan.phases), sum(phase.tokens for phase in plan.phases))
     duration = _format_duration(sum(phase.seconds for phase in plan.phases))
     total = ("total", "", "", *(f"{number:,}" for number in totals), "", duration, "")
-    return aligned([("time on this machine", *names), *rows, total])
+    return format_table([("time on this machine", *names), *rows, total])
 
 
 def _format_megabytes(num_bytes: int) -> str:

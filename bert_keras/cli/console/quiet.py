@@ -1,11 +1,11 @@
-"""Imports TensorFlow without its greeting.
+"""Import TensorFlow without its log lines.
 
-TensorFlow logs a dozen lines while it is imported and looks for devices, whatever its switches say: about CUDA
-on machines without a GPU, about instruction sets. Between a verb's settings and its progress bar they
-hide what matters, so standard error is turned away for just that long. An import that fails still raises.
+TensorFlow prints a dozen lines when it is imported and looks for devices, whatever its settings: about CUDA on machines
+without a GPU, about instruction sets. They would hide the printed settings, so standard error is redirected during the
+import. An import that fails still raises.
 
-The import makes a million objects that live as long as the process. Python's garbage collector would look at them again
-and again: it is off while they are made, and leaves them alone after. That saves a fifth of the 5 s of the import.
+The import creates a million objects that live as long as the process, and Python's garbage collector would scan them
+again and again. Switching it off during the import and freezing the objects afterwards saves a fifth of the 5 s.
 """
 
 import contextlib
@@ -14,30 +14,30 @@ import os
 import sys
 from collections.abc import Iterator
 
-from bert_keras.cli.console.interrupts import interrupts_end_the_process
+from bert_keras.cli.console.interrupts import exit_on_interrupt
 from bert_keras.pipelines.corpus.quiet_import import silence_standard_error
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow and tensorflow-text, quietly. `TF_CPP_MIN_LOG_LEVEL=0` brings the lines back.
+    """Import TensorFlow and tensorflow-text quietly. `TF_CPP_MIN_LOG_LEVEL=0` keeps the log lines.
 
-    Ctrl-C ends the process meanwhile, so nothing may be half-written when this is called.
+    Ctrl-C ends the process during the import, so no output may be half-written when this function is called.
     """
     if "tensorflow_text" in sys.modules:
         return
     is_quiet = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "0"
     quiet = silence_standard_error() if is_quiet else contextlib.nullcontext()
-    with _without_garbage_collection(), interrupts_end_the_process(), quiet:
+    with _without_garbage_collection(), exit_on_interrupt(), quiet:
         import tensorflow
         import tensorflow_text  # noqa: F401
 
-        tensorflow.config.list_physical_devices()  # looks for a GPU, and says so when there is none
+        tensorflow.config.list_physical_devices()  # looks for a GPU, and logs a message when there is none
 
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Keeps what is made in the block, and what was there before, out of the garbage collector's sight for good."""
-    if not gc.isenabled():  # whoever switched it off knows better
+    """Disable garbage collection inside the block, then freeze all existing objects so that they are never scanned."""
+    if not gc.isenabled():  # the caller has disabled it on purpose
         yield
         return
     gc.disable()

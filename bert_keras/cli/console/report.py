@@ -1,6 +1,6 @@
-"""What every verb prints: its settings before, its progress during, what it wrote after.
+"""Print the settings, progress and result of a command.
 
-Settings and progress go to standard error; the result to standard output, as a line or as JSON.
+Settings and progress go to standard error, the result to standard output, as lines of text or as JSON.
 """
 
 import pathlib
@@ -9,53 +9,56 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from bert_keras.cli.console.terminal import MOST_CHARACTERS, print_json, print_line, printable, unimportant
+from bert_keras.cli.console.terminal import MAX_MESSAGE_LENGTH, ignore_write_errors, print_json, print_line, printable
 from bert_keras.files import format_json
 
-_MOST_OF_A_SETTING = 1000  # characters
-_LINES_A_BAR = 10  # what a log file gets where a terminal gets a moving bar
+_MAX_SETTING_LENGTH = 1000  # characters
+_LINES_PER_BAR = 10  # printed to a log file instead of a moving bar
 
 
-def print_settings(verb: str, settings: Mapping[str, object]) -> None:
-    """Prints the resolved settings and derived numbers of a verb, one a line."""
+def print_settings(command: str, settings: Mapping[str, object]) -> None:
+    """Print the resolved settings and derived numbers of a command, one per line."""
     width = max(map(len, settings))
-    print_line(f"bert-keras {verb}")
+    print_line(f"bert-keras {command}")
     for name, value in settings.items():
-        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        print_line(f"  {name:<{width}}  {shown}", most=_MOST_OF_A_SETTING)
+        text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+        print_line(f"  {name:<{width}}  {text}", max_length=_MAX_SETTING_LENGTH)
 
 
-def print_result(sentence: str | Sequence[str], result: Mapping[str, object], *, as_json: bool) -> None:
-    """Prints what was done: a sentence, or several lines, for people, or the whole result for machines."""
+def print_result(text: str | Sequence[str], result: Mapping[str, object], *, as_json: bool) -> None:
+    """Print the result of a command: a sentence or several lines of text, or the whole result as JSON."""
     if as_json:
         print_json(format_json(result))
         return
-    for line in [sentence] if isinstance(sentence, str) else sentence:
+    for line in [text] if isinstance(text, str) else text:
         print_line(line, to_output=True)
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
-    """Print what is probably wrong with the data, each with its remedy, on standard error."""
+    """Print warnings about the data to standard error."""
     for warning in warnings:
-        print_line(f"warning: {warning}", most=MOST_CHARACTERS)
+        print_line(f"warning: {warning}", max_length=MAX_MESSAGE_LENGTH)
 
 
-def aligned(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
-    """Returns rows of texts in columns, one a line: the first column to the left, the others to the right.
+def format_table(rows: Sequence[Sequence[str]], *, align_left: bool = False) -> str:
+    """Format rows of texts as lines with aligned columns.
 
-    `left`: all columns to the left.
+    Args:
+        rows: cells of each row; all rows have the same number of cells.
+        align_left: whether all columns are left-aligned. By default only the first one is.
     """
     rows = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = [str.ljust, *([str.ljust if left else str.rjust] * (len(widths) - 1))]
-    lines = ("  ".join(side(text, width) for side, text, width in zip(sides, row, widths, strict=True)) for row in rows)
+    justify = [str.ljust, *([str.ljust if align_left else str.rjust] * (len(widths) - 1))]
+    lines = ("  ".join(pad(text, width) for pad, text, width in zip(justify, row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
-    """Prints a table of numbers, its columns under their names."""
+    """Print a table of numbers with the names of its columns."""
     texts = [list(map(printable, names)), *([f"{value:.4g}" for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
@@ -63,8 +66,8 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
 
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
-    """Returns the most memory that this process held, or the largest of its ended workers; None on Windows."""
-    if not of_workers and (peak := _peak_on_linux()):
+    """Return the peak memory of this process, or of its largest finished worker process; None on Windows."""
+    if not of_workers and (peak := _linux_peak_memory_bytes()):
         return peak
     try:
         import resource
@@ -74,8 +77,8 @@ def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _peak_on_linux() -> int | None:
-    """Returns the peak that Linux reports for this program; `ru_maxrss` includes the one that started it."""
+def _linux_peak_memory_bytes() -> int | None:
+    """Return the peak that Linux reports for this program; `ru_maxrss` would include the program that started it."""
     try:
         lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -83,73 +86,82 @@ def _peak_on_linux() -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
-def memory_note(result: Mapping[str, object]) -> str:
-    """Returns the end of a sentence that tells `peak_memory_bytes` and `worker_peak_memory_bytes`, where known."""
+def format_peak_memory(result: Mapping[str, object]) -> str:
+    """Format `peak_memory_bytes` and `worker_peak_memory_bytes` as the end of a sentence; empty if both are None."""
     note = ""
     if result["peak_memory_bytes"]:
         note += f"; peak memory {result['peak_memory_bytes'] / 1e6:,.0f} MB"
     if result["worker_peak_memory_bytes"]:
-        note += f", each worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
+        note += f", per worker {result['worker_peak_memory_bytes'] / 1e6:,.0f} MB"
     return note
 
 
+class _EtaColumn(TimeRemainingColumn):
+    """The remaining time after the word ETA; empty if it is unknown."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of the column."""
+        time_left = super().render(task)
+        return Text.assemble("ETA ", time_left) if time_left else time_left
+
+
 class ProgressBar:
-    """A bar with rate and time left on a terminal, ten lines in a log. Use it in a `with` block.
+    """Progress bar with rate and ETA on a terminal, ten lines of text in a log. Use it as a context manager.
 
     Args:
-        what: a word or two for the work.
-        unit: what is counted, in the plural; None where a rate would say nothing.
+        description: one or two words for the work, such as "training".
+        unit: what is counted, in the plural; None to show no rate.
     """
 
-    def __init__(self, what: str, unit: str | None):
-        self._what, self._unit = what, unit
+    def __init__(self, description: str, unit: str | None):
+        self._description, self._unit = description, unit
         self._console = Console(stderr=True)
         self._bar = None
-        self._first: tuple[float, int] | None = None  # when, and with how much done, the counting began
-        self._printed = 0
+        self._first: tuple[float, int] | None = None  # time and number done at the first update
+        self._last_mark = 0
 
-    def __enter__(self):
+    def __enter__(self) -> "ProgressBar":
         if self._console.is_terminal:
             columns = (
                 TextColumn("  {task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[note]}"),
-                TimeRemainingColumn(),
+                _EtaColumn(),
             )
             self._bar = Progress(*columns, console=self._console)
-            self._task = self._bar.add_task(self._what, total=None, note="")
+            self._task = self._bar.add_task(self._description, total=None, note="")
             self._bar.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
-    def say(self, sentence: str) -> None:
-        """Prints a line of its own, above the bar where there is one; a long one is not broken."""
-        sentence = printable(sentence, most=MOST_CHARACTERS)
-        with unimportant(sys.stderr):
-            self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+    def print(self, text: str) -> None:
+        """Print a line of text, above the bar on a terminal; a long line is not wrapped."""
+        text = printable(text, max_length=MAX_MESSAGE_LENGTH)
+        with ignore_write_errors(sys.stderr):
+            self._console.print(f"  {text}", markup=False, highlight=False, soft_wrap=True)
 
     def update(self, done: int, total: int | None = None, note: str = "") -> None:
-        """Shows that `done` of `total` (None: nobody knows) are done; `note` says what else is worth watching."""
+        """Show the number of units done, of `total` (None: unknown), and a note such as the current loss."""
         now = time.monotonic()
-        if self._first is None:  # the first step compiles, and would spoil the rate
+        if self._first is None:  # the first step includes compilation, which would distort the rate
             self._first = (now, done)
-        since, done_before = self._first
-        rate = (done - done_before) / max(now - since, 1e-9)
-        if self._unit is not None and done > done_before:
+        first_time, first_done = self._first
+        rate = (done - first_done) / max(now - first_time, 1e-9)
+        if self._unit is not None and done > first_done:
             note = f"{rate:,.{0 if rate >= 1000 else 1}f} {self._unit}/s  {note}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=printable(note))
-        elif self._is_due(done, total):
-            of_all = "" if total is None else f"/{total:,}"
-            left = f"{(total - done) / rate:,.0f} s left" if total and rate else ""
-            print_line(f"  {self._what} {done:,}{of_all}  {note}  {left}".rstrip())
+        elif self._is_line_due(done, total):
+            of_total = "" if total is None else f"/{total:,}"
+            eta = f"ETA {(total - done) / rate:,.0f} s" if total and rate else ""
+            print_line(f"  {self._description} {done:,}{of_total}  {note}  {eta}".rstrip())
 
-    def _is_due(self, done: int, total: int | None) -> bool:
-        """Whether a log gets a line now: at each tenth of the way, or at each doubling of an unknown way."""
-        mark = done.bit_length() if total is None else done * _LINES_A_BAR // max(total, 1)
-        due, self._printed = mark > self._printed, max(mark, self._printed)
-        return due
+    def _is_line_due(self, done: int, total: int | None) -> bool:
+        """Return whether a log gets a line now: at each tenth of the total, or each doubling if it is unknown."""
+        mark = done.bit_length() if total is None else done * _LINES_PER_BAR // max(total, 1)
+        is_due, self._last_mark = mark > self._last_mark, max(mark, self._last_mark)
+        return is_due

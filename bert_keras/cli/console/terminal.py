@@ -1,7 +1,7 @@
-"""Text for terminals and logs: what users' files hold reaches them escaped, shortened, and in their encoding.
+"""Print text safely to terminals and logs: escaped, shortened and in their encoding.
 
-A name from a file can hold an escape sequence that rewrites the screen, a line end that forges a line of a log, or
-70,000 characters. Everything that a command prints goes through this module.
+Text from users' files can contain an escape sequence that rewrites the screen, a line break that forges a line of a
+log, or 70,000 characters. Everything that a command prints goes through this module.
 """
 
 from __future__ import annotations
@@ -16,47 +16,48 @@ import warnings
 from collections.abc import Iterator
 from typing import TextIO
 
-MOST_CHARACTERS = 3000  # of a message: ten problems at once, with the names of their files
+MAX_MESSAGE_LENGTH = 3000  # characters; enough for ten problems with their file names
 
-# Control characters, line separators, what turns the direction of text around, and halves of surrogate pairs (a file
-# name that is not UTF-8 has them); all are of four hexadecimal digits, so JSON can spell them too.
+# Control characters, line separators, marks that change the direction of text, and lone surrogates (from file names
+# that are not UTF-8). All have four hexadecimal digits, so JSON can escape them as well.
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def printable(text: object, *, most: int | None = None) -> str:
-    r"""Return a text as one line that a terminal shows as it is.
+def printable(text: object, *, max_length: int | None = None) -> str:
+    r"""Return a text as one line without characters that a terminal would interpret.
 
     Args:
         text: any value.
-        most: characters to show at most; of a longer text the middle is left out. None: all.
+        max_length: number of characters to keep; the middle of a longer text is left out. None: no limit.
 
     Example:
         >>> printable("caf\u00e9\x1b[2J\n")
         'caf\u00e9\\x1b[2J\\n'
     """
     text = str(text)
-    if most is not None and len(text) > most:
-        kept_end = most // 3  # how to mend it stands at the end of a message
-        left_out = len(text) - most
-        text = f"{text[: most - kept_end]} [{left_out:,} characters left out] {text[-kept_end:]}"
+    if max_length is not None and len(text) > max_length:
+        end_length = max_length // 3  # a message ends with the fix
+        num_left_out = len(text) - max_length
+        text = f"{text[: max_length - end_length]} [{num_left_out:,} characters left out] {text[-end_length:]}"
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def printable_json(text: str, encoding: str | None) -> str:
-    """Return JSON text as equal JSON that a terminal with this encoding shows as it is."""
+    """Escape JSON text for a terminal with this encoding; the parsed value stays the same."""
     text = _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}" if match[0] != "\n" else "\n", text)
-    if not _can_hold(encoding, text):
+    if not _can_encode(encoding, text):
         text = json.dumps(json.loads(text))
     return text
 
 
-def print_line(text: object, *, to_output: bool = False, most: int | None = None) -> None:
+def print_line(text: object, *, to_output: bool = False, max_length: int | None = None) -> None:
     """Print one line of text to standard error, or to standard output, escaped for its encoding."""
+    line = printable(text, max_length=max_length)
     if to_output:
-        _print(printable(text, most=most), sys.stdout)
+        _print(line, sys.stdout)
         return
-    with unimportant(sys.stderr):
-        _print(printable(text, most=most), sys.stderr)
+    with ignore_write_errors(sys.stderr):
+        _print(line, sys.stderr)
 
 
 def print_json(text: str) -> None:
@@ -65,63 +66,64 @@ def print_json(text: str) -> None:
 
 
 def open_closed_streams() -> None:
-    """Give standard streams that were closed (`>&-`) the null device.
+    """Connect standard streams that are closed (`>&-`) to the null device.
 
-    Python has no object for them, and the next file to be opened would take their number: what TensorFlow prints would
-    end up in it.
+    Otherwise the next file to be opened would get the file descriptor of the stream, and TensorFlow's log lines would
+    be written into that file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: that of the stream
-            stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 stays open
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor: the one of the stream
+            stream = open(descriptor, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 stays open
             setattr(sys, name, stream)
 
 
-def send_nowhere(stream: TextIO) -> None:
-    """Let a standard stream that cannot be written go to the null device, lest Python fail at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError):  # a stream without a file
-        os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+def redirect_to_null(stream: TextIO) -> None:
+    """Redirect a standard stream to the null device, so that flushing it when Python exits cannot fail."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError):  # a stream without a file descriptor
+        os.dup2(null_device, stream.fileno())
+    os.close(null_device)
 
 
 @contextlib.contextmanager
-def unimportant(stream: TextIO) -> Iterator[None]:
-    """Go on where a stream cannot be written: a training does not end because nobody reads its progress."""
+def ignore_write_errors(stream: TextIO) -> Iterator[None]:
+    """Continue if the stream cannot be written: training must not stop because its log was closed."""
     try:
         yield
     except OSError:
-        send_nowhere(stream)
+        redirect_to_null(stream)
 
 
 @contextlib.contextmanager
 def escaped_warnings() -> Iterator[None]:
-    """Escape warnings and log messages that nobody has set up a handler for, within the block."""
-    handler, form = logging.lastResort, warnings.formatwarning
+    """Escape warnings, and log messages without a handler, inside the block."""
+    handler, format_warning = logging.lastResort, warnings.formatwarning
     logging.lastResort = _EscapingHandler(logging.WARNING)
-    warnings.formatwarning = lambda *about: printable(form(*about).strip()) + "\n"
+    warnings.formatwarning = lambda *details: printable(format_warning(*details).strip()) + "\n"
     try:
         yield
     finally:
-        logging.lastResort, warnings.formatwarning = handler, form
+        logging.lastResort, warnings.formatwarning = handler, format_warning
 
 
 class _EscapingHandler(logging.Handler):
-    """Prints log messages as Python does where no handler is set up, and escapes them."""
+    """Handler of last resort that prints escaped log messages to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print_line(self.format(record), most=MOST_CHARACTERS)
+        """Print one log message."""
+        print_line(self.format(record), max_length=MAX_MESSAGE_LENGTH)
 
 
 def _print(text: str, stream: TextIO) -> None:
     encoding = getattr(stream, "encoding", None)
-    if not _can_hold(encoding, text):
+    if not _can_encode(encoding, text):
         text = text.encode(encoding, "backslashreplace").decode(encoding)
     print(text, file=stream, flush=True)
 
 
-def _can_hold(encoding: str | None, text: str) -> bool:
-    if encoding is None or text.isascii():  # a stream of Python's own, which holds any text
+def _can_encode(encoding: str | None, text: str) -> bool:
+    if encoding is None or text.isascii():  # an in-memory stream such as StringIO accepts any text
         return True
     try:
         text.encode(encoding)

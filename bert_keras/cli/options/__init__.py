@@ -1,4 +1,4 @@
-"""Options that several commands share, and the checks of their values.
+"""Options that several commands share, and checks of their values.
 
-Start with `argument_checks.py`.
+Start reading with `argument_checks.py`.
 """

@@ -1,4 +1,4 @@
-"""Model folders on the command line: read and checked before TensorFlow is loaded, which takes seconds."""
+"""Read and check model folders before TensorFlow is loaded, which takes seconds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
 
 
-def read_model(path: pathlib.Path, *, vocabulary: bool = True) -> Checkpoint:
-    """Reads all of a checkpoint folder but its weights, and checks that they are there.
+def read_model(path: pathlib.Path, *, needs_vocabulary: bool = True) -> Checkpoint:
+    """Read a checkpoint folder except its weights, and check that the weights exist.
 
-    Only Google's and KerasHub's formats need TensorFlow for that.
+    Only Google's and KerasHub's formats need TensorFlow for this.
 
     Args:
-        path: any folder that `load` reads.
-        vocabulary: whether the folder must have one.
+        path: any folder that `bk.load` accepts.
+        needs_vocabulary: whether a folder without a vocabulary is an error.
 
     Raises:
         InputError: the folder cannot be used.
@@ -30,17 +30,20 @@ def read_model(path: pathlib.Path, *, vocabulary: bool = True) -> Checkpoint:
 
     check_exists(path, "a checkpoint folder")
     if path.suffix == ".keras":
-        raise InputError(f"{path} has no vocabulary; expected a checkpoint folder: convert it, and add its vocab.txt")
+        raise InputError(
+            f"{path} has no vocabulary; expected a checkpoint folder: convert it with `bert-keras convert`, and add "
+            "its vocab.txt"
+        )
     checkpoint = read_without_tensorflow(path)
     if checkpoint is None:
         load_tensorflow()
         checkpoint = read_checkpoint(path)
-    if vocabulary:
+    if needs_vocabulary:
         check_has_vocabulary(checkpoint)
     return checkpoint
 
 
 def read_any_model(path: pathlib.Path) -> Checkpoint | pathlib.Path:
-    """Reads a checkpoint folder as `read_model` does; returns the path of a `.keras` file as it is."""
+    """Read a checkpoint folder as `read_model` does, also without a vocabulary; return a `.keras` path unchanged."""
     check_exists(path, "a BERT folder")
-    return path if path.suffix == ".keras" else read_model(path, vocabulary=False)
+    return path if path.suffix == ".keras" else read_model(path, needs_vocabulary=False)

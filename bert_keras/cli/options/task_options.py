@@ -1,4 +1,4 @@
-"""Options of the verbs that read files of a task: `finetune`, `evaluate`, `predict`."""
+"""Options of the commands that read files of a task: `finetune`, `evaluate`, `predict`, `export`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.options.argument_checks import positive_integer, whole_number
+from bert_keras.cli.options.argument_checks import non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples import option_checks
@@ -27,76 +27,87 @@ FILE_OPTIONS = (
     *("label_column", "columns", "separator", "word_column", "tag_column"),
 )
 _TASK_OF_ENDING = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "tag")
-_NUM_SCORES_SAID = 3
+_NUM_PRINTED_SCORES = 3
 
 
 def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) -> None:
-    """Adds the options that say how files are read; what is not said is guessed from their endings and columns."""
-    group = parser.add_argument_group("files")
-    group.add_argument("--format", choices=FORMATS, help="of the files (default: by their endings)")
-    group.add_argument("--text-column", metavar="NAME", help="the column of texts (default: by its usual names)")
-    group.add_argument("--second-text-column", metavar="NAME", help="the column of the second texts of pairs")
-    if labelled:
-        group.add_argument("--label-column", metavar="NAME", help="the column of labels, or of scores")
+    """Add the options that describe the format of files. By default it is inferred from the extension and columns."""
+    group = parser.add_argument_group("file format")
+    group.add_argument("--format", choices=FORMATS, help="format of the files (default: from the file extension)")
     group.add_argument(
-        "--columns", metavar="NAMES", type=_names, help="names of all columns, comma-separated, where no line has them"
+        "--text-column", metavar="NAME", help="column of the texts (default: a common name, such as text)"
+    )
+    group.add_argument("--second-text-column", metavar="NAME", help="column of the second texts of pairs")
+    if labelled:
+        group.add_argument("--label-column", metavar="NAME", help="column of the labels or scores")
+    group.add_argument(
+        "--columns",
+        metavar="NAMES",
+        type=_split_names,
+        help="comma-separated names of all columns, for files without a header line",
     )
     group.add_argument(
         "--delimiter",
-        metavar="MARK",
-        help="between the fields of a .csv: comma, semicolon, tab or | (default: recognized from the first lines)",
+        metavar="CHARACTER",
+        help="delimiter of .csv fields: comma, semicolon, tab or | (default: detected from the first lines)",
     )
     if labelled:
-        group.add_argument("--separator", metavar="MARK", help="between several labels of a text (default |)")
+        group.add_argument("--separator", metavar="TEXT", help="separator between the labels of a text (default |)")
     group.add_argument(
         "--word-column",
         metavar="COLUMN",
-        help="tag: the column of words, from 0 (default the first); of .jsonl the field (default words, or tokens)",
+        help="tag: index of the word column, from 0 (default: the first one); in .jsonl, the field (default words or "
+        "tokens)",
     )
     group.add_argument(
         "--tag-column",
         metavar="COLUMN",
-        help="tag: the column of tags (default the last; CoNLL-U: upos); of .jsonl the field (default tags, ...)",
+        help="tag: index of the tag column (default: the last one; CoNLL-U: upos); in .jsonl, the field (default tags, "
+        "ner_tags, ...)",
     )
 
 
 def add_on_error(parser: argparse.ArgumentParser) -> None:
-    """Adds `--on-error`: what happens to bad examples."""
+    """Add `--on-error`, which selects whether bad examples stop the command."""
     parser.add_argument(
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="bad examples: count them, show the first and stop, or leave them out (default %(default)s)",
+        help="stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out "
+        "(default %(default)s)",
     )
 
 
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
-    """Adds the options of long texts; `length` and `overlap` say what happens without them."""
+    """Add the options for long texts; `length` and `overlap` describe their defaults."""
     parser.add_argument(
-        "--max-sequence-length", type=positive_integer, metavar="TOKENS", help=f"tokens a row (default {length})"
+        "--max-sequence-length",
+        type=positive_integer,
+        metavar="TOKENS",
+        help=f"maximum number of tokens per sequence (default {length})",
     )
     parser.add_argument(
         "--window-overlap",
-        type=whole_number,
+        type=non_negative_integer,
         metavar="TOKENS",
-        help=f"read longer texts in windows that share so many tokens (default {overlap})",
+        help=f"split longer texts into windows that overlap by this many tokens (default {overlap})",
     )
 
 
-def add_prompt(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
-    """Adds the option that names a prompt; `otherwise` says which one is used without it."""
+def add_prompt(parser: argparse.ArgumentParser, *, default: str) -> None:
+    """Add `--prompt`; `default` describes which prompt is used without it."""
     parser.add_argument(
         "--prompt",
         metavar="NAME",
-        help=f"embed: the model's prompt that stands before each text; '': none (default {otherwise})",
+        help=f"embed: name of the model's prompt that is put before each text; '' for none (default: {default})",
     )
 
 
-def with_prompt(arguments: argparse.Namespace, task: Task) -> Task:
-    """Returns the task with the prompt that was asked for.
+def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:
+    """Return the task with the prompt that `--prompt` names.
 
     Raises:
-        InputError: the task takes none, or there is none of that name.
+        InputError: the task does not use prompts, or the model has no prompt of that name.
     """
     if arguments.prompt is None:
         return task
@@ -105,98 +116,99 @@ def with_prompt(arguments: argparse.Namespace, task: Task) -> Task:
     return task.with_prompt(arguments.prompt)
 
 
-def said_prompt(task: Task) -> dict[str, object]:
-    """Returns the setting of a task that `with_prompt` made, where it made one."""
+def selected_prompt(task: Task) -> dict[str, object]:
+    """Return the prompt of a task from `select_prompt` as an argument of `Predictor.from_checkpoint`."""
     return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
 
 
-def prompt_shown(task: Task) -> dict[str, object]:
-    """Returns what stands before each text, to be shown where something does."""
+def describe_prompt(task: Task) -> dict[str, object]:
+    """Return the text that is put before each text, to print; empty if there is none."""
     prompt = getattr(task, "prompt_text", "")
     return {"prompt": f"{quote(prompt)} before each text"} if prompt else {}
 
 
 def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:
-    """Raises `InputError` that tells every option that was given and that `task` does not look at."""
-    given = said(arguments, *option_checks.TASKS_OF_OPTION)
-    option_checks.check_options_of_task(given, task, problem=problem or "single_label", spell=spelled)
+    """Raise `InputError` that lists every given option that `task` does not use."""
+    given = given_options(arguments, *option_checks.TASKS_OF_OPTION)
+    option_checks.check_options_of_task(given, task, problem=problem or "single_label", spell=option_name)
 
 
-def spelled(name: str) -> str:
-    """Returns an option as it is given on the command line."""
+def option_name(name: str) -> str:
+    """Return the command-line option that sets an argument: `text_column` -> `--text-column`."""
     return f"--{name.replace('_', '-')}"
 
 
-def check_ending(path: pathlib.Path, task: str, form: str | None) -> None:
-    """Raises `InputError` if a file's name ends as those of another task do, and no format was given."""
-    fits = _TASK_OF_ENDING.get(pathlib.Path(path.name.lower().removesuffix(".gz")).suffix, task)
-    if fits != task and form is None:
-        raise InputError(f"{path} is a file for the task {fits}, and the task is {task}: name another file or task")
+def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> None:
+    """Raise `InputError` if the extension of a file belongs to another task and no format was given."""
+    file_task = _TASK_OF_ENDING.get(pathlib.Path(path.name.lower().removesuffix(".gz")).suffix, task)
+    if file_task != task and file_format is None:
+        raise InputError(
+            f"{path} is a file for the task {file_task}, and the task is {task}: name another file or task"
+        )
 
 
 def file_options(arguments: argparse.Namespace) -> FileOptions:
-    """Returns how files are read."""
+    """Return the given options of the file format."""
     from bert_keras.tasks.examples.file_options import FileOptions
 
     names = ("format", "text_column", "second_text_column", "label_column", "columns", "delimiter", "separator")
-    return FileOptions(**said(arguments, *names, "word_column", "tag_column"))
+    return FileOptions(**given_options(arguments, *names, "word_column", "tag_column"))
 
 
-def said(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
-    """Returns those of the options that were given."""
+def given_options(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
+    """Return those of the options that were given, keyed by name."""
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
-def task_shown(task: Task) -> str:
-    """Returns a task in words."""
+def format_task(task: Task) -> str:
+    """Format the name of a task with its problem or objective."""
     kinds = [kind for name in ("problem", "objective") if (kind := getattr(task, name, None)) is not None]
-    kinds += ["where there is one"] if getattr(task, "allows_null", False) else []
+    kinds += ["some questions have no answer"] if getattr(task, "allows_null", False) else []
     return ", ".join([task.name, *kinds])
 
 
-def columns_shown(columns: Columns | None) -> dict[str, object]:
-    """Returns the columns of a table in words, to be shown where there is one."""
+def describe_columns(columns: Columns | None) -> dict[str, object]:
+    """Return the columns and the delimiter of a table, to print; empty if the file is no table."""
     if columns is None:
         return {}
     from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS
 
     purposes = {"text": columns.text, "second text": columns.second_text, "label": columns.label}
-    shown = {"columns": ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)}
-    if columns.delimiter is not None:
-        shown["delimiter"] = DELIMITERS[columns.delimiter]
-    return shown
+    text = ", ".join(f"{purpose} {name!r}" for purpose, name in purposes.items() if name is not None)
+    delimiter = {} if columns.delimiter is None else {"delimiter": DELIMITERS[columns.delimiter]}
+    return {"columns": text, **delimiter}
 
 
-def skipped_shown(bad: BadExamples) -> dict[str, object]:
-    """Returns how many examples were skipped in words, and what is wrong with the first, if there are any."""
+def describe_skipped(bad: BadExamples) -> dict[str, object]:
+    """Return the number of skipped examples and the problem of the first, to print; empty if there are none."""
     return {"skipped": bad.describe()} if bad.num_bad else {}
 
 
-def rows_shown(task: Task) -> str:
-    """Returns what becomes of long texts, in words."""
-    longer = "cut" if task.window_overlap is None else f"in windows that share {task.window_overlap}"
+def format_lengths(task: Task) -> str:
+    """Format the maximum sequence length of a task and how longer texts are handled."""
+    longer = "truncated" if task.window_overlap is None else f"split into windows that overlap by {task.window_overlap}"
     return f"at most {task.max_sequence_length} tokens, longer texts {longer}"
 
 
-def scores_shown(scores: Mapping[str, float], main_score: str) -> str:
-    """Returns the scores that matter most in words, the main one first."""
-    # where each example has one class, micro_f1 is the accuracy
+def format_scores(scores: Mapping[str, float], main_score: str) -> str:
+    """Format the most important scores, the main one first."""
+    # with one class per example, micro_f1 equals the accuracy
     names = [name for name in scores if not (name == "micro_f1" and "accuracy" in scores)]
     names.sort(key=lambda name: name != main_score)
-    return ", ".join(f"{name} {scores[name]:.4g}" for name in names[:_NUM_SCORES_SAID])
+    return ", ".join(f"{name} {scores[name]:.4g}" for name in names[:_NUM_PRINTED_SCORES])
 
 
-def check_picture(task: Task) -> None:
-    """Raises `InputError` if no confusion matrix can be drawn: the task has none, or matplotlib is not installed."""
+def check_can_plot(task: Task) -> None:
+    """Raise `InputError` if the task has no confusion matrix, or matplotlib is not installed."""
     from bert_keras.tasks.confusion_report import has_confusion
 
     if not has_confusion(task):
         raise InputError(
-            f"only a classifier with single labels has a confusion matrix, and this is {task_shown(task)}: "
-            "leave --plot out"
+            f"only a classifier with single labels has a confusion matrix, and this is {format_task(task)}: "
+            "leave out --plot"
         )
     check_matplotlib()
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]

@@ -1,4 +1,4 @@
-"""`evaluate` scores as `finetune` scored, writes where it is told, and refuses in one sentence what it cannot score."""
+"""`evaluate`: same scores as `finetune`, output files, and one sentence for bad input."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.cli.options.task_options import scores_shown
+from bert_keras.cli.options.task_options import format_scores
 from bert_keras.pipelines.records import TokenizerSpec, write_records
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.tasks import predictor
@@ -18,8 +18,8 @@ NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
 
 
 @pytest.mark.parametrize("task", NUM_HELD_OUT)
-def test_the_held_out_file_scores_as_in_training_to_the_last_digit(task, tuned, monkeypatch, capsys):
-    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # other batches would give other last digits
+def test_scores_of_the_held_out_file_equal_those_of_training(task, tuned, monkeypatch, capsys):
+    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # with other batches the last digits differ
     done = tuned(task)
     assert main(["evaluate", str(done.out), str(done.dev), "--json"]) == 0
     printed = capsys.readouterr()
@@ -38,22 +38,22 @@ def test_settings_and_scores_are_printed(tuned, capsys):
     assert printed.err.startswith(
         f"bert-keras evaluate\n  checkpoint  {done.out}\n  task        classify, single_label\n"
         f"  file        {done.dev} (9 examples)\n  columns     text 'text', label 'label'\n"
-        "  rows        at most 19 tokens, longer texts cut\n"
+        "  sequences   at most 19 tokens, longer texts truncated\n"
     )
     scores = json.loads((done.out / "metrics.json").read_text())
     said = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))
     assert printed.out == f"{done.dev}: {said} on 9 examples\n"
 
 
-def test_the_three_scores_that_matter_most_are_said_the_main_one_first():
+def test_the_three_most_important_scores_are_printed_main_score_first():
     tags = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "accuracy": 0.9}
-    assert scores_shown(tags, "f1") == "f1 0.3333, precision 0.5, recall 0.25"
+    assert format_scores(tags, "f1") == "f1 0.3333, precision 0.5, recall 0.25"
     classes = {"accuracy": 0.75, "macro_f1": 0.6, "micro_f1": 0.75, "matthews": 0.1, "loss": 0.5}
-    assert scores_shown(classes, "accuracy") == "accuracy 0.75, macro_f1 0.6, matthews 0.1"
-    assert scores_shown({"micro_f1": 0.5, "macro_f1": 0.6}, "micro_f1") == "micro_f1 0.5, macro_f1 0.6"
+    assert format_scores(classes, "accuracy") == "accuracy 0.75, macro_f1 0.6, matthews 0.1"
+    assert format_scores({"micro_f1": 0.5, "macro_f1": 0.6}, "micro_f1") == "micro_f1 0.5, macro_f1 0.6"
 
 
-def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, capsys):
+def test_scores_and_confusion_matrix_are_written_to_the_given_files(tuned, tmp_path, capsys):
     done = tuned("classify")
     out, plot = tmp_path / "new/scores.json", tmp_path / "matrix.png"
     command = ["evaluate", str(done.out), str(done.dev), "--out", str(out), "--plot", str(plot), "--json"]
@@ -71,33 +71,31 @@ def test_scores_and_picture_are_written_where_they_are_wanted(tuned, tmp_path, c
     assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
 
 
-def test_rows_can_be_others_than_in_training(tuned, capsys):
+def test_sequence_lengths_can_differ_from_training(tuned, capsys):
     done = tuned("classify")
     assert main(["evaluate", str(done.out), str(done.dev), "--max-sequence-length", "5", "--window-overlap", "1"]) == 0
-    assert "rows        at most 5 tokens, longer texts in windows that share 1\n" in capsys.readouterr().err
+    assert (
+        "sequences   at most 5 tokens, longer texts split into windows that overlap by 1\n" in capsys.readouterr().err
+    )
 
 
 FAULTS = {
     "several problems, all told at once": (
         "nothing no.csv --out full --plot full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder; .*; "
-        r"--out and --plot are both full; expected two files",
-    ),
-    "a checkpoint without a head": (
-        "encoder dev.csv",
-        r"encoder holds a BertEncoder, which has no task head; expected one of BertClassifier, .*: fine-tune it first",
+        r"--out and --plot are both full; expected two different files",
     ),
     "a masked LM and a file of words": (
         "masked_lm odd.conll",
-        r"odd\.conll holds words and no texts; expected \.txt, ",
+        r"odd\.conll contains words, not texts; expected \.txt, ",
     ),
     "a masked LM and options of labelled examples": (
         "masked_lm dev.csv --label-column label --seed 3 --plot p.png",
-        r"--label-column, --seed, --plot is not for a masked-LM model on a file of texts: leave it out",
+        r"--label-column, --seed, --plot is not for a masked LM on a file of texts: leave it out",
     ),
     "a masked LM and options of texts": (
         "masked_lm records --text-column text",
-        r"--text-column is not for a masked-LM model on a folder of records: leave it out",
+        r"--text-column is not for a masked LM on a folder of records: leave it out",
     ),
     "a masked LM and records of another tokenizer": (
         "masked_lm cased_records",
@@ -132,7 +130,7 @@ FAULTS = {
     ),
     "a picture of tags": (
         "tag dev.conll --plot plot.png",
-        r"only a classifier with single labels has a confusion matrix, and this is tag: leave --plot out",
+        r"only a classifier with single labels has a confusion matrix, and this is tag: leave out --plot",
     ),
     "scores in the place of the examples": (
         "classify dev.csv --out dev.csv --overwrite",
@@ -143,7 +141,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def records_of_both_casings(tokenizer, tmp_path_factory):
-    """A folder with two folders of records."""
+    """A folder that contains two records folders."""
     folder = tmp_path_factory.mktemp("both")
     story = [["the cat sat on a mat", "every dog ran off"] for _ in range(9)]
     for name, lowercase in (("records", True), ("cased_records", False)):
@@ -154,7 +152,7 @@ def records_of_both_casings(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, monkeypatch):
-    """A folder with checkpoints, good files and bad ones."""
+    """A folder with checkpoints, and with good and bad files."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     for task in ("classify", "tag"):
         (tmp_path / task).symlink_to(tuned(task).out)
@@ -184,7 +182,7 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
     assert sorted(workplace.rglob("*")) == before
 
 
-def test_a_masked_lm_is_scored_on_records_and_on_texts(workplace, capsys):
+def test_a_masked_lm_is_evaluated_on_records_and_on_texts(workplace, capsys):
     (workplace / "texts.txt").write_text("The cat sat.\n\nevery dog ran off\n")
     assert main("evaluate masked_lm records --out scores.json".split()) == 0
     printed = capsys.readouterr()
@@ -205,7 +203,7 @@ def test_a_masked_lm_is_scored_on_records_and_on_texts(workplace, capsys):
     assert f"pseudo-perplexity {of_lines['pseudo_perplexity']:.4g}, loss" in printed
 
 
-def test_a_missing_matplotlib_is_told_before_the_work_begins(workplace, monkeypatch, capsys):
+def test_missing_matplotlib_is_reported_before_the_work_starts(workplace, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["evaluate", "classify", "dev.csv", "--plot", "plot.png"]) == 2
     said = capsys.readouterr().err
@@ -214,7 +212,7 @@ def test_a_missing_matplotlib_is_told_before_the_work_begins(workplace, monkeypa
     assert not (workplace / "plot.png").exists()
 
 
-def test_a_prompt_stands_before_the_texts_that_are_scored(tuned, tmp_path, capsys):
+def test_a_prompt_is_put_before_each_evaluated_text(tuned, tmp_path, capsys):
     done = tuned("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every red ", "none": ""}, "default_prompt_name": "query"}

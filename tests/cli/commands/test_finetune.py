@@ -1,4 +1,4 @@
-"""`finetune` writes a folder that says what it is, prints what it does, and refuses in one sentence what it cannot."""
+"""`finetune`: the output folder, the printed settings and results, and one sentence for bad input."""
 
 import json
 import re
@@ -14,7 +14,7 @@ TASKS = ("classify", "tag", "answer", "embed")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_folder_holds_the_model_its_task_and_how_it_came_to_be(task, tuned):
+def test_the_folder_contains_the_model_its_task_and_its_history(task, tuned):
     out = tuned(task).out
     config = json.loads((out / "config.json").read_text())
     assert config["bert_keras"]["task"]["name"] == task
@@ -25,18 +25,18 @@ def test_the_folder_holds_the_model_its_task_and_how_it_came_to_be(task, tuned):
     assert not [path for path in out.parent.iterdir() if path != out], "nothing else is left beside it"
 
 
-def test_the_labels_are_those_of_the_training_file_in_their_order(tuned):
+def test_labels_come_from_the_training_file_in_order(tuned):
     classes, tags = (json.loads((tuned(task).out / "config.json").read_text()) for task in ("classify", "tag"))
     assert classes["id2label"] == {"0": "cat", "1": "dog"}
     assert tags["id2label"] == {"0": "O", "1": "B-PET", "2": "I-PET"}
 
 
-def test_the_confusion_matrix_is_a_picture(tuned):
+def test_the_confusion_matrix_is_drawn(tuned):
     assert (tuned("classify").out / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_metrics_and_log_have_every_epoch_and_json_is_the_only_thing_on_standard_output(task, tuned):
+def test_metrics_and_log_have_every_epoch_and_standard_output_contains_only_json(task, tuned):
     done = tuned(task)
     metrics = json.loads((done.out / "metrics.json").read_text())
     printed = json.loads(done.stdout)
@@ -64,9 +64,9 @@ def test_the_model_card_has_data_settings_and_scores(tuned):
         "- train: classify_train.csv (17 examples)",
         "- dev: classify_dev.csv (9 examples)",
         "- columns: text 'text', label 'label'",
-        "- rows: at most 19 tokens, longer texts cut",
+        "- sequences: at most 19 tokens, longer texts truncated",
         "- epochs: 2; the best by accuracy is kept",
-        "- batches: 8 rows a step",
+        "- batches: 8 sequences per step",
         "- learning rate: 0.005, 10% warm-up",
         "- seed: 0",
         f"## Scores on the held-out examples (epoch {metrics['epoch']} of 2)",
@@ -77,14 +77,14 @@ def test_the_model_card_has_data_settings_and_scores(tuned):
     assert str(done.train.parent) not in card, "folders of the machine are nobody's business"
 
 
-def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
+def test_resolved_settings_and_one_line_per_epoch_are_printed(tuned):
     printed = tuned("classify").stderr
     assert re.search(r"^bert-keras finetune\n  checkpoint     \S+\n  out            \S+\n", printed)
     assert "\n  columns        text 'text', label 'label'\n" in printed
     assert "\n  labels         2: cat, dog\n" in printed
-    assert "\n  to beat        accuracy 0.5556, of always saying dog\n" in printed
-    assert "\n  rows           at most 19 tokens, longer texts cut\n" in printed
-    assert "\n  batches        8 rows a step\n" in printed
+    assert "\n  baseline       accuracy 0.5556 (always dog)\n" in printed
+    assert "\n  sequences      at most 19 tokens, longer texts truncated\n" in printed
+    assert "\n  batches        8 sequences per step\n" in printed
     scores = r"accuracy \S+, macro_f1 \S+, micro_f1 \S+, matthews \S+, loss \S+"
     assert len(re.findall(rf"^  step \d, held out: {scores}$", printed, re.MULTILINE)) == 2
     table = printed[printed.index("  epoch  ") :].splitlines()
@@ -92,13 +92,13 @@ def test_settings_are_printed_resolved_and_epochs_on_one_line_each(tuned):
     assert [row.split()[0] for row in table[1:]] == ["1", "2"]
 
 
-def test_windows_share_as_much_of_a_short_row_as_of_a_usual_one(tuned):
-    # a quarter of 19 tokens for tags as 32 of 128, a third for answers as 128 of 384
-    assert "at most 19 tokens, longer texts in windows that share 4\n" in tuned("tag").stderr
-    assert "at most 19 tokens, longer texts in windows that share 6\n" in tuned("answer").stderr
+def test_window_overlap_is_proportional_to_the_sequence_length(tuned):
+    # of 19 tokens: a quarter for tags, as 32 of 128; a third for answers, as 128 of 384
+    assert "at most 19 tokens, longer texts split into windows that overlap by 4\n" in tuned("tag").stderr
+    assert "at most 19 tokens, longer texts split into windows that overlap by 6\n" in tuned("answer").stderr
 
 
-def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
+def test_an_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
     class PlannedError(Exception):
         pass
 
@@ -108,7 +108,7 @@ def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
     done = tuned("embed")
     out = shutil.copytree(done.out, tmp_path / "out")
     config = json.loads((out / "config.json").read_text())
-    del config["bert_keras"]  # then it is a folder of sentence-transformers
+    del config["bert_keras"]  # marks a sentence-transformers folder
     (out / "config.json").write_text(json.dumps(config))
     (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     modules = json.loads((out / "modules.json").read_text())
@@ -121,7 +121,7 @@ def test_an_embedder_goes_on_pooling_as_it_did(tuned, tmp_path, monkeypatch):
         assert planned.value.args == kept
 
 
-def test_the_prompt_of_a_training_is_the_default_of_its_model(tuned, tmp_path, monkeypatch, capsys):
+def test_the_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatch, capsys):
     class PlannedError(Exception):
         pass
 
@@ -149,13 +149,13 @@ def test_the_prompt_of_a_training_is_the_default_of_its_model(tuned, tmp_path, m
     assert "there is no prompt 'qery'; expected one of query, passage" in capsys.readouterr().err
 
 
-def test_the_length_of_its_rows_is_told_to_sentence_transformers(tuned):
+def test_sentence_transformers_gets_the_maximum_sequence_length(tuned):
     limits = json.loads((tuned("embed").out / "sentence_bert_config.json").read_text())
     assert limits["max_seq_length"] == 19
 
 
 @pytest.mark.slow
-def test_transformers_opens_the_folder_and_answers_alike(tuned, capsys):
+def test_transformers_opens_the_folder_and_gives_the_same_answers(tuned, capsys):
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -171,7 +171,7 @@ def test_transformers_opens_the_folder_and_answers_alike(tuned, capsys):
     )
 
 
-def test_the_result_says_the_main_scores_and_which_epoch(workplace, capsys):
+def test_the_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
     command = ["finetune", "checkpoint", "out", "--train", "dev.csv", "--dev", "dev.csv", "--batch-size", "4"]
     options = ["--epochs", "1", "--accumulation-steps", "2", "--weight-decay", "0.1", "--class-weights", "balanced"]
     assert main([*command, *options, "--keep-last", "--max-sequence-length", "9"]) == 0
@@ -180,18 +180,18 @@ def test_the_result_says_the_main_scores_and_which_epoch(workplace, capsys):
         r"wrote out: accuracy \S+, macro_f1 \S+, matthews \S+ on 9 held-out examples \(epoch 1 of 1\)\n", printed.out
     )
     for line in (
-        "dev            dev.csv (9 examples), which are learned too: their scores flatter",
-        "rows           at most 9 tokens, longer texts cut",
+        "dev            dev.csv (9 examples), the same file as --train: the scores will be too high",
+        "sequences      at most 9 tokens, longer texts truncated",
         "class weights  balanced",
         "epochs         1; the last is kept",
-        "batches        4 rows a step = 1 replicas x 2 parts x 2",
+        "batches        4 sequences per step = 1 replicas x 2 micro-batches x 2",
         "weight decay   0.1",
     ):
         assert f"\n  {line}\n" in printed.err
     assert json.loads((workplace / "out/config.json").read_text())["bert_keras"]["task"]["class_weights"] == "balanced"
 
 
-def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatch, capsys):
+def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch, capsys):
     import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
@@ -202,23 +202,23 @@ def test_a_fine_tuning_goes_on_with_the_same_settings_only(workplace, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(folder, "write_json", fail)
         assert main(command) == 2
-    assert "the training up to step 5 is in" in capsys.readouterr().err
+    assert "the state after step 5 is in" in capsys.readouterr().err
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == [".out.training"]
 
     assert main(command) == 2
-    assert "go on with --resume, or begin anew with --overwrite" in capsys.readouterr().err
+    assert "continue with --resume, or start over with --overwrite" in capsys.readouterr().err
     assert main([*command, "--resume", "--learning-rate", "1e-3"]) == 2
     last_line = capsys.readouterr().err.strip().split("\n")[-1]
     assert re.search(r"is of another run \(learning_rate was 3e-05 and is 0\.001\)", last_line)
     assert not (workplace / "out").exists()
 
     assert main([*command, "--resume"]) == 0
-    assert "\n  going on from step 5\n" in capsys.readouterr().err
+    assert "\n  resuming from step 5\n" in capsys.readouterr().err
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == ["out"]
 
 
-def test_a_share_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_told(workplace, capsys):
-    """One training: a file of semicolons, without --dev, with a bad line and labels that differ by case."""
+def test_a_fraction_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_reported(workplace, capsys):
+    """One run for all: a semicolon-separated file without --dev, with a bad line and labels that differ in case."""
     dogs = ["dog"] * 10 + ["Dog"] * 10
     rows = "".join(f"the cat sat on mat, {number};cat\na dog ran {number};{dog}\n" for number, dog in enumerate(dogs))
     (workplace / "all.csv").write_text("text;label\n" + rows.replace("cat\n", "cat;\n", 1), encoding="utf-8")
@@ -249,7 +249,7 @@ def test_a_share_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_to
 FAULTS = {
     "--dev and --dev-share": (
         "checkpoint out --train train.csv --dev dev.csv --dev-share 0.2",
-        r"--dev dev\.csv and --dev-share 0\.2 both say which examples are held out; expected one of them: leave the",
+        r"--dev dev\.csv and --dev-share 0\.2 were both given; expected one of them: leave the other out",
     ),
     "a share that is none": (
         "checkpoint out --train train.csv --dev-share 1.5",
@@ -270,7 +270,7 @@ FAULTS = {
     "several problems, all told at once": (
         "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-ratio 2",
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
-        r": leave it out; --label-column is for classify or embed, .*; .*warmup_ratio is 2\.0: input should",
+        r": leave it out; --label-column is for classify or embed, .*warmup_ratio is 2\.0: input should",
     ),
     "a column that is missing": (
         "checkpoint out --train train.csv --dev dev.csv --text-column words",
@@ -365,26 +365,18 @@ FAULTS = {
     ),
     "a batch that cannot be divided": (
         "checkpoint out --train train.csv --dev dev.csv --batch-size 8 --accumulation-steps 3",
-        r"a batch of 8 rows cannot be divided among 1 replicas of 3 parts: make it a multiple of 3",
+        r"a batch of 8 sequences cannot be divided among 1 replicas with 3 micro-batches each: make it a multiple of 3",
     ),
     "an output that holds what is read": (
         "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
         r"full/train\.csv is an input of this run and would be replaced by full: write to another path",
-    ),
-    "an output that is there": (
-        "checkpoint full --train train.csv --dev dev.csv",
-        r"full exists and is not empty; nothing was written",
-    ),
-    "a checkpoint without a vocabulary": (
-        "bare out --train train.csv --dev dev.csv",
-        r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",
     ),
 }
 
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, task_files, monkeypatch):
-    """A folder with a checkpoint, good files and bad ones."""
+    """A folder with a checkpoint, and with good and bad files."""
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     shutil.copytree(checkpoint, tmp_path / "bare")
     for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):

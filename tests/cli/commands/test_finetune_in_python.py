@@ -1,4 +1,4 @@
-"""`bk.finetune` and `bk.evaluate`: the example of docs/guide/finetuning.md runs, and says what the commands say."""
+"""`bk.finetune` and `bk.evaluate` give the same results and messages as the commands."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from bert_keras.errors import InputError
 DOCS = pathlib.Path(__file__).parents[3] / "docs/guide/finetuning.md"
 
 
-def test_the_example_of_the_docs_runs_and_scores_as_the_commands_do(checkpoint, tmp_path, monkeypatch, capsys):
+def test_the_example_of_the_docs_scores_like_the_commands(checkpoint, tmp_path, monkeypatch, capsys):
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     monkeypatch.chdir(tmp_path)
     [code] = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -93,7 +93,7 @@ def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, t
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-def test_remedies_in_python_are_arguments_and_not_flags(checkpoint, tuned):
+def test_suggested_fixes_in_python_name_arguments_instead_of_options(checkpoint, tuned):
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
         bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
@@ -113,7 +113,7 @@ def test_evaluate_counts_bad_examples(tuned):
     assert scores["accuracy"] in (0.0, 1.0)
 
 
-def test_evaluate_takes_the_name_of_a_prompt_as_the_command_does(tuned, tmp_path, capsys):
+def test_evaluate_accepts_a_prompt_name_like_the_command(tuned, tmp_path, capsys):
     done = tuned("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "every red "}}))

@@ -1,4 +1,4 @@
-"""`inspect` writes a page and pictures, or one sentence and nothing."""
+"""`inspect` writes a page and figures; for bad input it prints one sentence and writes nothing."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from tests.cli.conftest import tiny_encoder
 
 @pytest.fixture(scope="module")
 def masked_lm(tokenizer, tmp_path_factory):
-    """A folder of a tiny masked-LM model."""
+    """A folder with a tiny masked LM."""
     folder = tmp_path_factory.mktemp("masked") / "lm"
     encoder = tiny_encoder(tokenizer)
     bk.save(bk.BertMaskedLM(bk.BertEncoder(encoder.config, pooler=False)), tokenizer, folder)
@@ -25,7 +25,7 @@ def run(capsys, *arguments):
     return status, capsys.readouterr()
 
 
-def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
+def test_a_page_and_figures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
     assert status == 0
     assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 tokens, 6 heads" in printed.out
@@ -33,7 +33,7 @@ def test_a_page_and_pictures_are_written(checkpoint, tmp_path, capsys, drawn_as_
     assert (tmp_path / "out/attention.png").exists()
 
 
-def test_texts_may_stand_behind_the_options(checkpoint, tmp_path, capsys):
+def test_texts_may_follow_the_options(checkpoint, tmp_path, capsys):
     status, printed = run(capsys, checkpoint, "--no-pictures", "--out", tmp_path / "out", "the cat sat", "a dog")
     assert status == 0, printed.err
     assert "second text  a dog" in printed.err
@@ -50,7 +50,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_a
     assert len(result["guesses"][0]["proposals"]) == 3
 
 
-def test_training_shows_the_records_of_a_checkpoint(tuned, tmp_path, capsys, drawn_as_names):
+def test_training_shows_the_training_curves_of_a_checkpoint(tuned, tmp_path, capsys, drawn_as_names):
     tuning = tuned("classify")
     status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
     assert status == 0
@@ -60,7 +60,7 @@ def test_training_shows_the_records_of_a_checkpoint(tuned, tmp_path, capsys, dra
 
 
 @pytest.mark.parametrize("task", ["classify", "tag", "answer", "embed"])
-def test_every_task_is_inspected(tuned, tmp_path, capsys, task):
+def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
     second = [] if task in ("classify", "tag") else ["the dog ran ."]
     status, printed = run(capsys, tuned(task).out, "the cat", *second, "--out", tmp_path / "out", "--no-pictures")
     assert status == 0, printed.err
@@ -77,7 +77,7 @@ def test_every_task_is_inspected(tuned, tmp_path, capsys, task):
         (["{model}", "the cat", "--head", "3"], "there is no head 3; the model has heads 0 to 2"),
         (["{model}", "the cat " * 10], "the text has 22 tokens with [CLS] and [SEP]; the model reads 19 at most"),
         (["{model}", "--training"], "has no records of a training; expected training_log.jsonl or metrics.json"),
-        (["{model}", "the cat", "--training"], "--training reads no text"),
+        (["{model}", "the cat", "--training"], "--training takes no texts"),
         (["{model}", "the cat", "--layer", "-1"], "is not an integer >= 0"),
     ],
 )
@@ -85,14 +85,14 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(checkpoint, tmp_path, 
     words = [word.format(model=checkpoint) for word in arguments]
     try:
         status = main(["inspect", *words, "--out", str(tmp_path / "out")])
-    except SystemExit as stopped:  # of argparse
+    except SystemExit as stopped:  # exit of argparse
         status = stopped.code
     assert status == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_there_is_kept(checkpoint, tmp_path, capsys):
+def test_an_existing_folder_is_not_replaced(checkpoint, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("mine")
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures")
     assert status == 2
@@ -103,7 +103,7 @@ def test_a_folder_that_is_there_is_kept(checkpoint, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_path, capsys, monkeypatch):
+def test_missing_matplotlib_is_reported_before_the_work_starts(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("bert_keras.cli.commands.inspect.load_tensorflow", lambda: pytest.fail("the work began"))
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out")
@@ -112,13 +112,13 @@ def test_a_missing_matplotlib_is_told_before_the_work_begins(checkpoint, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_without_pictures_no_matplotlib_is_needed(checkpoint, tmp_path, capsys, monkeypatch):
+def test_no_pictures_needs_no_matplotlib(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
     assert status == 0
 
 
-def test_a_folder_without_a_vocabulary_is_told(tokenizer, tmp_path, capsys):
+def test_a_folder_without_a_vocabulary_is_refused(tokenizer, tmp_path, capsys):
     bk.save(tiny_encoder(tokenizer), None, tmp_path / "bare")
     status, printed = run(capsys, tmp_path / "bare", "the cat", "--out", tmp_path / "out")
     assert status == 2

@@ -1,4 +1,4 @@
-"""`learn-vocab`: every kind of text, the same bytes each time, refusals before the work."""
+"""`learn-vocab`: all kinds of text, reproducible output, and errors before the work starts."""
 
 import gzip
 import hashlib
@@ -22,7 +22,7 @@ TEXT = "\n".join(PARTS) + "\n"
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """An empty folder with a text file, a gzip, a JSON-lines file and a folder of text, all of the same sentences."""
+    """A folder with the same sentences as a text file, a gzip file, a JSON Lines file and a folder of text."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     (tmp_path / "text.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "records.jsonl").write_text("".join(json.dumps({"body": part}) + "\n" for part in PARTS))
@@ -40,7 +40,7 @@ def learn(*arguments):
 @pytest.mark.parametrize(
     "text", [["text.txt"], ["text.txt.gz"], ["records.jsonl", "--field", "body"], ["folder"], ["folder/*.txt"], ["-"]]
 )
-def test_every_kind_of_text_gives_the_vocabulary_that_python_gives(text, monkeypatch):
+def test_every_kind_of_text_has_the_same_vocabulary_as_in_python(text, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert learn("out.txt", "--size", 77, "--text", *text) == 0
     with open("out.txt", "rb") as file:
@@ -63,7 +63,7 @@ def test_all_options_reach_the_vocabulary():
 
 
 @pytest.mark.slow
-def test_the_prose_of_python_is_the_same_file_twice_with_one_worker_and_two(cli, workplace):
+def test_the_default_text_has_the_same_vocabulary_with_one_worker_and_two(cli, workplace):
     for name, workers in (("one.txt", "1"), ("two.txt", "2")):
         done = cli("learn-vocab", name, "--size", "2000", "--workers", workers, "--max-words", "5000")
         assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def test_the_prose_of_python_is_the_same_file_twice_with_one_worker_and_two(cli,
     assert (workplace / "one.txt").read_bytes() == (workplace / "two.txt").read_bytes()
 
 
-def test_json_tells_what_was_read_and_what_it_took(capsys):
+def test_json_contains_counts_time_and_memory(capsys):
     assert learn("out.txt", "--size", 77, "--text", "text.txt", "--json") == 0
     result = json.loads(capsys.readouterr().out)
     assert result["num_words"] == 75
@@ -85,7 +85,7 @@ def test_json_tells_what_was_read_and_what_it_took(capsys):
     assert result["size"] == len(vocabulary)
 
 
-def test_settings_and_progress_are_told(capsys):
+def test_settings_and_progress_are_printed(capsys):
     assert learn("out.txt", "--size", 77, "--text", "folder", "text.txt", "--unused", 20) == 0
     printed = capsys.readouterr()
     assert re.search(r"text +folder text\.txt \(3 files, 0\.0 MB\)\n", printed.err)
@@ -93,7 +93,7 @@ def test_settings_and_progress_are_told(capsys):
     assert re.search(r"max_words +1,000,000\n", printed.err)
     assert "learning 130/130" in printed.err
     assert re.fullmatch(
-        r"wrote out\.txt and out\.tokenizer_config\.json: 77 of 77 tokens from 150 words, 12 of them distinct, an "
+        r"wrote out\.txt and out\.tokenizer_config\.json: 77 of 77 tokens from 150 words, 12 of them distinct, with an "
         r"alphabet that covers 100\.0% of the text, in .* MB\n",
         printed.out,
     )
@@ -134,12 +134,12 @@ def test_bad_input_is_one_sentence_and_leaves_what_was_there(arguments, message,
     assert {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()} == before
 
 
-def test_a_refusal_comes_before_the_text_is_read(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)  # reading it would be an AttributeError
+def test_invalid_options_are_refused_before_the_text_is_read(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)  # reading from it would raise an AttributeError
     assert learn("text.txt/vocab.txt", "--text", "-") == 2
 
 
-def test_a_folder_that_is_missing_is_made_and_a_file_replaced_only_when_asked(workplace):
+def test_a_missing_folder_is_created_and_a_file_replaced_only_with_overwrite(workplace):
     assert learn("new/deep/vocab.txt", "--size", 77, "--text", "text.txt") == 0
     assert learn("new/deep/vocab.txt", "--size", 57, "--text", "text.txt", "--overwrite") == 0
     assert len(read_vocabulary("new/deep/vocab.txt")) == 57
@@ -164,5 +164,5 @@ def test_records_never_replace_the_text_they_are_made_of(workplace, capsys):
     assert (workplace / "folder/b.txt").exists()
 
 
-def test_the_bound_of_the_command_line_is_that_of_python():
+def test_the_word_limit_has_the_same_default_as_in_python():
     assert parser().parse_args(["learn-vocab", "out"]).max_words == MAX_WORDS

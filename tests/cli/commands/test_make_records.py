@@ -1,4 +1,4 @@
-"""`make-records`: every option reaches the records, refusals come first, an interrupted run goes on."""
+"""`make-records`: every option has its effect, errors come before the work, and an interrupted run resumes."""
 
 import json
 import os
@@ -90,15 +90,16 @@ def test_running_text_is_split(workplace, capsys):
     assert (result["num_documents"], result["num_sentences"], result["sentences"]) == (2, 5, "split")
 
 
-def test_settings_progress_and_result_are_told(capsys):
+def test_settings_progress_and_result_are_printed(capsys):
     assert make("vocab.txt", "out", "--text", "text.txt", "--pack", "--workers", "1") == 0
     printed = capsys.readouterr()
     assert re.search(r"sentence_objective +nsp\n", printed.err)
     assert re.search(r"packed +True\n", printed.err)
     assert re.search(r"making records 3/3  [\d.]+ MB/s of text", printed.err)
     assert re.fullmatch(
-        r"wrote out: \d+ examples in \d+ records, \d\d\.\d% real tokens, 0\.0% \[UNK\], 100\.0% of the characters known, "
-        r"0\.0% in too long words, \d\d\.\d% random next sentences, of 39 documents, \d+ of them held out, in .* MB\n",
+        r"wrote out: \d+ examples in \d+ records, \d\d\.\d% real tokens, 0\.0% \[UNK\], 100\.0% of known "
+        r"characters, 0\.0% in too long words, \d\d\.\d% random next sentences, from 39 documents, "
+        r"\d+ of them held out, in .* MB\n",
         printed.out,
     )
 
@@ -126,7 +127,7 @@ FAULTS = {
         ["--text", "text.txt", "OUT=../x/..", "--overwrite"],
         r"is an input of this run and would be replaced",
     ),
-    "split without text": (["--sentences", "split"], r"--sentences split is for text of your own.*add --text"),
+    "split without text": (["--sentences", "split"], r"--sentences split is for your own text.*add --text"),
     "documents apart for pairs": (
         ["--text", "text.txt", "--keep-documents-apart"],
         r"is for sentence_objective 'none'",
@@ -151,7 +152,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(fault, workplace, capsys):
     assert content_of(workplace) == before
 
 
-def test_a_missing_beam_is_told_with_the_install_line(monkeypatch, capsys):
+def test_missing_beam_is_reported_with_the_install_command(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     assert make("vocab.txt", "out", "--text", "text.txt", "--beam=--runner=DirectRunner") == 2
     assert "run  pip install 'bert-keras[beam]'" in capsys.readouterr().err
@@ -165,7 +166,7 @@ def test_beam_writes_the_same_bytes(cli, workplace):
     assert content_of(workplace / "beam") == content_of(workplace / "local")
 
 
-def test_beam_is_not_loaded_unless_asked_for():
+def test_beam_is_loaded_only_on_request():
     code = (
         "import sys; from bert_keras.cli.main import main; main(['make-records', 'no', 'out']);"
         "import bert_keras.pipelines.records.records_folder;"
@@ -176,11 +177,13 @@ def test_beam_is_not_loaded_unless_asked_for():
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_says_what_stays_and_goes_on(workplace):
-    """A real Ctrl-C, in the middle of twelve blocks of 8 MB."""
+def test_an_interrupted_run_reports_its_finished_blocks_and_resumes(workplace):
+    """A real SIGINT, in the middle of twelve blocks of 8 MB."""
     sentences = "the cat sat on a mat .\n" * 400_000
     (workplace / "long.txt").write_text((sentences[: 23 * 1000] + "\n") * 4000)
-    heeding = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # a test run in the background may ignore it
+    heeding = (
+        "signal.signal(signal.SIGINT, signal.default_int_handler)"  # test runs in the background may ignore SIGINT
+    )
     script = f"import signal, sys; from bert_keras.cli.main import main; {heeding}; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "make-records", "vocab.txt", "out", "--text", "long.txt"]
     options = ["--workers", "1", "--objective", "none"]
@@ -191,22 +194,22 @@ def test_an_interrupted_run_says_what_stays_and_goes_on(workplace):
     process.send_signal(signal.SIGINT)
     _, printed = process.communicate(timeout=60)
     assert process.returncode == 130, printed
-    assert re.search(r"\n  \d+ finished blocks in \.out\.partial: the same command goes on with them\n", printed)
+    assert re.search(r"\n  \d+ finished blocks in \.out\.partial: run the same command again to resume\n", printed)
     assert not os.path.exists("out")
     assert "Traceback" not in printed
 
 
-def test_what_is_interrupted_says_what_stays(workplace, monkeypatch, capsys):
+def test_an_interrupt_prints_how_to_resume(workplace, monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bert_keras.cli.commands.make_records.ProgressBar.update", interrupt)
     assert make("vocab.txt", "out", "--text", "text.txt", "--workers", "1") == 130
-    assert "\n  1 finished blocks in .out.partial: the same command goes on with them\n" in capsys.readouterr().err
+    assert "\n  1 finished blocks in .out.partial: run the same command again to resume\n" in capsys.readouterr().err
     assert not os.path.exists("out")
 
 
-def test_resuming_is_told_before_the_work_starts(workplace, capsys):
+def test_resuming_is_announced_in_the_settings(workplace, capsys):
     class StoppedError(Exception):
         pass
 
@@ -218,6 +221,6 @@ def test_resuming_is_told_before_the_work_starts(workplace, capsys):
     with pytest.raises(StoppedError):
         write_records("out", FileText(find_sources("text.txt")), tokenizer, **options)
     assert make("vocab.txt", "out", "--text", "text.txt") == 0
-    assert re.search(r"goes on with +1 finished blocks in \.out\.partial\n", capsys.readouterr().err)
+    assert re.search(r"resumes with +1 finished blocks in \.out\.partial\n", capsys.readouterr().err)
     read_manifest("out", tokenizer=tokenizer)
     assert not (workplace / ".out.partial").exists()

@@ -1,4 +1,4 @@
-"""`plan` prints what was counted."""
+"""`plan` prints tables of the cost model."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from bert_keras.cli.commands import plan
 from bert_keras.cli.main import main
 
 
-def test_tables_of_parameters_operations_and_steps(capsys):
+def test_tables_of_parameters_flops_and_steps(capsys):
     assert main("plan base --quick --steps".split()) == 0
     tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
     parameters, (batch, *flops), files, steps = tables
@@ -20,20 +20,20 @@ def test_tables_of_parameters_operations_and_steps(capsys):
     assert flops[0].split() == ["FLOPs", "first", "block", "forward"]
     assert flops[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
     assert files[1].split() == ["checkpoint", "(safetensors)", "437.9"]
-    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are equal
+    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are identical
     assert (
         steps[14].split()
         == "block_0-11/attention scores Q K^T (1, 12, 128, 64) (1, 12, 64, 128) (1, 12, 128, 128)".split()
     )
 
 
-def test_blocks_that_differ_stand_by_themselves(capsys):
+def test_blocks_that_differ_are_listed_separately(capsys):
     assert main("plan mini --head masked_lm --length 20 --quick --steps".split()) == 0
     *_, steps = capsys.readouterr().out.split("\n\n")
     assert {line.split("/")[0] for line in steps.split("\n") if line.startswith("block")} >= {"block_0-2", "block_3"}
 
 
-def test_json_has_it_all(capsys):
+def test_json_contains_the_whole_plan(capsys):
     assert main("plan tiny --head tagging --num-classes 5 --length 16 --batch-size 2 --quick --json".split()) == 0
     planned = json.loads(capsys.readouterr().out)
     assert (planned["model"], planned["batch_size"], planned["length"]) == ("BertTokenClassifier", 2, 16)
@@ -42,7 +42,7 @@ def test_json_has_it_all(capsys):
 
 
 @pytest.mark.slow
-def test_memory_time_and_pictures_of_a_training(tmp_path, capsys):
+def test_memory_time_and_charts_of_training(tmp_path, capsys):
     assert main(f"plan tiny --head classification --length 16 --memory 4 --pictures {tmp_path / 'out'}".split()) == 0
     *_, memory, by_shape, seconds = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
     assert memory[0].endswith("largest batch in 4.0 GB")
@@ -70,7 +70,7 @@ def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
     assert together.split()[1:3] == ["1,000", "70,400"]
 
 
-def test_no_matplotlib_is_told_before_work_begins(tmp_path, capsys, monkeypatch):
+def test_missing_matplotlib_is_reported_before_the_work_starts(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(f"plan tiny --pictures {tmp_path / 'out'}".split()) == 2
     assert "pip install 'bert-keras[plots]'" in capsys.readouterr().err

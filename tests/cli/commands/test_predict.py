@@ -1,4 +1,4 @@
-"""`predict` answers each good line, in their order, and tells each bad one."""
+"""`predict` answers the good lines in order, and reports the bad ones."""
 
 import io
 import json
@@ -10,23 +10,23 @@ import sys
 import pytest
 
 import bert_keras as bk
-from bert_keras.cli.commands.predict import texts_of as predict_texts
+from bert_keras.cli.commands.predict import get_texts
 from bert_keras.cli.main import main
 from bert_keras.tasks import predictor
 
-# so that each text is unlike its neighbours, in its answer and in its length
+# so that each text differs from its neighbours in answer and length
 TEXTS = ["the cat sat", "a dog ran off with its red hat .", "every cat", "dogs", "A Café, a red hat and the dog ."]
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    """The predictors of this module, by folder and changes: to trace one takes seconds."""
+    """Predictors of this module, keyed by folder and arguments, because tracing one takes seconds."""
     return {}
 
 
 @pytest.fixture(autouse=True)
 def load_once(loaded, monkeypatch):
-    """Lets each checkpoint be loaded once."""
+    """Load each checkpoint only once."""
     load = bk.Predictor.from_checkpoint
 
     def load_once(folder, **changes):
@@ -40,7 +40,7 @@ def load_once(loaded, monkeypatch):
 
 @pytest.fixture
 def give(monkeypatch):
-    """A function that lays bytes or a text on standard input."""
+    """A function that replaces standard input by bytes or a text."""
 
     def give(content):
         content = content if isinstance(content, bytes) else content.encode()
@@ -51,13 +51,13 @@ def give(monkeypatch):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Lets the answers come two at a time."""
+    """Answer two examples at a time."""
     monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)
 
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, tuned, monkeypatch):
-    """A folder with a checkpoint for each task that is asked for."""
+    """A function that returns a folder with checkpoints of the given tasks."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -65,7 +65,7 @@ def workplace(tmp_path, checkpoint, tuned, monkeypatch):
 
 @pytest.fixture
 def answered(tuned, capsys):
-    """A function that runs `predict`, and gives its JSON lines and what it said."""
+    """A function that runs `predict` and returns its JSON lines and its standard error."""
 
     def run(task, *arguments, status=0):
         assert main(["predict", str(tuned(task).out), *map(str, arguments)]) == status
@@ -76,7 +76,7 @@ def answered(tuned, capsys):
 
 
 def truth(tuned, task, texts):
-    """Returns what Python answers to each text alone."""
+    """Return the answer of the Python API to each text separately."""
     ask = bk.Predictor.from_checkpoint(tuned(task).out)
     return [ask([text])[0] for text in texts]
 
@@ -96,7 +96,7 @@ def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned,
     assert said.endswith("\n5 answers\n")
 
 
-def test_files_of_every_kind_give_the_same_answers(tuned, answered, tmp_path):
+def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
     texts = [text for text in TEXTS if "," not in text]
     contents = {
         "texts.txt": "\n".join(texts),
@@ -109,13 +109,13 @@ def test_files_of_every_kind_give_the_same_answers(tuned, answered, tmp_path):
         (tmp_path / name).write_text(content, encoding="utf-8")
         lines, said = answered("classify", tmp_path / name)
         assert ("\n  columns     text 'text'\n" in said) == (name != "texts.txt")
-        first = 1 if name.endswith(("txt", "jsonl")) else 2  # a table has a header line
+        first = 1 if name.endswith(("txt", "jsonl")) else 2  # the first line is a header
         assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
         given.append(lines)
     assert given == [given[0]] * len(contents)
 
 
-def test_a_text_in_quotes_is_answered(tuned, answered):
+def test_a_quoted_text_is_answered(tuned, answered):
     [line], said = answered("classify", TEXTS[1])
     [expected] = truth(tuned, "classify", [TEXTS[1]])
     assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
@@ -123,7 +123,7 @@ def test_a_text_in_quotes_is_answered(tuned, answered):
     assert said.endswith("\n1 answer\n")
 
 
-def test_two_texts_in_quotes_are_a_pair(tuned, answered):
+def test_two_quoted_texts_are_a_pair(tuned, answered):
     question, context = "and the cat", "the cat sat on a mat ."
     [line], said = answered("answer", question, context)
     [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
@@ -147,19 +147,19 @@ def test_two_texts_in_quotes_are_a_pair(tuned, answered):
         ("a file.that is there", False),
     ],
 )
-def test_a_text_has_a_space_and_is_no_file(given, is_text, tmp_path, monkeypatch):
+def test_an_argument_with_a_space_that_is_not_a_file_is_a_text(given, is_text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file.that is there").touch()
-    assert predict_texts([given]) == ([given] if is_text else [])
+    assert get_texts([given]) == ([given] if is_text else [])
 
 
-def test_standard_input_has_the_format_that_is_told(answered, give):
+def test_format_applies_to_standard_input(answered, give):
     give('{"body": "the cat"}\n\n{"body": "a dog"}\n')
     lines, _ = answered("classify", "-", "--format", "jsonl", "--text-column", "body")
     assert [line["line"] for line in lines] == [1, 3]
 
 
-def test_the_best_classes_are_told_when_they_are_asked_for(answered, give):
+def test_top_lists_the_best_classes(answered, give):
     give("the cat sat")
     [line], _ = answered("classify", "--top", "2")
     assert list(line) == ["line", "label", "probability", "best"]
@@ -169,7 +169,7 @@ def test_the_best_classes_are_told_when_they_are_asked_for(answered, give):
     assert all(one["probability"] == round(one["probability"], 6) for one in line["best"])
 
 
-def test_entities_have_the_text_as_it_was_written_and_its_place(small_chunks, tuned, answered, give):
+def test_entities_have_their_original_text_and_position(small_chunks, tuned, answered, give):
     give("\n".join(TEXTS))
     lines, _ = answered("tag")
     found = 0
@@ -183,7 +183,7 @@ def test_entities_have_the_text_as_it_was_written_and_its_place(small_chunks, tu
     assert found, "there is no entity to look at"
 
 
-def test_words_in_columns_are_answered_with_or_without_tags(tuned, answered, tmp_path):
+def test_word_columns_are_answered_with_or_without_tags(tuned, answered, tmp_path):
     (tmp_path / "words.conll").write_text("the\nred\ncat\n\na\ndog\n")
     lines, _ = answered("tag", tmp_path / "words.conll")
     assert [(line["line"], len(line["tags"])) for line in lines] == [(1, 3), (5, 2)]
@@ -191,7 +191,7 @@ def test_words_in_columns_are_answered_with_or_without_tags(tuned, answered, tmp
     assert [len(line["tags"]) for line in tagged] == [4, 4, 2] * 3
 
 
-def test_questions_are_answered_under_their_names(small_chunks, tuned, answered):
+def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, answered):
     lines, _ = answered("answer", tuned("answer").dev, "--top", "2")
     assert [line["id"] for line in lines] == ["q0", "q1", "q2", "q3", "q4", "q5"]
     contexts = [
@@ -204,7 +204,7 @@ def test_questions_are_answered_under_their_names(small_chunks, tuned, answered)
         assert line["score"] == round(line["score"], 6)
 
 
-def test_vectors_and_likeness_are_rounded_and_complete(tuned, answered, give, tmp_path):
+def test_vectors_and_similarities_are_rounded_and_complete(tuned, answered, give, tmp_path):
     give("the cat\na dog")
     lines, _ = answered("embed")
     for line, expected in zip(lines, truth(tuned, "embed", ["the cat", "a dog"]), strict=True):
@@ -214,22 +214,22 @@ def test_vectors_and_likeness_are_rounded_and_complete(tuned, answered, give, tm
     assert [list(line) for line in pairs] == [["line", "cosine"]] * 8
 
 
-def test_nothing_is_lost_where_bad_lines_are_skipped(small_chunks, answered, give):
+def test_skipping_bad_lines_loses_no_good_line(small_chunks, answered, give):
     give("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
     lines, said = answered("classify", "--on-error", "skip")
     assert [line["line"] for line in lines] == [1, 3, 6, 7]
     told = re.findall(r"^  skipped: standard input, line (\d+): ", said, re.MULTILINE)
     assert told == ["2", "4", "5", "8"]
-    assert said.endswith("\n4 answers, 4 bad lines were skipped\n")
+    assert said.endswith("\n4 answers, 4 bad lines skipped\n")
 
 
 def test_a_single_bad_line_is_counted_in_the_singular(answered, give):
     give("the cat\n\n")
     _, said = answered("classify", "--on-error", "skip")
-    assert said.endswith("\n1 answer, 1 bad line was skipped\n")
+    assert said.endswith("\n1 answer, 1 bad line skipped\n")
 
 
-def test_a_bad_line_stops_the_work_behind_the_answers_before_it(small_chunks, answered, give):
+def test_a_bad_line_stops_after_the_answers_before_it(small_chunks, answered, give):
     give("the cat\na dog\nevery cat\n\ndogs\n")
     lines, said = answered("classify", status=2)
     assert [line["line"] for line in lines] == [1, 2, 3]
@@ -239,7 +239,7 @@ def test_a_bad_line_stops_the_work_behind_the_answers_before_it(small_chunks, an
 
 
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
-def test_where_nobody_can_tell_how_the_file_goes_on_the_answers_before_are_given(on_error, answered, tmp_path):
+def test_a_file_that_cannot_be_parsed_further_stops_after_the_answers_before_it(on_error, answered, tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text('text\nthe cat\na dog\n"every cat\ndogs\n')
     lines, said = answered("classify", path, "--on-error", on_error, status=2)
@@ -247,7 +247,7 @@ def test_where_nobody_can_tell_how_the_file_goes_on_the_answers_before_are_given
     assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", said.splitlines()[-1])
 
 
-def test_a_file_is_written_whole_or_not_at_all(small_chunks, answered, capsys, workplace):
+def test_an_output_file_is_complete_or_missing(small_chunks, answered, capsys, workplace):
     good, bad = workplace / "good.txt", workplace / "bad.txt"
     good.write_text("\n".join(TEXTS), encoding="utf-8")
     bad.write_text("the cat\na dog\nevery cat\n\n")
@@ -265,10 +265,10 @@ def test_a_file_is_written_whole_or_not_at_all(small_chunks, answered, capsys, w
     assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the old answers stay"
 
 
-def test_the_result_of_a_file_is_a_sentence_on_standard_output(tuned, workplace, give, capsys):
+def test_with_out_the_result_is_a_sentence_on_standard_output(tuned, workplace, give, capsys):
     give("the cat\n\n")
     assert main(["predict", str(tuned("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
-    assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line was skipped\n"
+    assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line skipped\n"
     assert (workplace / "new/out.jsonl").exists()
 
 
@@ -280,7 +280,7 @@ def test_empty_input_has_no_answers(answered, give):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_a_reader_that_wants_no_more_ends_the_work_quietly(small_chunks, tuned, give, monkeypatch, capfd):
+def test_a_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monkeypatch, capfd):
     reading, writing = os.pipe()
     os.close(reading)
     give("\n".join(TEXTS))
@@ -288,13 +288,13 @@ def test_a_reader_that_wants_no_more_ends_the_work_quietly(small_chunks, tuned, 
         stream = open(writing, "w")  # noqa: SIM115
         patched.setattr(sys, "stdout", stream)
         assert main(["predict", str(tuned("classify").out)]) == 0
-        stream.close()  # fails if anything is left to be written to the pipe
+        stream.close()  # raises if the buffer still contains data for the pipe
     said = capfd.readouterr().err
     assert "Traceback" not in said
     assert "Broken pipe" not in said
 
 
-def test_lines_are_utf_8_whatever_the_terminal_is(tuned, give, monkeypatch):
+def test_lines_are_utf_8_whatever_the_terminal_encoding(tuned, give, monkeypatch):
     content = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
     give("the Café ran")
@@ -310,12 +310,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_go_to_standard_output_also_beside_a_moving_bar(small_chunks, tuned, give, monkeypatch, capsys):
+def test_lines_go_to_standard_output_next_to_a_moving_bar(small_chunks, tuned, give, monkeypatch, capsys):
     give("\n".join([*TEXTS, ""]))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0
     assert [json.loads(line)["line"] for line in capsys.readouterr().out.splitlines()] == [1, 2, 3, 4, 5]
-    assert "answering" in sys.stderr.getvalue()
+    assert "predicting" in sys.stderr.getvalue()
     assert '"line"' not in sys.stderr.getvalue()
 
 
@@ -334,22 +334,11 @@ FAULTS = {
         "nothing no.csv --out full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder",
     ),
-    "a checkpoint without a head": ("encoder good.txt", r"encoder holds a BertEncoder, which has no task head"),
-    "a checkpoint without a vocabulary": (
-        "bare good.txt",
-        r"bare has no vocabulary, neither tokenizer\.json nor vocab\.txt",
-    ),
     "a word that is no file": ("classify film", r"film does not exist; expected a file of texts, or a text in quotes"),
-    "three texts": ("classify a b c", r"there are 3 texts; expected a file, one text, or two for a pair"),
     "a column that is missing": (
         "classify rows.csv --text-column words",
         r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",
     ),
-    "a column that nobody can guess": ("classify rows.csv", r"rows\.csv, line 1: no column has a usual name for texts"),
-    "an empty table": ("classify empty.csv", r"empty\.csv is empty; expected a line of column names"),
-    "another encoding": ("classify latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
-    "a file of questions": ("classify questions.json", r"questions\.json is a JSON object; expected a list"),
-    "an ending that is unknown": ("classify texts.doc", r"texts\.doc ends in '\.doc'; expected"),
     "windows that do not move on": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",
         r"window_overlap is 8, and a window holds 7 tokens",
@@ -383,21 +372,21 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
 
 
 @pytest.mark.parametrize("task", ["tag", "embed"])
-def test_top_is_refused_where_there_is_nothing_to_list(task, tuned, capsys):
+def test_top_is_refused_for_tasks_without_a_ranking(task, tuned, capsys):
     assert main(["predict", str(tuned(task).out), "the red cat", "--top", "2"]) == 2
     assert f"--top lists classes or answers, and the task is {task}: leave it out" in capsys.readouterr().err
 
 
 @pytest.fixture
 def with_prompts(tuned, tmp_path):
-    """A folder of an embedder with two prompts, the second one its default."""
+    """An embedder folder with two prompts, of which the second is the default."""
     folder = shutil.copytree(tuned("embed").out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every ", "passage": "a dog "}, "default_prompt_name": "passage"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     return folder
 
 
-def test_a_prompt_stands_before_each_text(with_prompts, tuned, capsys):
+def test_a_prompt_is_put_before_each_text(with_prompts, tuned, capsys):
     def vector(folder, text, *options):
         assert main(["predict", str(folder), text, *options]) == 0
         printed = capsys.readouterr()
@@ -417,7 +406,7 @@ def test_a_prompt_stands_before_each_text(with_prompts, tuned, capsys):
         ("classify", ["--prompt", "query"], "--prompt is for embed, and the task is classify: leave it out"),
     ],
 )
-def test_a_prompt_that_cannot_be_had_is_refused(task, options, message, with_prompts, tuned, capsys):
+def test_an_invalid_prompt_is_refused(task, options, message, with_prompts, tuned, capsys):
     folder = with_prompts if task == "embed" else tuned(task).out
     assert main(["predict", str(folder), "the cat", *options]) == 2
     assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`bert-keras pretrain`: one run from the shell, and what it refuses."""
+"""`pretrain`: a complete run in a process, and bad input."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.checkpoints.reading import read_checkpoint
-from bert_keras.cli.commands.pretrain import settings_of
+from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records import FileText, read_manifest, write_records
@@ -45,7 +45,7 @@ jit_compile = false
 
 @pytest.fixture(scope="module")
 def records(tokenizer, tmp_path_factory):
-    """A folder of records with next sentences, some of them held out."""
+    """A records folder with next-sentence pairs, some of them held out."""
     folder = tmp_path_factory.mktemp("pretrain") / "records"
     write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
     return folder
@@ -53,12 +53,12 @@ def records(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def small_file(tmp_path):
-    """A TOML file of a tiny run."""
+    """A TOML file with the settings of a tiny run."""
     (tmp_path / "small.toml").write_text(SMALL)
     return tmp_path / "small.toml"
 
 
-def test_a_run_from_the_shell(records, small_file, tmp_path, monkeypatch, capfd):
+def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_file, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     arguments = ["--config", str(small_file), "--steps", "12", "--tensorboard", "events", "--json"]
     assert main(["pretrain", str(records), "out", *arguments]) == 0
@@ -67,7 +67,7 @@ def test_a_run_from_the_shell(records, small_file, tmp_path, monkeypatch, capfd)
     assert 0 < result["held_out_mlm_loss"] < 10
     for shown in (
         "before the first step, held out: loss",
-        "1 layers, 16 wide",
+        "1 layers, hidden size 16",
         "12 steps of 4 on",
         "whole_word",
         "12/12",
@@ -86,7 +86,7 @@ def test_a_run_from_the_shell(records, small_file, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.slow
-def test_the_stored_settings_repeat_the_run(records, small_file, tmp_path):
+def test_the_stored_settings_reproduce_the_run(records, small_file, tmp_path):
     outs = [tmp_path / "first", tmp_path / "again"]
     assert main(["pretrain", str(records), str(outs[0]), "--config", str(small_file), "--seed", "5"]) == 0
     stored = outs[0] / "pretraining.toml"
@@ -120,7 +120,7 @@ def test_the_stored_settings_repeat_the_run(records, small_file, tmp_path):
         (["--objective", "electra", "--start-from", "nowhere"], "nowhere"),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence(arguments, message, records, tmp_path, capsys, monkeypatch):
+def test_bad_input_is_one_sentence(arguments, message, records, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = [] if {"--recipe", "--config"} & set(arguments) else ["--no-xla"]
     assert main(["pretrain", str(records), "out", *arguments, *small]) == 2
@@ -132,7 +132,7 @@ def test_what_cannot_be_run_is_one_sentence(arguments, message, records, tmp_pat
 
 @pytest.fixture(scope="module")
 def starts(tokenizer, tmp_path_factory):
-    """A folder with checkpoints to start from, of the records' vocabulary and of others."""
+    """A folder with start checkpoints that have the vocabulary of the records, and others that do not."""
     folder = tmp_path_factory.mktemp("starts")
     sizes = {"num_layers": 2, "num_heads": 3, "hidden_dim": 18, "intermediate_dim": 20, "max_sequence_length": 16}
     config = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **sizes)
@@ -209,7 +209,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("case", STARTS)
-def test_a_start_that_does_not_fit_is_refused_before_tensorflow_loads(
+def test_an_incompatible_start_checkpoint_is_refused_before_tensorflow_loads(
     case, starts, records, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
@@ -222,7 +222,7 @@ def test_a_start_that_does_not_fit_is_refused_before_tensorflow_loads(
 
 
 class WentOnError(Exception):
-    """The checks let a command pass."""
+    """Raised in place of the training: the command passed all checks."""
 
 
 def _go_on():
@@ -230,14 +230,14 @@ def _go_on():
 
 
 def remedy_in(printed: str) -> list[str]:
-    """The command that a message ends with, as the shell splits it."""
+    """Return the command at the end of a message, split as a shell does."""
     [remedy] = re.findall(r"bert-keras (make-records .*)\n", printed)
     return shlex.split(remedy)
 
 
 @pytest.mark.parametrize("other", ["cased", "accents", "special"])
-def test_the_remedy_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
-    """It is run as it stands: from the same text, with the same settings, into a new folder."""
+def test_the_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
+    """The suggested command is run unchanged: same text, same settings, new folder."""
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
     text = tmp_path / "my text.txt"
     text.write_text("\n\n".join(". ".join(story) for story in STORIES))
@@ -257,8 +257,8 @@ def test_the_remedy_for_another_tokenizer_works(other, starts, tokenizer, tmp_pa
         main([command[0], again, *command[2:]])
 
 
-def test_the_remedy_names_the_rules_that_a_bare_vocabulary_does_not_say(records, tokenizer, tmp_path):
-    """As that of Google's folders, whose casing is guessed from the vocabulary."""
+def test_the_suggested_fix_names_the_settings_that_a_bare_vocabulary_lacks(records, tokenizer, tmp_path):
+    """Such as that of Google's folders, where the casing is inferred from the vocabulary."""
     google = tmp_path / "google"
     google.mkdir()
     (google / "bert_config.json").write_text("{}")
@@ -285,25 +285,25 @@ def test_the_remedy_names_the_rules_that_a_bare_vocabulary_does_not_say(records,
         ("electra", ["--objective", "electra"], "its encoder, replaced-token head; new: generator"),
     ],
 )
-def test_the_parts_that_are_kept_and_new_are_announced(folder, options, parts, starts, records):
+def test_reused_and_new_weights_are_listed(folder, options, parts, starts, records):
     command = ["pretrain", str(records), "out", "--start-from", str(starts / folder), "--recipe", "cramming"]
     as_the_records_are = ["--set", "records.sentence_objective=nsp", "--set", "records.max_sequence_lengths=[16]"]
     arguments = parser().parse_args([*command, *as_the_records_are, *(options or ["--objective", "bert"])])
-    settings, _ = settings_of(arguments)
+    settings, _ = resolve_settings(arguments)
     start = resolve_start(settings, read_checkpoint(starts / folder))
     assert str(start) == f"{starts / folder}: {parts}"
-    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # cramming has 16 and 0
-    assert start.run.optimizer.learning_rate == 1e-3  # cramming's
+    assert (start.run.model.num_layers, start.run.model.hidden_dropout_rate) == (2, 0.1)  # the recipe has 16 and 0
+    assert start.run.optimizer.learning_rate == 1e-3  # from the recipe
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
-def test_a_start_describes_the_model_that_trains(starts, records, small_file, tmp_path, capfd):
+def test_the_start_checkpoint_is_described_in_the_settings(starts, records, small_file, tmp_path, capfd):
     small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
     out = tmp_path / "out"
     arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
     assert main(["pretrain", str(records), str(out), *arguments]) == 0
     printed = capfd.readouterr().err
-    assert re.search(r"model +bert, 2 layers, 18 wide, 24 tokens, float32\n", printed)
+    assert re.search(r"model +bert, 2 layers, hidden size 18, 24 tokens, float32\n", printed)
     parts = "its encoder, masked-LM head; new: pooler, next-sentence head"
     assert re.search(rf"start from +{starts / 'masked_lm'}: {parts}\n", printed)
     assert re.search(r"optimizer +adamw, linear to 5e-05, 6% warm-up\n", printed)
@@ -312,32 +312,32 @@ def test_a_start_describes_the_model_that_trains(starts, records, small_file, tm
     assert "preset" not in stored["model"]
     assert json.loads((out / "config.json").read_text())["num_hidden_layers"] == 2
     run = Pretraining.resolve(out / "pretraining.toml")
-    assert resolve_start(run, read_checkpoint(starts / "masked_lm")).run == run  # it can be repeated
+    assert resolve_start(run, read_checkpoint(starts / "masked_lm")).run == run  # the run is repeatable
     trained, begun = bk.load(out), bk.load(starts / "masked_lm")
     for ours, theirs in zip(begun.mlm_head.weights, trained.mlm_head.weights, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps of 5e-5
-    assert "further (started from" in (out / "README.md").read_text()
+    assert ", continued from " in (out / "README.md").read_text()
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_starts_from_a_checkpoint(starts, records, cli, tmp_path):
+def test_a_process_continues_from_a_checkpoint(starts, records, cli, tmp_path):
     options = ["--start-from", starts / "pretrainer", "--steps", "1", "--batch-size", "4", "--no-xla"]
     done = cli("pretrain", records, tmp_path / "out", *options)
     assert done.returncode == 0, done.stderr
     assert "masked words right" in done.stdout
 
 
-def test_a_lost_loss_leaves_nothing_behind(records, small_file, tmp_path, capsys):
+def test_a_nan_loss_leaves_no_output(records, small_file, tmp_path, capsys):
     arguments = ["--config", str(small_file), "--learning-rate", "1e30", "--set", "optimizer.clip_norm=0"]
     assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 2
     assert "at step" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
 
 
-def test_what_is_no_records_folder_is_told_before_the_work(tmp_path, capsys):
+def test_a_folder_without_records_is_refused_before_the_work_starts(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["pretrain", str(tmp_path / "nowhere"), str(tmp_path / "out")]) == 2
-    assert "nowhere does not exist; expected a folder that make-records wrote" in capsys.readouterr().err
+    assert "nowhere does not exist; expected a records folder from make-records" in capsys.readouterr().err
     assert main(["pretrain", str(tmp_path / "empty"), str(tmp_path / "out")]) == 2
     assert "manifest.json" in capsys.readouterr().err
 
@@ -360,7 +360,7 @@ OTHER_TOKENIZERS = {
 
 
 @pytest.mark.parametrize("case", OTHER_TOKENIZERS)
-def test_records_of_another_tokenizer_are_refused_before_the_work(
+def test_records_of_another_tokenizer_are_refused_before_the_work_starts(
     case, records, tokenizer, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)

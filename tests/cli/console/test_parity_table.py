@@ -1,4 +1,4 @@
-"""What people read of verdicts."""
+"""The printed table of parity reports."""
 
 from bert_keras.cli.console.parity_table import parity_table, score_lines
 
@@ -21,32 +21,30 @@ OTHER = {
 }
 
 
-def test_a_line_for_each_artifact_in_columns():
+def test_each_artifact_has_one_line_with_aligned_columns():
     header, first, second = parity_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
-    assert header.split() == "artifact verdict inputs differs by other labels size opens in one row".split()
-    assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (largest) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
-    assert second.split() == (
-        "tflite/m DIFFERS 1,300 2.5e-01 (mean, relative) none to compare 90.4 MB 0.5 s 12.3 ms".split()
-    )
-    assert len({line.index(end) + len(end) for line, end in ((header, "one row"), (first, "ms"), (second, "ms"))}) == 1
+    assert header.split() == "artifact parity inputs difference different labels size load time latency".split()
+    assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (max) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
+    assert second.split() == ("tflite/m DIFFERS 1,300 2.5e-01 (mean, relative) no labels 90.4 MB 0.5 s 12.3 ms".split())
+    assert len({line.index(end) + len(end) for line, end in ((header, "latency"), (first, "ms"), (second, "ms"))}) == 1
 
 
-def test_scores_tell_what_was_tried_and_what_a_phone_loses():
+def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
     tried = [
         {"quantization": "dynamic_int8", "bytes": 23_000_000, "score": 88.0, "drop": 3.25},
         {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25},
     ]
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
     assert score_lines({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
-        "model.tflite: accuracy 91.50, of the checkpoint 91.25",
+        "model.tflite: accuracy 91.50, checkpoint 91.25",
         "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
         "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
-        "  warning: MediaPipe's own tokenizer reads text otherwise than training did: 90.00 (-1.50 points) on the same "
-        "examples; fine-tune with its rules to mend that",
+        "  warning: with MediaPipe's tokenizer, which splits text differently, the score is 90.00 (-1.50 points): "
+        "fine-tune with MediaPipe's tokenization rules",
     ]
 
 
-def test_a_phone_that_reads_alike_is_no_news():
+def test_no_warning_where_mediapipe_scores_the_same():
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
     assert len(score_lines({"a": {**EQUAL, "scores": scores}})) == 1
     assert len(score_lines({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1

@@ -1,4 +1,4 @@
-"""What users' files and arguments hold reaches terminals and logs escaped, shortened and in their encoding."""
+"""Text from users reaches terminals and logs escaped, shortened and in their encoding."""
 
 import ast
 import errno
@@ -37,16 +37,16 @@ def test_a_text_is_one_line_without_control_characters(text, shown):
     assert printable(text) == shown
 
 
-def test_of_a_long_text_the_beginning_and_the_end_are_shown():
-    text = printable("begin " + "x" * 70_000 + " the remedy", most=300)
+def test_a_long_text_keeps_its_beginning_and_end():
+    text = printable("begin " + "x" * 70_000 + " the remedy", max_length=300)
     assert len(text) < 350
     assert re.fullmatch(r"begin x+ \[69,717 characters left out\] x+ the remedy", text)
-    assert printable("x" * 300, most=300) == "x" * 300
+    assert printable("x" * 300, max_length=300) == "x" * 300
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", None])
 @pytest.mark.parametrize("text", [HOSTILE, "caf\u00e9 \U0001f600", "caf\udce9"])
-def test_json_for_a_terminal_is_equal_json(text, encoding):
+def test_escaped_json_has_the_same_value(text, encoding):
     value = {text: [text, 1.5, None]}
     shown = printable_json(json.dumps(value, ensure_ascii=False), encoding)
     assert json.loads(shown) == value
@@ -54,7 +54,7 @@ def test_json_for_a_terminal_is_equal_json(text, encoding):
     shown.encode(encoding or "utf-8")
 
 
-def test_json_of_several_lines_keeps_them():
+def test_json_keeps_its_line_breaks():
     assert printable_json('{\n  "a": "\u00e9"\n}', "utf-8") == '{\n  "a": "\u00e9"\n}'
 
 
@@ -62,15 +62,15 @@ def test_json_of_several_lines_keeps_them():
     ("encoding", "shown"),
     [("ascii", rb"caf\xe9 \u4e2d"), ("latin-1", b"caf\xe9 \\u4e2d"), ("utf-8", "caf\u00e9 \u4e2d".encode())],
 )
-def test_what_the_encoding_lacks_is_escaped(encoding, shown, monkeypatch):
+def test_characters_outside_the_encoding_are_escaped(encoding, shown, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_line("caf\u00e9 \u4e2d", to_output=True)
     assert stream.buffer.getvalue() == shown + b"\n"
 
 
-def test_commands_print_through_this_module_alone():
-    """`main` may print one sentence of its own before anything is imported."""
+def test_commands_print_only_through_this_module():
+    """Only `main` may call `print`, before anything is imported."""
     raw = {}
     for path in CLI.rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
@@ -85,13 +85,13 @@ def test_settings_results_tables_and_progress_are_escaped(capsys):
     report.print_settings(HOSTILE, {HOSTILE: HOSTILE, "long": "x" * 70_000})
     report.print_table([HOSTILE], [[1.5]])
     with report.ProgressBar(HOSTILE, HOSTILE) as bar:
-        bar.say(HOSTILE)
-        bar.say("x" * 70_000)
+        bar.print(HOSTILE)
+        bar.print("x" * 70_000)
         bar.update(1, 2, note=HOSTILE)
     with FitProgress(2) as bar:
         bar.on_epoch_end(0, {f"val_{HOSTILE}": 1.0})
     report.print_result(HOSTILE, {}, as_json=False)
-    report.print_result([HOSTILE, report.aligned([[HOSTILE, "x"]])], {}, as_json=False)
+    report.print_result([HOSTILE, report.format_table([[HOSTILE, "x"]])], {}, as_json=False)
     printed = capsys.readouterr()
     assert not RAW.search(printed.err + printed.out)
     assert len(printed.err.splitlines()) == 3 + 2 + 3 + 1
@@ -103,7 +103,7 @@ def test_warnings_and_log_messages_are_escaped(capsys):
     record = logging.LogRecord("bert_keras", logging.WARNING, "", 1, "%s", (HOSTILE + "x" * 70_000,), None)
     before = logging.lastResort, warnings.formatwarning
     with escaped_warnings():
-        logging.lastResort.handle(record)  # pytest has handlers of its own, so that it is not asked
+        logging.lastResort.handle(record)  # pytest installs handlers, which would make the last resort unused
         shown = warnings.formatwarning(HOSTILE, UserWarning, "a.py", 1, "")
     assert (logging.lastResort, warnings.formatwarning) == before
     [line] = capsys.readouterr().err.splitlines()
@@ -112,7 +112,7 @@ def test_warnings_and_log_messages_are_escaped(capsys):
     assert shown.count("\n") == 1
 
 
-# for each command a line that names something hostile
+# one command line per command, each with a hostile name
 LINES = {
     "demo": [],
     "learn-vocab": ["out", "--text", HOSTILE],
@@ -179,7 +179,7 @@ def test_a_command_that_succeeds_escapes_the_names_in_its_output(tmp_path, monke
     assert json.loads(capsys.readouterr().out)["out"] == "out" + hostile
 
 
-def test_progress_that_cannot_be_written_does_not_end_the_work(tmp_path, monkeypatch, capfd):
+def test_progress_that_cannot_be_written_does_not_stop_the_command(tmp_path, monkeypatch, capfd):
     class Full(io.StringIO):
         def write(self, text):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -189,11 +189,11 @@ def test_progress_that_cannot_be_written_does_not_end_the_work(tmp_path, monkeyp
     monkeypatch.setattr(sys, "stderr", Full())
     assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
     with report.ProgressBar("working", None) as bar:
-        bar.say("something")
+        bar.print("something")
 
 
-def test_text_of_words_of_one_letter_gives_a_vocabulary(tmp_path, monkeypatch, capsys):
-    """There is nothing to merge, and the progress bar of nothing has an end."""
+def test_a_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):
+    """There is nothing to merge, and a progress bar with a total of 0 must not fail."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("text.txt").write_text("a b c\n")
     assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
@@ -226,7 +226,7 @@ def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys
         ("export in out --tolerance nan", "'nan' is not a number from 0"),
     ],
 )
-def test_numbers_that_no_computation_holds_are_refused(words, told, capsys):
+def test_numbers_that_are_too_large_are_refused(words, told, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 2

@@ -1,4 +1,4 @@
-"""Trainings from the shell: several local_workers, a stop and a new start, and what is refused."""
+"""Options of training: local workers, stopping and resuming, full disks, and bad input."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 import pytest
 
 from bert_keras.cli import local_workers
-from bert_keras.cli.commands.pretrain import settings_of
+from bert_keras.cli.commands.pretrain import resolve_settings
 from bert_keras.cli.main import main, parser
 from bert_keras.pipelines.records import write_records
 from bert_keras.publishing import publish_folder
@@ -26,7 +26,7 @@ TINY = [
 
 @pytest.fixture(scope="module")
 def records(tokenizer, tmp_path_factory):
-    """A folder of records with next sentences, some of them held out."""
+    """A records folder with next-sentence pairs, some of them held out."""
     folder = tmp_path_factory.mktemp("pretrain") / "records"
     write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
     return folder
@@ -38,7 +38,7 @@ def log_of(out: pathlib.Path) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(records, cli, tmp_path):
+def test_two_workers_match_one_also_after_stopping_and_resuming_with_one(records, cli, tmp_path):
     arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 60, "--backup-every", 5))]
     command = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -49,16 +49,16 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 75, said[-3000:]
-    assert "4 rows a step = 2 replicas x 1 parts x 2" in said
+    assert "4 sequences per step = 2 replicas x 1 micro-batches x 2" in said
     assert said.count("training was stopped at step") == 1
     assert not (tmp_path / "out").exists()
 
     refused = cli(*arguments)
     assert refused.returncode == 2
-    assert "go on with --resume, or begin anew with --overwrite" in refused.stderr
+    assert "continue with --resume, or start over with --overwrite" in refused.stderr
     again = cli(*arguments, "--resume")
     assert again.returncode == 0, again.stderr[-3000:]
-    assert "going on from step" in again.stderr
+    assert "resuming from step" in again.stderr
     one = cli("pretrain", records, "one", *TINY, "--steps", 60)
     assert one.returncode == 0, one.stderr[-3000:]
     for ours, theirs in zip(log_of(tmp_path / "out"), log_of(tmp_path / "one"), strict=True):
@@ -67,7 +67,7 @@ def test_two_workers_train_as_one_also_when_they_are_stopped_and_one_goes_on(rec
 
 
 @pytest.mark.slow
-def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_the_same_bits(records, cli, tmp_path):
+def test_overwrite_with_resume_replaces_out_and_deterministic_runs_are_bit_identical(records, cli, tmp_path):
     with publish_folder(tmp_path / "out", "pretrain") as folder:
         (folder / "old").write_text("old")
     arguments = ["pretrain", records, "out", *TINY, "--steps", 5, "--deterministic"]
@@ -83,21 +83,21 @@ def test_out_is_replaced_also_by_a_training_that_goes_on_and_deterministic_is_th
 
 
 @pytest.mark.parametrize(("flags", "compiled"), [([], "auto"), (["--deterministic"], False), (["--no-xla"], False)])
-def test_a_deterministic_pretraining_is_not_compiled(flags, compiled, records):
+def test_deterministic_pretraining_disables_xla(flags, compiled, records):
     arguments = parser().parse_args(["pretrain", str(records), "out", "--preset", "tiny", "--steps", "1", *flags])
-    assert settings_of(arguments)[0].speed.jit_compile == compiled
+    assert resolve_settings(arguments)[0].speed.jit_compile == compiled
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_disk, monkeypatch):
+def test_a_full_disk_at_the_end_keeps_the_trained_model(records, cli, small_disk, monkeypatch):
     out = small_disk / "out"
-    # of 256 kB the state of this model takes 200, so that the model itself, of 60, has no room beside it
+    # the training state takes 200 of 256 kB, so the model of 60 kB does not fit
     wider = ["--set", "model.hidden_dim=42"]
     arguments = ["pretrain", records, out, *TINY, *wider, "--steps", 4, "--backup-every", 3]
     monkeypatch.setenv("TMPDIR", str(small_disk))
     done = cli(*arguments)
     assert done.returncode == 2, done.stderr[-3000:]
-    assert f"{out} cannot be written (No space left on device); the training up to step 3 is in" in done.stderr
+    assert f"{out} cannot be written (No space left on device); the state after step 3 is in" in done.stderr
     assert [path.name for path in small_disk.iterdir()] == [".out.training"]
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     again = cli(*arguments, "--resume")
@@ -106,7 +106,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_training(records, cli, small_di
 
 
 @pytest.mark.slow
-def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, tmp_path):
+def test_all_workers_refuse_a_batch_that_cannot_be_divided(records, cli, tmp_path):
     done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--workers", 3)
     assert done.returncode == 2
     assert "a batch of 4 rows cannot be divided among 3 replicas of 1 parts: make it a multiple of 3" in done.stderr
@@ -114,7 +114,7 @@ def test_a_batch_that_cannot_be_divided_is_refused_by_all_workers(records, cli, 
     assert not list(tmp_path.iterdir())
 
 
-def test_multi_worker_without_tf_config_is_told(records, tmp_path, monkeypatch, capsys):
+def test_multi_worker_without_tf_config_is_an_error(records, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     command = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8", "--strategy", "multi-worker"]
     assert main(command) == 2
@@ -122,7 +122,7 @@ def test_multi_worker_without_tf_config_is_told(records, tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize(("given", "place"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
-def test_workers_are_started_with_the_same_words_but_for_their_number(given, place, records, tmp_path, monkeypatch):
+def test_workers_get_the_same_arguments_without_the_workers_option(given, place, records, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(local_workers, "run_workers", lambda *arguments: started.append(arguments) or 75)
     words = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]

@@ -1,4 +1,4 @@
-"""Special tokens, casing, accents and Chinese splitting: said once to `learn-vocab`, they hold for all that follows."""
+"""Tokenizer options of `learn-vocab`: later commands use the stored special tokens, casing, accents and splitting."""
 
 import json
 import pathlib
@@ -39,7 +39,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(capsys):
-    """A function that runs a command on sentences, each a document, and gives its JSON and what it wrote to stderr."""
+    """A function that runs a command on one-sentence documents and returns its JSON result and standard error."""
 
     def run(command, *arguments, sentences=None):
         if sentences is not None:
@@ -60,7 +60,7 @@ def learn(run, sentences, *options, size=900):
 
 
 def make(run, sentences, *options):
-    """Write records of one sentence each, in their order."""
+    """Write records with one sentence each, in order."""
     apart = ("--objective", "none", "--keep-documents-apart", "--held-out-rate", 0, "--max-sequence-length", 512)
     return run("make-records", "vocab.txt", "records", *apart, *options, sentences=sentences)
 
@@ -76,7 +76,7 @@ def hugging_face_ids(sentences):
     return [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
 
 
-def test_special_tokens_of_a_vocabulary_are_whole_in_its_records(run):
+def test_special_tokens_of_a_vocabulary_are_never_split_in_records(run):
     learn(run, MARKED, "--special-token", "[E1]", "--special-token", "[/E1]")
     vocabulary = read_vocabulary("vocab.txt")
     assert vocabulary[5:7] == ["[E1]", "[/E1]"]
@@ -102,7 +102,7 @@ def test_special_tokens_of_a_vocabulary_are_whole_in_its_records(run):
         read_manifest("records", tokenizer=other)
 
 
-def test_special_tokens_are_no_words_of_the_text_that_a_vocabulary_is_learned_from(run):
+def test_special_tokens_are_not_counted_as_words(run):
     result, _ = learn(run, MARKED, "--special-token", "[E1]", "--special-token", "[/E1]")
     assert result["num_words"] == 3 * (3 + 3 + 8 + 3)
 
@@ -115,8 +115,8 @@ def test_special_tokens_are_no_words_of_the_text_that_a_vocabulary_is_learned_fr
         *slow(*[("th", options) for options in OPTIONS if options != "accents"]),
     ],
 )
-def test_records_have_the_ids_of_hugging_faces_normalizer_with_the_same_flags(run, language, options):
-    """Judge: Hugging Face's tokenizer of the vocabulary, under the flags given here, not those of our folder."""
+def test_records_match_the_hugging_face_normalizer_with_the_same_flags(run, language, options):
+    """Reference: Hugging Face's tokenizer with the vocabulary and these flags, not with the settings of our folder."""
     sentences = pud.sentences(language)
     flags, settings = OPTIONS[options]
     learn(run, sentences, *flags, size=4000)
@@ -134,7 +134,7 @@ def test_records_have_the_ids_of_hugging_faces_normalizer_with_the_same_flags(ru
     assert kept == {name: settings[name] for name in kept}
 
 
-def test_options_of_make_records_hold_for_a_bare_vocabulary_and_may_not_contradict_one_with_settings(run, capsys):
+def test_make_records_options_apply_to_a_vocabulary_without_settings_and_cannot_contradict_stored_settings(run, capsys):
     learn(run, MARKED, "--cased", "--strip-accents", "--no-chinese-split", "--special-token", "[E1]")
     first = make(run, MARKED)[0]
     settings = ("lowercase", "strip_accents", "tokenize_chinese_chars", "additional_special_tokens")
@@ -157,14 +157,14 @@ def test_options_of_make_records_hold_for_a_bare_vocabulary_and_may_not_contradi
     assert [second[name] for name in settings] == [first[name] for name in settings]
 
 
-def test_a_special_token_that_is_none_is_refused_before_tensorflow_loads(run, capsys):
+def test_an_invalid_special_token_is_refused_before_tensorflow_loads(run, capsys):
     learn(run, MARKED)
     shutil.copy("vocab.txt", "bare.txt")
     assert main(["make-records", "bare.txt", "no", "--text", "text.txt", "--special-token", "[E7]"]) == 2
     assert "the special token '[E7]' is not in the vocabulary" in capsys.readouterr().err
 
 
-def test_a_wrong_vocabulary_is_told_with_its_share_of_unknown_tokens(run):
+def test_an_unsuitable_vocabulary_is_reported_with_its_fraction_of_unknown_tokens(run):
     learn(run, MARKED)
     result, printed = make(run, pud.sentences("ru")[:200])
     assert result["quality"]["unknown_token_share"] > 0.7
@@ -178,8 +178,8 @@ def test_a_wrong_vocabulary_is_told_with_its_share_of_unknown_tokens(run):
 
 
 @pytest.mark.parametrize("spaced", [False, True])
-def test_text_lost_in_too_long_words_is_told_and_spaces_between_words_are_the_remedy(run, spaced):
-    """The share of [UNK] does not show it: a whole clause is one token."""
+def test_text_lost_in_long_words_is_reported_and_spaces_fix_it(run, spaced):
+    """The fraction of [UNK] does not show it, because a whole clause becomes a single [UNK]."""
     text = "".join(pud.sentences("th")[:240]).replace(" ", "")
     sentences = [text[start : start + 400] for start in range(0, len(text), 400)]
     if spaced:
@@ -197,7 +197,7 @@ def test_text_lost_in_too_long_words_is_told_and_spaces_between_words_are_the_re
     assert f"\nwarning: {warning}\n" in printed
 
 
-def test_documents_of_one_sentence_are_told_with_the_share_of_random_next_sentences(run):
+def test_single_sentence_documents_are_reported_with_the_fraction_of_random_next_sentences(run):
     sentences = pud.sentences("de")
     learn(run, sentences, "--no-strip-accents", size=4000)
     result, printed = run("make-records", "vocab.txt", "short", sentences=sentences)
@@ -215,7 +215,7 @@ def test_documents_of_one_sentence_are_told_with_the_share_of_random_next_senten
     assert manifest["quality"]["random_next_share"] == round(share, 6)
 
 
-def test_a_cased_vocabulary_read_uncased_is_told(run):
+def test_a_cased_vocabulary_used_uncased_is_reported(run):
     sentences = pud.sentences("de")
     learn(run, sentences, "--cased", size=4000)
     shutil.copy("vocab.txt", "bare.txt")
@@ -228,13 +228,13 @@ def test_a_cased_vocabulary_read_uncased_is_told(run):
 
 
 def remedies_in(warning: str) -> list[list[str]]:
-    """The options that a warning about tokens or characters names, each alternative a list of them."""
+    """Return the alternatives that a warning about tokens or characters suggests, each a list of options."""
     advice = warning.rsplit(": ", 1)[1].replace("(", "").replace(")", "").split(", or ")
     return [re.findall(r"--[a-z-]+ \d+", part) for part in advice if "--" in part]
 
 
 def korean() -> list[str]:
-    """Words of 2,000 syllables, some of them frequent."""
+    """Return words made of 2,000 syllables, some of them frequent."""
     rng = random.Random(7)
     syllables = [chr(0xAC00 + 5 * number) for number in range(2000)]
     weights = [1 / (20 + rank) for rank in range(2000)]
@@ -253,8 +253,8 @@ TEXTS_AND_OPTIONS = [
 
 
 @pytest.mark.parametrize(("language", "options", "size"), TEXTS_AND_OPTIONS)
-def test_the_remedies_for_few_characters_and_few_tokens_work(run, language, options, size):
-    """Each is run as it stands, until there is no warning left; none brings back what another one mended."""
+def test_the_suggested_fixes_for_few_characters_and_few_tokens_work(run, language, options, size):
+    """Each suggested command is run unchanged, until no warning is left; no fix reintroduces a problem."""
     text = {"ko": korean, "en": lambda: MARKED}.get(language, lambda: pud.sentences(language))()
     result, _ = learn(run, text, *options, size=size)
     assert len(result["warnings"]) == 1
@@ -272,7 +272,7 @@ def test_the_remedies_for_few_characters_and_few_tokens_work(run, language, opti
     assert result["alphabet_coverage"] >= 0.9995
 
 
-def test_chinese_gets_the_alphabet_it_needs_and_a_cap_is_told(run):
+def test_chinese_gets_a_large_alphabet_and_a_limit_is_reported(run):
     sentences = pud.sentences("zh")
     capped, printed = learn(run, sentences, "--alphabet", 1000, size=4000)
     assert capped["alphabet_size"] == 1000
@@ -290,7 +290,7 @@ def test_chinese_gets_the_alphabet_it_needs_and_a_cap_is_told(run):
 
 
 @pytest.mark.parametrize("language", slow_except([*pud.LANGUAGES, "ko"], quick=["th", "tr", "ko"]))
-def test_text_that_uncased_damages_is_told_and_the_remedy_works(run, language):
+def test_text_damaged_by_lowercasing_is_reported_and_the_suggested_fix_works(run, language):
     sentences = korean() if language == "ko" else pud.sentences(language)
     result, _ = learn(run, sentences, size=2000 if language != "zh" else 5000)
     told = [warning for warning in result["warnings"] if "languages.md" in warning]
@@ -309,22 +309,22 @@ def test_text_that_uncased_damages_is_told_and_the_remedy_works(run, language):
 
 
 @pytest.mark.parametrize("num_blocks", [1, 3])
-def test_the_memory_of_workers_is_told_only_where_there_were_any(run, num_blocks):
-    """Blocks of words are a million characters."""
+def test_worker_memory_is_printed_only_with_workers(run, num_blocks):
+    """A block of text has a million characters."""
     text = [" ".join(["the cat sat"] * 80_000)] * num_blocks
     result, _ = learn(run, text, "--workers", 2)
     assert (result["worker_peak_memory_bytes"] is not None) == (num_blocks == 3)
 
 
-def test_records_of_one_block_have_no_workers(run):
+def test_records_of_one_block_start_no_workers(run):
     learn(run, MARKED)
     result, _ = make(run, MARKED, "--workers", 2)
     assert result["worker_peak_memory_bytes"] is None
 
 
 @pytest.mark.slow
-def test_special_tokens_are_whole_from_the_vocabulary_to_the_served_model(run):
-    """Judge: transformers with the trained folder. The special token alone tells the classes apart."""
+def test_special_tokens_are_never_split_from_the_vocabulary_to_the_served_model(run):
+    """Reference: transformers with the trained folder. Only the special token distinguishes the classes."""
     import torch
     import transformers
 
