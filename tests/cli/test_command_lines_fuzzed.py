@@ -20,7 +20,7 @@ from tests.fuzzing import fuzz, mutate_words
 
 QUICK, LONG, SEED = 150, 10_000, 23
 # the function with which each command starts its work
-WORK = ("load_tensorflow", "run_in_workers", "write_task", "_write", "run_beam", "_learn", "_training")
+WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_learn", "_training")
 LINES = [
     "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
     "make-records good/vocab.txt out --text train.csv --max-sequence-length 32 --objective nsp --seed 3 --workers 2",

@@ -279,7 +279,7 @@ FAULTS = {
     "a ragged row": ("checkpoint out --train ragged.csv --dev dev.csv", r"ragged\.csv, line 3: the row has 3 fields"),
     "a ragged row in dev": (
         "checkpoint out --train train.csv --dev ragged.csv",
-        r"ragged\.csv, line 3: the row has 3 fields but there are 2 columns; expected the same: quote a field",
+        r"ragged\.csv, line 3: the row has 3 fields but there are 2 columns; expected the same: quote fields",
     ),
     "a label that training never saw": (
         "checkpoint out --train train.csv --dev odd.csv",
@@ -293,7 +293,7 @@ FAULTS = {
         "checkpoint out --train empty_text.csv --dev dev.csv",
         r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: correct the row",
     ),
-    "an empty file": ("checkpoint out --train empty.csv --dev dev.csv", r"empty\.csv is empty; expected a line that"),
+    "an empty file": ("checkpoint out --train empty.csv --dev dev.csv", r"empty\.csv is empty; expected a line of column names"),
     "a file without rows": (
         "checkpoint out --train header.csv --dev dev.csv",
         r"header\.csv has no examples; expected",
@@ -321,7 +321,7 @@ FAULTS = {
     ),
     "words as numbers": (
         "checkpoint out --train train.csv --dev dev.csv --problem regression",
-        r"train\.csv, line 2: the column 'label' has the value 'cat'; expected a finite number such as 3\.5: correct the row",
+        r"train\.csv, line 2: the column 'label' has the value 'cat'; expected a finite number such as 3\.5: correct",
     ),
     "a file of tags to be classified": (
         "checkpoint out --train words.conll --dev dev.csv",
