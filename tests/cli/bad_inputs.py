@@ -165,7 +165,10 @@ CASES = {
     "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
     # other arguments
     "verify: no artifact": ("verify encoder good", r"encoder holds no artifact"),
-    "plan: sequences that are too long": ("plan tiny --length 600", r"length is 600; the model accepts at most 512 tokens"),
+    "plan: sequences that are too long": (
+        "plan tiny --length 600",
+        r"length is 600; the model accepts at most 512 tokens",
+    ),
     "plan: a recipe": ("plan bad.toml", r"bad\.toml"),
     "plan: a missing recipe": ("plan no.toml", r"no\.toml"),
     "pretrain: no records": ("pretrain no_config out", r"no_config"),

@@ -293,7 +293,10 @@ FAULTS = {
         "checkpoint out --train empty_text.csv --dev dev.csv",
         r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: correct the row",
     ),
-    "an empty file": ("checkpoint out --train empty.csv --dev dev.csv", r"empty\.csv is empty; expected a line of column names"),
+    "an empty file": (
+        "checkpoint out --train empty.csv --dev dev.csv",
+        r"empty\.csv is empty; expected a line of column names",
+    ),
     "a file without rows": (
         "checkpoint out --train header.csv --dev dev.csv",
         r"header\.csv has no examples; expected",
