@@ -23,7 +23,7 @@ from bert_keras.export.parity import probe_inputs
 from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.parity.probe_inputs import THOROUGH
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.saved_model.text_model import write_saved_model
+from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check, tflite_length
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
@@ -46,12 +46,12 @@ def verdict_of(reference, form, folder):
     path = folder / f"model.{form}"
     if form == "saved_model":
         write_saved_model(reference.model, reference.tokenizer, reference.task, path)
-        return start_saved_model_check(reference, path, THOROUGH).verdict()
+        return start_saved_model_check(reference, path, THOROUGH).report()
     if form == "tflite":
         write_tflite(reference.model, path, length=tflite_length(reference, None))
-        return start_tflite_file_check(reference, path, THOROUGH).verdict()
+        return start_tflite_file_check(reference, path, THOROUGH).report()
     write_onnx(reference.model, path)
-    return start_onnx_check(reference, path, THOROUGH).verdict()
+    return start_onnx_check(reference, path, THOROUGH).report()
 
 
 def main():
@@ -63,8 +63,8 @@ def main():
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--to", nargs="+", choices=FORMATS, default=list(FORMATS))
     arguments = parser.parse_args()
-    probe_inputs.id_rows = functools.partial(probe_inputs.id_rows, number=arguments.rows)
-    probe_inputs.texts = functools.partial(probe_inputs.texts, number=arguments.texts)
+    probe_inputs.draw_sequences = functools.partial(probe_inputs.draw_sequences, number=arguments.rows)
+    probe_inputs.draw_texts = functools.partial(probe_inputs.draw_texts, number=arguments.texts)
     is_folder = pathlib.Path(arguments.checkpoint).is_dir()
     tokenizer = bk.BertTokenizer.from_checkpoint(arguments.checkpoint if is_folder else arguments.vocabulary_of)
     if is_folder:

@@ -1,4 +1,4 @@
-"""A checkpoint folder to a folder of artifacts, each proven equal before it is published."""
+"""`bk.export_model`: write the artifacts of a checkpoint, and publish them if all pass the parity check."""
 
 import contextlib
 import dataclasses
@@ -13,33 +13,28 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load, load_tokenizer
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.exporting import Checks, Export, Stages, Verdicts
-from bert_keras.export.not_carried_over import list_left_out
+from bert_keras.export.export_job import BackgroundChecks, ExportJob, Stages
+from bert_keras.export.not_carried_over import list_not_carried_over
 from bert_keras.export.onnx import onnx_artifact
-from bert_keras.export.onnx.onnx_artifact import export_onnx
+from bert_keras.export.parity.comparison import describe_differences
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model import saved_model_artifact
-from bert_keras.export.saved_model.saved_model_artifact import export_saved_model
 from bert_keras.export.settings import ExportSettings
-from bert_keras.export.targets import PARITY, check_export_target, read_verdicts
+from bert_keras.export.targets import PARITY, add_to_parity_report, check_export_target
 from bert_keras.export.tflite import tflite_artifact
-from bert_keras.export.tflite.tflite_artifact import check_tflite_settings, export_tflite
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.files import write_json
-from bert_keras.publishing import publish_file
 from bert_keras.staging import lock_folder
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from bert_keras.tasks.text_classification import TextClassification
 
 logger = logging.getLogger(__name__)
 
-# name of a format: what writes it, and how many artifacts of it are checked with what settings
+# format: the function that writes it, and the number of artifacts that are checked, given the settings
 _WRITERS = {
-    "saved_model": (export_saved_model, lambda _: saved_model_artifact.NUM_CHECKS),
-    "tflite": (export_tflite, tflite_artifact.num_checks),
-    "onnx": (export_onnx, lambda _: onnx_artifact.NUM_CHECKS),
+    "saved_model": (saved_model_artifact.export_saved_model, lambda _: saved_model_artifact.NUM_CHECKS),
+    "tflite": (tflite_artifact.export_tflite, tflite_artifact.count_checks),
+    "onnx": (onnx_artifact.export_onnx, lambda _: onnx_artifact.NUM_CHECKS),
 }
-FORMATS = tuple(_WRITERS)
 
 
 def export_model(
@@ -78,93 +73,81 @@ def export_model(
         >>> # report["artifacts"]["saved_model/1"]["passed"]
     """
     check_tensorflow_backend("bk.export_model")
-    if unknown := sorted(set(formats) - set(FORMATS)):
-        raise InputError(f"there is no format {', '.join(unknown)} in this version; expected {', '.join(FORMATS)}")
-    out, settings = pathlib.Path(out), _settings(checkpoint, settings)
+    settings = ExportSettings(**settings)
+    settings.check_formats(formats)
+    settings = _name_model(settings, checkpoint)
+    out = pathlib.Path(out)
     check_export_target(out, formats, overwrite=overwrite, inputs=[str(checkpoint)])
     writers = [_WRITERS[name] for name in dict.fromkeys(formats)]
-    stages = Stages(progress, 1 + sum(1 + num_checks(settings) for _, num_checks in writers))
+    stages = Stages(progress, 1 + sum(1 + count_checks(settings) for _, count_checks in writers))
     stages.begin("loading the checkpoint")
-    reference = read_reference(checkpoint, pairs=settings.pairs)
+    reference = load_reference(checkpoint, pairs=settings.pairs)
     if callable(settings.examples):
         settings = dataclasses.replace(settings, examples=settings.examples(reference.task))
     if "tflite" in formats:
-        check_tflite_settings(reference, settings)
-    checks = Checks(stages, functools.partial(_check_passed, checkpoint))
+        tflite_artifact.check_tflite_settings(reference, settings)
+    checks = BackgroundChecks(stages, functools.partial(_check_passed, checkpoint))
     with _without_empty_folders(out), lock_folder(out):
-        with contextlib.ExitStack() as published, contextlib.closing(checks):
-            export = Export(reference, out, settings, stages, checks, published, overwrite)
+        with contextlib.ExitStack() as publishing, contextlib.closing(checks):
+            job = ExportJob(reference, out, settings, stages, checks, publishing, overwrite)
             for write, _ in writers:
-                write(export)
+                write(job)
             checks.finish()
-        for name, verdict in checks.verdicts.items():
-            if left := list_left_out(reference, name):
-                verdict["not_carried_over"] = left
-        add_verdicts(out / PARITY, str(checkpoint), checks.verdicts)
+        for name, report in checks.reports.items():
+            if not_carried_over := list_not_carried_over(reference, name):
+                report["not_carried_over"] = not_carried_over
+        add_to_parity_report(out / PARITY, str(checkpoint), checks.reports)
     stages.begin("published")
     logger.info("wrote %s", out)
-    return {"checkpoint": str(checkpoint), "artifacts": checks.verdicts}
+    return {"checkpoint": str(checkpoint), "artifacts": checks.reports}
 
 
-def read_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:
-    """Loads the checkpoint that artifacts are made of, or compared with.
+def load_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:
+    """Load the checkpoint that artifacts are made from or compared with.
+
+    Args:
+        checkpoint: any folder that `load` accepts.
+        pairs: whether a classifier's texts are pairs; None: as it was trained.
 
     Raises:
-        InputError: it cannot be read, has no vocabulary, or cannot take pairs.
+        InputError: the checkpoint cannot be read, has no vocabulary, or does not accept pairs.
     """
     checkpoint = read_checkpoint(checkpoint)  # so that its files are read and hashed once
     model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
     if tokenizer is None:
-        raise InputError(f"{checkpoint} has no vocabulary; an artifact carries its tokenizer: put vocab.txt there")
+        raise InputError(f"{checkpoint} has no vocabulary; an artifact contains its tokenizer: put vocab.txt there")
     task = restore_task(checkpoint, model, tokenizer) if type(model).__name__ in TASK_CLASSES else None
     if pairs is not None and isinstance(task, TextClassification):
         task = dataclasses.replace(task, has_pairs=pairs)
     elif pairs:
-        raise InputError(f"{checkpoint} holds a {type(model).__name__}; pairs of texts are for a BertClassifier")
+        raise InputError(
+            f"{checkpoint} is a {type(model).__name__}; only a BertClassifier accepts pairs of texts: leave pairs out"
+        )
     return Reference(model, tokenizer, task)
 
 
-def worst(verdict: dict) -> str:
-    """Returns in words what is wrong with an artifact."""
-    wrong = [f"{name}: {problem}" for name, problem in verdict.get("missing", {}).items()]
-    measure = verdict["measure"]
-    bad = {name: seen[measure] for name, seen in verdict["outputs"].items() if seen[measure] > verdict["tolerance"]}
-    limit = f"(tolerance {verdict['tolerance']:.0e})"
-    wrong += [f"{name} by {bad[name]:.1e} {limit}" for name in sorted(bad, key=bad.get, reverse=True)]
-    labels = verdict["labels"].items()
-    wrong += [f"{seen['differ']} of {seen['compared']} {name}" for name, seen in labels if seen["differ"]]
-    return ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+def _check_passed(checkpoint: str | os.PathLike, artifact: str, report: dict) -> None:
+    if not report["passed"]:
+        differences = describe_differences(report)
+        raise ParityError(f"{artifact} differs from {checkpoint}, and nothing was published: {differences}")
 
 
-def add_verdicts(path: pathlib.Path, checkpoint: str, verdicts: Verdicts) -> None:
-    """Adds verdicts to those that a folder of artifacts has."""
-    known = read_verdicts(path) if path.is_file() else {}
-    with publish_file(path) as staging:
-        write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **verdicts}})
-
-
-def _check_passed(checkpoint: str | os.PathLike, artifact: str, verdict: dict) -> None:
-    if not verdict["passed"]:
-        raise ParityError(f"{artifact} differs from {checkpoint}, and nothing was published: {worst(verdict)}")
-
-
-def _settings(checkpoint: str | os.PathLike, given: dict) -> ExportSettings:
-    """Returns the settings; a model without a name is called like its folder."""
-    settings = ExportSettings(**given)
-    if settings.model_name is None:
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(str(checkpoint)).resolve().name).strip("-_")
-        settings = dataclasses.replace(settings, model_name=name or "bert")
-    return settings
+def _name_model(settings: ExportSettings, checkpoint: str | os.PathLike) -> ExportSettings:
+    """Return settings with a model name: the name of the checkpoint's folder by default."""
+    if settings.model_name is not None:
+        return settings
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", pathlib.Path(str(checkpoint)).resolve().name).strip("-_")
+    return dataclasses.replace(settings, model_name=name or "bert")
 
 
 @contextlib.contextmanager
 def _without_empty_folders(out: pathlib.Path) -> Iterator[None]:
-    """Leaves no folder without a file in it that was not there before, as where the work fails."""
+    """Remove the empty folders that the block created, for example because it failed."""
     before = {out, *out.glob("*")} if out.exists() else set()
     try:
         yield
     finally:
-        made = {out, *out.glob("*")} - before
-        for folder in sorted((path for path in made if path.is_dir()), reverse=True):  # those inside first
-            with contextlib.suppress(OSError):  # it has something in it
+        created = {out, *out.glob("*")} - before
+        for folder in sorted((path for path in created if path.is_dir()), reverse=True):  # subfolders first
+            with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()

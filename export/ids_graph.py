@@ -1,4 +1,4 @@
-"""A model as one graph from ids to logits, under the names of the border: what every artifact begins with."""
+"""A model as a graph from token ids to outputs, under Hugging Face names: the basis of every artifact."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,34 +10,41 @@ from bert_keras.features import FEATURES, to_huggingface_names
 ID_INPUTS = ("token_ids", "padding_mask", "segment_ids")
 HUGGINGFACE_NAMES = {name: FEATURES[name].huggingface_name for name in ID_INPUTS}
 
-Outputs = Mapping[str, tf.Tensor]
+Outputs = dict[str, tf.Tensor]
 
 
-def logits_of(model: keras.Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns what a model gives for features, in inference, under the names of the border."""
-    return to_huggingface_names(model(features, training=False))
+def run_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, with_hidden_states: bool = False) -> Outputs:
+    """Return a model's outputs in inference mode, keyed by Hugging Face name.
+
+    Args:
+        model: an encoder, with or without a head.
+        features: its inputs.
+        with_hidden_states: for an embedder, whether to return its encoder's last hidden states, too.
+    """
+    if not with_hidden_states:
+        return to_huggingface_names(model(features, training=False))
+    outputs = model(features, training=False, return_hidden_states=True)
+    return to_huggingface_names({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
 
 
-def ids_function(
+def build_ids_function(
     model: keras.Model,
     *,
     batch_size: int | None = None,
     length: int | None = None,
-    answers: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
-):
-    """Returns the concrete function from `input_ids`, `attention_mask` and `token_type_ids` to a model's outputs.
+    convert_outputs: Callable[[Outputs], Outputs] = dict,
+) -> tf.types.experimental.ConcreteFunction:
+    """Trace the function from `input_ids`, `attention_mask` and `token_type_ids` to a model's outputs.
 
     Args:
-        model: an encoder, with a head or without.
+        model: an encoder, with or without a head.
         batch_size: B; None: any.
-        length: S; None: any up to what the model reads.
-        answers: what to make of the outputs, by their names at the border; as they are unless given.
+        length: S; None: any length that the model accepts.
+        convert_outputs: applied to the outputs.
     """
 
-    def from_ids(**given):
-        return answers(logits_of(model, {name: given[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}))
+    def from_ids(**inputs):
+        return convert_outputs(run_model(model, {name: inputs[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}))
 
-    specs = {
-        theirs: tf.TensorSpec([batch_size, length], tf.int32, name=theirs) for theirs in HUGGINGFACE_NAMES.values()
-    }
+    specs = {name: tf.TensorSpec([batch_size, length], tf.int32, name=name) for name in HUGGINGFACE_NAMES.values()}
     return tf.function(from_ids, autograph=False).get_concrete_function(**specs)

@@ -1,19 +1,27 @@
-"""How an export is to be done. No TensorFlow here, so that a command refuses what cannot be at once."""
+"""The settings of an export. No TensorFlow here, so that a command can refuse invalid settings at once."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
-from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, known_release
+from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check_release
 from bert_keras.tasks.base import Task
 
-_MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # what stands in an address as it is
-_SHORTEST = 3  # of a row in tokens: [CLS], one token, [SEP]
+FORMATS = ("saved_model", "tflite", "onnx")
+FORMAT_SETTINGS = {  # settings that only one format uses
+    "saved_model": ("min_serving", "model_name", "pairs"),
+    "tflite": ("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"),
+}
+AUTO = "auto"
+QUANTIZATIONS = ("float32", "float16", "dynamic_int8")
+DEFAULT_TOLERANCE = 0.5  # points
+_MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # characters that need no escaping in a URL
+_MIN_LENGTH = 3  # [CLS], one token, [SEP]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,15 +29,19 @@ class ExportSettings:
     """How artifacts are written.
 
     Attributes:
-        min_serving: the oldest TensorFlow Serving that is to load the SavedModel.
-        model_name: under which it is served; None: that of the checkpoint's folder.
-        pairs: whether the SavedModel takes pairs of texts; None: as the model was trained.
-        tflite_length: the length of a TFLite file's rows; None: the task's, 128 at most.
-        tflite_lengths: those of the file with several, where they are asked for.
-        quantizations: of TFLite files, see `write_tflite`; ("auto",): the smallest that loses no more than `tolerance`.
-        examples: labelled examples of the task to score TFLite files on, or a function of the task that reads them.
-        tolerance: in points.
+        min_serving: the oldest release of TensorFlow Serving that must be able to load the SavedModel.
+        model_name: the name under which the model is served; None: the name of the checkpoint's folder.
+        pairs: whether the SavedModel accepts pairs of texts; None: as the model was trained.
+        tflite_length: tokens of a TFLite file's sequences; None: the task's maximum, at most 128.
+        tflite_lengths: if not empty, also write TFLite files with a signature for each of these lengths.
+        quantizations: of the TFLite files, see `write_tflite`; ("auto",): the smallest file whose score is at most
+            `tolerance` points below the checkpoint's.
+        examples: labelled examples to score TFLite files on, or a function from the task to such examples.
+        tolerance: points that a file may lose with the quantization "auto"; None: 0.5.
         thorough: whether to compare on many probe inputs; see `ProbeSet`.
+
+    Raises:
+        InputError: a setting is invalid.
     """
 
     min_serving: str = OLDEST_SERVING
@@ -37,40 +49,68 @@ class ExportSettings:
     pairs: bool | None = None
     tflite_length: int | None = None
     tflite_lengths: tuple[int, ...] = ()
-    quantizations: tuple[str, ...] = ("float32", "float16", "dynamic_int8")
+    quantizations: tuple[str, ...] = QUANTIZATIONS
     examples: Sequence | Callable[[Task | None], Sequence] | None = None
-    tolerance: float = 0.5
+    tolerance: float | None = None
     thorough: bool = False
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the smallest file that will do is looked for."""
-        return "auto" in self.quantizations
+        """Whether to search for the smallest TFLite file that scores well enough."""
+        return AUTO in self.quantizations
 
     @property
     def probes(self) -> ProbeSet:
-        """The inputs that artifacts are compared on."""
+        """The probe inputs that artifacts are compared on."""
         return THOROUGH if self.thorough else DEFAULT
 
     def __post_init__(self):
+        if unknown := [name for name in self.quantizations if name not in (*QUANTIZATIONS, AUTO)]:
+            raise InputError(f"the quantization is {quote(unknown[0])}; expected {', '.join(QUANTIZATIONS)} or {AUTO}")
         if self.is_automatic and (len(self.quantizations) > 1 or self.examples is None):
-            raise InputError("the quantization auto stands alone and needs examples to score on: give --eval FILE")
+            raise InputError(
+                f"the quantization {AUTO} excludes others and needs labelled examples to score on: pass "
+                f"them (--eval FILE), and no other quantization"
+            )
+        if self.tolerance is not None and not self.is_automatic:
+            raise InputError(
+                f"a tolerance of {self.tolerance} points was given, which only the quantization {AUTO} uses: leave it "
+                f"out, or choose {AUTO}"
+            )
         if self.model_name is not None:
             check_model_name(self.model_name)
-        known_release(self.min_serving)
+        check_release(self.min_serving)
 
-    def check_lengths(self, longest: int) -> None:
-        """Raise `InputError` unless a model that reads `longest` tokens reads the rows of the TFLite files."""
-        for length in (self.tflite_length, *self.tflite_lengths):
-            if length is not None and not _SHORTEST <= length <= longest:
+    def check_formats(self, formats: Collection[str]) -> None:
+        """Raise `InputError` for an unknown format, or a changed setting of a format that is not exported."""
+        if unknown := sorted(set(formats) - set(FORMATS)):
+            raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name, names in FORMAT_SETTINGS.items():
+            changed = [setting for setting in names if _is_changed(getattr(self, setting), defaults[setting])]
+            if changed and name not in formats:
                 raise InputError(
-                    f"the length of TFLite files is {length}; expected {_SHORTEST} to {longest}, what the model reads"
+                    f"{', '.join(changed)} can only be used with the format {name}, and the formats are "
+                    f"{', '.join(formats)}: leave it out, or add {name}"
+                )
+
+    def check_lengths(self, max_length: int) -> None:
+        """Raise `InputError` if a length of the TFLite files is not from 3 to `max_length`, the model's maximum."""
+        for length in (self.tflite_length, *self.tflite_lengths):
+            if length is not None and not _MIN_LENGTH <= length <= max_length:
+                raise InputError(
+                    f"the length of TFLite files is {length}; expected {_MIN_LENGTH} to {max_length}, the longest "
+                    "sequence that the model accepts"
                 )
 
 
 def check_model_name(name: str) -> None:
-    """Raise `InputError` unless a model of this name can be asked for over HTTP."""
+    """Raise `InputError` unless the name can be part of the URL of a REST request."""
     if not re.fullmatch(_MODEL_NAME, name):
         raise InputError(
-            f"the model's name is {quote(name)}; expected letters, digits, _ . and -: it is part of an address"
+            f"the model's name is {quote(name)}; expected letters, digits, _ . and -, because it becomes part of a URL"
         )
+
+
+def _is_changed(value: object, default: object) -> bool:
+    return value is not None if default is None else value != default

@@ -1,4 +1,7 @@
-"""Where artifacts are, and where they may be put. No TensorFlow here, so that a command checks its folders at once."""
+"""Folders of artifacts: where an export writes, and what it finds there.
+
+No TensorFlow here, so that a command can check its folders at once.
+"""
 
 import os
 import pathlib
@@ -6,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from bert_keras.checks import read_field
 from bert_keras.errors import InputError
-from bert_keras.files import read_json
-from bert_keras.publishing import check_writable_folder, resolve
+from bert_keras.files import read_json, write_json
+from bert_keras.publishing import check_writable_folder, publish_file, resolve
 from bert_keras.staging import lock_folder
 
 PARITY = "parity.json"
@@ -22,28 +25,28 @@ def check_export_target(
     overwrite: bool = False,
     inputs: Iterable[str | os.PathLike] = (),
 ) -> None:
-    """Check that artifacts can be written to a folder, and remove what a killed export of them left there.
+    """Check that artifacts can be written to a folder, and remove what a killed export left there.
 
     Args:
-        out: the folder; it may be missing.
+        out: the folder, which need not exist.
         formats: see `export_model`.
-        overwrite: whether artifacts that have no version may be replaced.
+        overwrite: whether to replace `tflite/` and `onnx/`.
         inputs: paths that the export reads.
 
     Raises:
-        InputError: the folder contains other files than artifacts, artifacts that may not be replaced, or an input;
-            another export is at work on it; or it cannot be written.
+        InputError: the folder contains other files, artifacts that may not be replaced, or an input; another export
+            is writing to it; or it cannot be written.
     """
     folder, inputs = resolve(out), list(inputs)
     if not folder.is_dir():
         check_writable_folder(out, WRITTEN_BY, inputs=inputs)
         return
     if (folder / PARITY).is_file():
-        read_verdicts(pathlib.Path(out) / PARITY)
+        read_parity_report(pathlib.Path(out) / PARITY)
     else:
         names = sorted(path.name for path in folder.iterdir() if path.name not in _FOLDERS and path.name[0] != ".")
         if names:
-            raise InputError(f"{out} holds {names[0]} and no artifacts of bert-keras: name another folder")
+            raise InputError(f"{out} contains {names[0]} and no artifacts of bert-keras: choose another folder")
     with lock_folder(folder):
         targets = {name: overwrite for name in formats if name != "saved_model"}
         if "saved_model" in formats:
@@ -52,26 +55,33 @@ def check_export_target(
             check_writable_folder(pathlib.Path(out) / name, WRITTEN_BY, overwrite=is_replaced, inputs=inputs)
 
 
-def read_verdicts(path: pathlib.Path) -> dict[str, dict]:
-    """Return the verdicts on artifacts, by their names, that an earlier export wrote.
+def read_parity_report(path: pathlib.Path) -> dict[str, dict]:
+    """Return the parity report of each artifact from a `parity.json`, keyed by the artifact's path.
 
     Raises:
-        InputError: it wrote another file.
+        InputError: the file is not a parity report.
     """
     try:
         return read_field(read_json(path), "artifacts", dict[str, dict], source=path)
     except InputError as error:
-        raise InputError(f"{path} holds no verdicts of bert-keras ({error}): name another folder") from None
+        raise InputError(f"{path} is not a parity report of bert-keras ({error}): choose another folder") from None
+
+
+def add_to_parity_report(path: pathlib.Path, checkpoint: str, reports: dict[str, dict]) -> None:
+    """Add the reports of new artifacts to a `parity.json`, or create it."""
+    known = read_parity_report(path) if path.is_file() else {}
+    with publish_file(path) as staging:
+        write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **reports}})
 
 
 def next_version(folder: pathlib.Path) -> int:
-    """Return the number after the highest one that a folder of a SavedModel's versions has."""
+    """Return the next version number of a SavedModel, given the folder that contains its versions."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return 1 + max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the artifacts at a path or below it.
+    """Return the artifacts at a path or below it.
 
     Raises:
         InputError: there is none.
@@ -81,6 +91,7 @@ def find_artifacts(path: pathlib.Path) -> list[pathlib.Path]:
     found += [file for file in files if file.suffix in (".tflite", ".onnx") and file.is_file()]
     if not found:
         raise InputError(
-            f"{path} holds no artifact; expected saved_model.pb, a .tflite or an .onnx file: name what export wrote"
+            f"{path} contains no artifact; expected saved_model.pb, a .tflite or an .onnx file: name an artifact, or a "
+            "folder that export wrote"
         )
     return found

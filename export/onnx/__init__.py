@@ -1,4 +1,4 @@
-"""ONNX files: conversion with tf2onnx, int8 weights, and the folder that other tools open.
+"""ONNX files: conversion with tf2onnx, 8-bit weights, and the folder that other tools open.
 
-Start with `onnx_artifact.py`.
+Start with `to_onnx.py`, which converts a model; `onnx_artifact.py` writes the artifacts and starts their parity checks.
 """

@@ -1,150 +1,164 @@
-"""Searching and changing an ONNX graph, with expressions written as nested tuples.
+"""Find and replace patterns in an ONNX graph; patterns are nested tuples.
 
     ("Add", ("MatMul", "x", "kernel"), 1.0)    a product plus the constant 1
 
-A name stands for any tensor, and for the same one everywhere in the expression; `ANY` for whatever; a number or a
-list of them for a constant; a dict at the end for attributes. The two inputs of Add and Mul may stand either way.
+A name matches any tensor, but the same one everywhere in the pattern; `ANY` matches every tensor; a number or a list of
+numbers matches a constant; a dict at the end lists attributes. The two inputs of Add and Mul match in either order.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import onnx
 
 ANY = "_"
 _COMMUTATIVE = ("Add", "Mul")
 
 Expression = str | float | list | tuple
-Found = Mapping[str, str]  # which tensor a name of a pattern stands for
+Found = Mapping[str, str]  # the tensor that each name of a pattern matched
 
 
 class Graph:
-    """The nodes of an ONNX model while they are being changed.
+    """The nodes of an ONNX model, to be rewritten.
 
     Args:
-        model: an `onnx.ModelProto`. Weights may be among its inputs.
+        model: the model. Weights may be among its inputs.
 
     Attributes:
-        constants: arrays by tensor name; an expression may name one that is added here.
+        constants: arrays keyed by tensor name. Arrays that are added here can be used in replacements.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: onnx.ModelProto):
         from onnx import numpy_helper
 
         self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
         self._model = model
         self._nodes = list(model.graph.node)  # in topological order
-        self._makers = {output: node for node in self._nodes for output in node.output}
-        self._names = {node.name for node in self._nodes} | set(self._makers)
+        self._producers = {output: node for node in self._nodes for output in node.output}
+        self._names = {node.name for node in self._nodes} | set(self._producers)
 
-    def find(self, pattern: Expression, name: str) -> Found | None:
-        """Returns what the names of a pattern stand for where it computes the tensor `name`; None: it does not."""
-        return next(self._findings(pattern, name, {}), None)
+    def match(self, pattern: Expression, name: str) -> Found | None:
+        """Return the tensors that a pattern's names match if it computes the tensor `name`; otherwise None."""
+        return next(self._match(pattern, name, {}), None)
 
-    def replace_all(self, pattern: Expression, replacement) -> None:
-        """Puts an expression wherever a pattern is found.
+    def replace_all(
+        self, pattern: Expression, replacement: Expression | Callable[[Graph, Found], Expression | None]
+    ) -> None:
+        """Replace a pattern everywhere.
 
-        `replacement` may be a function of the graph and of what was found, and may return None to leave it.
+        Args:
+            pattern: the pattern.
+            replacement: the new expression, or a function of the graph and the match that returns it; None leaves the
+                match unchanged.
         """
         nodes = []
         for node in self._nodes:
-            found = self.find(pattern, node.output[0])
+            found = self.match(pattern, node.output[0])
             new = None if found is None else replacement(self, found) if callable(replacement) else replacement
-            made = [node] if new is None else self._built(new, found)
-            made[-1].output[0] = node.output[0]
-            self._makers |= {one.output[0]: one for one in made}
-            nodes += made
+            created = [node] if new is None else self._build_nodes(new, found)
+            created[-1].output[0] = node.output[0]
+            self._producers |= {one.output[0]: one for one in created}
+            nodes += created
         self._nodes = nodes
 
-    def replace_each(self, op: str, replacement) -> None:
-        """Puts nodes in the place of each node of an operator.
+    def replace_nodes(self, op: str, replacement: Callable[[Graph, onnx.NodeProto], list | None]) -> None:
+        """Replace every node of an operator.
 
-        `replacement` is a function of the graph and of the node. It returns the nodes, of which the last one has the
-        node's own output, or None to leave it.
+        Args:
+            op: the operator.
+            replacement: a function of the graph and the node. It returns the new nodes, the last one with the output of
+                the replaced node, or None to leave the node unchanged.
         """
         before, self._nodes = self._nodes, []
         for node in before:
-            made = replacement(self, node) if node.op_type == op else None
-            made = [node] if made is None else made
-            self._makers |= {output: one for one in made for output in one.output}
-            self._nodes += made
+            new = replacement(self, node) if node.op_type == op else None
+            created = [node] if new is None else new
+            self._producers |= {output: one for one in created for output in one.output}
+            self._nodes += created
 
-    def makes(self, name: str) -> bool:
-        """Returns whether a node computes the tensor `name`."""
-        return name in self._makers
+    def computes(self, name: str) -> bool:
+        """Return whether a node computes the tensor `name`."""
+        return name in self._producers
 
-    def finished(self):
-        """Returns the changed model, without what no output needs."""
+    def build_model(self) -> onnx.ModelProto:
+        """Return the rewritten model, without nodes and constants that no output depends on."""
         import onnx
 
-        read, nodes = {output.name for output in self._model.graph.output}, []
+        needed, nodes = {output.name for output in self._model.graph.output}, []
         for node in reversed(self._nodes):
-            if read & set(node.output):
+            if needed & set(node.output):
                 nodes.append(node)
-                read |= set(node.input)
+                needed |= set(node.input)
         constants = [
-            onnx.numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in read
+            onnx.numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in needed
         ]
         inputs, outputs = (list(infos) for infos in (self._model.graph.input, self._model.graph.output))
         graph = onnx.helper.make_graph(nodes[::-1], self._model.graph.name, inputs, outputs, constants)
-        opsets = [opset for opset in self._model.opset_import if not opset.domain]  # the converter names one more
+        opsets = [opset for opset in self._model.opset_import if not opset.domain]  # the converter adds one more
         versions = {"opset_imports": opsets, "ir_version": self._model.ir_version}
         return onnx.helper.make_model(graph, producer_name="bert-keras", **versions)
 
-    def _findings(self, pattern: Expression, name: str, found: dict) -> Iterator[dict]:
+    def _match(self, pattern: Expression, name: str, found: dict) -> Iterator[dict]:
+        """Yield the ways in which a pattern matches a tensor, given the matches `found` so far."""
         if isinstance(pattern, str):
             if pattern == ANY:
                 yield found
             elif found.get(pattern, name) == name:
                 yield {**found, pattern: name}
         elif isinstance(pattern, tuple):
-            op, inputs, attributes = _parts(pattern)
-            node = self._makers.get(name)
-            if node is not None and node.op_type == op and attributes.items() <= _attributes(node).items():
-                yield from self._findings_of_all(inputs, list(node.input), found)
+            op, inputs, attributes = _split(pattern)
+            node = self._producers.get(name)
+            if node is not None and node.op_type == op and attributes.items() <= _get_attributes(node).items():
+                yield from self._match_inputs(inputs, list(node.input), found)
                 if op in _COMMUTATIVE:
-                    yield from self._findings_of_all(inputs, list(node.input)[::-1], found)
+                    yield from self._match_inputs(inputs, list(node.input)[::-1], found)
         elif _is_constant(self.constants.get(name), pattern):
             yield found
 
-    def _findings_of_all(self, patterns: list, names: list[str], found: dict) -> Iterator[dict]:
+    def _match_inputs(self, patterns: list, names: list[str], found: dict) -> Iterator[dict]:
         if len(patterns) != len(names):
             return
         if not patterns:
             yield found
             return
-        for first in self._findings(patterns[0], names[0], found):
-            yield from self._findings_of_all(patterns[1:], names[1:], first)
+        for first in self._match(patterns[0], names[0], found):
+            yield from self._match_inputs(patterns[1:], names[1:], first)
 
-    def _built(self, expression: tuple, found: Found) -> list:
-        """Returns the nodes of an expression; the last one computes its value."""
+    def _build_nodes(self, expression: tuple, found: Found) -> list[onnx.NodeProto]:
+        """Return the nodes of an expression; the last one computes its value."""
         import onnx
 
-        op, inputs, attributes = _parts(expression)
+        op, inputs, attributes = _split(expression)
         nodes, names = [], []
         for part in inputs:
             if isinstance(part, tuple):
-                nodes += self._built(part, found)
+                nodes += self._build_nodes(part, found)
                 names.append(nodes[-1].output[0])
             else:
-                names.append(found.get(part, part) if isinstance(part, str) else self._constant(part))
+                names.append(found.get(part, part) if isinstance(part, str) else self._add_constant(part))
         name = next(name for i in itertools.count() if (name := f"{op}_rewritten_{i}") not in self._names)
         self._names.add(name)
         return [*nodes, onnx.helper.make_node(op, names, [name], name=name, **attributes)]
 
-    def _constant(self, value: float) -> str:
+    def _add_constant(self, value: float) -> str:
         name = f"constant_{value}"
         self.constants[name] = np.asarray(value, "float32")
         return name
 
 
-def _parts(expression: tuple) -> tuple[str, list, dict]:
+def _split(expression: tuple) -> tuple[str, list, dict]:
     op, *inputs = expression
     attributes = inputs.pop() if inputs and isinstance(inputs[-1], dict) else {}
     return op, inputs, attributes
 
 
-def _attributes(node) -> dict:
+def _get_attributes(node: onnx.NodeProto) -> dict:
     import onnx
 
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}

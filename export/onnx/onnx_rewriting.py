@@ -1,16 +1,22 @@
-"""tf2onnx's graph of a BERT, put into the form that onnxruntime recognises and fuses.
+"""Rewrite tf2onnx's graph of a BERT to the forms that onnxruntime recognizes and fuses.
 
 Keras writes a layer norm as eleven operations and an embedding as a gather that first wraps negative ids.
 
-Rows stay flat, (B*S, D), as our layers have them, though PyTorch's exports keep (B, S, D) and onnxruntime then fuses
-`SkipLayerNormalization` too. Only flat products take their bias along (`Gemm`), and on a CPU that fused norm is the
-slower one: 12 of them took 13 ms of a MiniLM-L6 at 8 x 128, 12 plain norms with their additions 5 ms. Nor is its
-`Attention` worth a file of its own: 133 ms in all, 131 without.
+Activations stay flat, (B*S, D), as in our layers. PyTorch's exports have (B, S, D), which onnxruntime also fuses to
+`SkipLayerNormalization`, but only flat products include their bias (`Gemm`), and on a CPU the fused norm is slower: 12
+of them took 13 ms of a MiniLM-L6 at 8 x 128, 12 plain norms and additions 5 ms. onnxruntime's fused `Attention` does
+not help either: 133 ms in total with it, 131 ms without.
 """
 
-import math
+from __future__ import annotations
 
-from bert_keras.export.onnx.onnx_patterns import ANY, Graph
+import math
+from typing import TYPE_CHECKING
+
+from bert_keras.export.onnx.onnx_patterns import ANY, Expression, Graph
+
+if TYPE_CHECKING:
+    import onnx
 
 _MEAN = ("ReduceMean", "x", [-1], {"keepdims": 1})
 _DEVIATION = ("Sub", "x", _MEAN)
@@ -32,15 +38,15 @@ _CUBE = ("Mul", ("Mul", ("Mul", 0.044715, "x"), "x"), "x")
 _GELU_TANH = ("Mul", ("Mul", 0.5, "x"), ("Add", 1.0, ("Tanh", ("Mul", _TANH_SCALE, ("Add", "x", _CUBE)))))
 _FAST_GELU = ("Mul", ("Mul", "x", _TANH_SCALE), ("Add", 1.0, ("Mul", ("Mul", 0.044715, "x"), "x")))
 
-# what is looked for, and what is put in its place
+# pattern, replacement
 _RULES = (
-    # ONNX's Gather counts negative ids from the end by itself
+    # ONNX's Gather itself counts negative ids from the end
     (("Gather", "table", _WRAPPED, {"axis": 0}), ("Gather", "table", "ids", {"axis": 0})),
-    (_LAYER_NORM, lambda graph, found: _layer_normalization(graph.constants[found["epsilon"]].item())),
-    # the activations in the order that onnxruntime looks for, PyTorch's
+    (_LAYER_NORM, lambda graph, found: _build_layer_norm(graph.constants[found["epsilon"]].item())),
+    # activations in the order of operations that onnxruntime looks for, which is PyTorch's
     (_GELU, ("Mul", ("Mul", "x", ("Add", ("Erf", ("Div", "x", math.sqrt(2.0))), 1.0)), 0.5)),
     (_GELU_TANH, ("Mul", ("Mul", "x", 0.5), ("Add", ("Tanh", _FAST_GELU), 1.0))),
-    # a factor of queries becomes one of scores, where onnxruntime takes it into the product
+    # scale the scores instead of the queries, because onnxruntime fuses that with the product
     (
         ("MatMul", ("Transpose", ("Reshape", ("Mul", "x", "scale"), "shape"), _HEADS_FIRST), "keys"),
         ("Mul", ("MatMul", ("Transpose", ("Reshape", "x", "shape"), _HEADS_FIRST), "keys"), "scale"),
@@ -48,13 +54,13 @@ _RULES = (
 )
 
 
-def rewritten(model):
-    """Returns an ONNX model (`onnx.ModelProto`) that computes the same with fewer and better known operations."""
+def rewrite_model(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model that computes the same with fewer operations, in forms that onnxruntime can fuse."""
     graph = Graph(model)
     for pattern, replacement in _RULES:
         graph.replace_all(pattern, replacement)
-    return graph.finished()
+    return graph.build_model()
 
 
-def _layer_normalization(epsilon: float):
+def _build_layer_norm(epsilon: float) -> Expression:
     return ("LayerNormalization", "x", "gamma", "beta", {"axis": -1, "epsilon": epsilon})

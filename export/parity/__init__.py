@@ -1,4 +1,4 @@
-"""The parity check: an artifact is reloaded in its own runtime and compared with its checkpoint.
+"""The parity check: reload an artifact in its own runtime and compare its outputs with the checkpoint's.
 
-Start with `parity_check.py`.
+Start with `parity_check.py`; `probe_inputs.py` chooses the inputs, `reference.py` computes the expected outputs.
 """

@@ -1,4 +1,4 @@
-"""`Reference`: a checkpoint, which says what its artifacts should answer."""
+"""`Reference`: the checkpoint that artifacts are compared with. It computes the expected outputs once for all."""
 
 import copy
 import functools
@@ -8,110 +8,119 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS
-from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
-from bert_keras.export.saved_model.text_model import text_length
-from bert_keras.features import to_huggingface_names
+from bert_keras.config import BertConfig
+from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS, run_model
+from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
+from bert_keras.export.saved_model.to_saved_model import get_text_length
 from bert_keras.modeling import BertEmbedder
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 
-_OWN_NAMES = {"sentence_embedding": "embedding"}  # of outputs that tasks read
-_MOST_KEPT_BYTES = 1 << 29  # of outputs; logits over a vocabulary take 62 MB for 512 tokens
+_TASK_NAMES = {"sentence_embedding": "embedding"}  # Hugging Face names of outputs that tasks know under ours
+_MAX_CACHED_BYTES = 1 << 29  # of outputs; logits over a vocabulary take 62 MB for 512 tokens
+
+Outputs = dict[str, np.ndarray]  # of one sequence, keyed by Hugging Face name
 
 
 class Reference:
-    """A checkpoint, and what it gives for sequences of ids, each of them alone and without padding.
+    """A checkpoint and its outputs for sequences of ids, each computed alone and without padding.
 
-    Outputs are kept, so that all artifacts of a checkpoint are compared with one computation.
+    Outputs are cached, so that all artifacts of a checkpoint are compared with one computation.
 
     Args:
         model: the model.
         tokenizer: its tokenizer.
-        task: what it was fine-tuned for; None where it has none.
+        task: the task that it was fine-tuned for, if any.
     """
 
     def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
         self.model, self.tokenizer, self.task = model, tokenizer, task
-        self.config = getattr(model, "encoder", model).config
-
-        def run(features):
-            if not isinstance(model, BertEmbedder):
-                return to_huggingface_names(model(features, training=False))
-            outputs = model(features, training=False, return_hidden_states=True)  # what it pools is in ONNX files, too
-            return to_huggingface_names({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
-
         features = {name: tf.TensorSpec([1, None], tf.int32) for name in ID_INPUTS}
-        self._run = tf.function(run, input_signature=[features], autograph=False)
-        self._answers: dict[tuple[bytes, bytes], dict[str, np.ndarray]] = {}
-        self._kept_bytes = 0
+        has_hidden_states = isinstance(model, BertEmbedder)  # ONNX files contain what an embedder pools
+        self._run = tf.function(
+            lambda features: run_model(model, features, with_hidden_states=has_hidden_states),
+            input_signature=[features],
+            autograph=False,
+        )
+        self._cache: dict[tuple[bytes, bytes], Outputs] = {}
+        self._cached_bytes = 0
+
+    @property
+    def config(self) -> BertConfig:
+        """The encoder's configuration."""
+        return getattr(self.model, "encoder", self.model).config
 
     def with_task(self, task: Task | None) -> "Reference":
-        """Returns the same checkpoint with another task, with the outputs that were computed."""
+        """Return the same checkpoint with another task. The two share the cached outputs."""
         other = copy.copy(self)
         other.task = task
         return other
 
     @property
     def text_length(self) -> int:
-        """Where texts are cut, or windows of them end, in tokens."""
-        return self.task.max_sequence_length if self.task else text_length(self.model, self.tokenizer)
+        """The number of tokens at which texts are cut or split into windows."""
+        return self.task.max_sequence_length if self.task else get_text_length(self.model, self.tokenizer)
 
     @functools.cached_property
-    def of_tokens(self) -> set[str]:
-        """The outputs that have something for each token, `(B, S, ...)`."""
+    def token_outputs(self) -> set[str]:
+        """Names of the outputs that have a value for each token, `(B, S, ...)`."""
         outputs = self._run.get_concrete_function().structured_outputs
         return {name for name, spec in outputs.items() if len(spec.shape) > 1 and spec.shape[1] is None}
 
-    def outputs(self, row: IdRow, prompt_length: int = 0) -> dict[str, np.ndarray]:
-        """Returns the outputs of a sequence by their names at the border.
+    def compute_outputs(self, sequence: IdSequence, prompt_length: int = 0) -> Outputs:
+        """Return the outputs for one sequence.
 
-        `prompt_length`: how many tokens at its beginning a sentence vector is not made of.
+        Args:
+            sequence: the ids.
+            prompt_length: how many tokens at the start are left out of the sentence vector.
         """
+        features = self._build_features(sequence)
         if prompt_length:
-            return self._outputs_behind(row, prompt_length)
-        key = (row.token_ids.tobytes(), row.segment_ids.tobytes())
-        if key in self._answers:
-            return self._answers[key]
-        inputs = id_inputs([row], self.tokenizer.pad_id)
-        features = {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
-        outputs = {name: values.numpy()[0] for name, values in self._run(features).items()}
+            positions = tf.range(len(sequence.token_ids))[tf.newaxis]
+            features["pooling_mask"] = tf.cast(positions >= prompt_length, tf.int32)
+            return _take_first(run_model(self.model, features))
+        key = (sequence.token_ids.tobytes(), sequence.segment_ids.tobytes())
+        if key in self._cache:
+            return self._cache[key]
+        outputs = _take_first(self._run(features))
         num_bytes = sum(values.nbytes for values in outputs.values())
-        if self._kept_bytes + num_bytes <= _MOST_KEPT_BYTES:
-            self._answers[key] = outputs
-            self._kept_bytes += num_bytes
+        if self._cached_bytes + num_bytes <= _MAX_CACHED_BYTES:
+            self._cache[key] = outputs
+            self._cached_bytes += num_bytes
         return outputs
 
-    def _outputs_behind(self, row: IdRow, prompt_length: int) -> dict[str, np.ndarray]:
-        inputs = id_inputs([row], self.tokenizer.pad_id)
-        features = {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
-        places = tf.range(len(row.token_ids))[tf.newaxis]
-        features["pooling_mask"] = tf.cast(places >= prompt_length, tf.int32)
-        outputs = to_huggingface_names(self.model(features, training=False))
-        return {name: values.numpy()[0] for name, values in outputs.items()}
+    def compute_task_outputs(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
+        """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, under a task's names."""
+        return run_one_by_one(encoded, self.compute_outputs, self.token_outputs.__contains__)
 
-    def outputs_of_rows(self, rows: EncodedSequences) -> dict[str, np.ndarray]:
-        """Returns the outputs of N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, as a task reads them."""
-        return joined_outputs(rows, self.outputs, self.of_tokens.__contains__)
+    def _build_features(self, sequence: IdSequence) -> dict[str, tf.Tensor]:
+        inputs = pad_sequences([sequence], self.tokenizer.pad_id)
+        return {name: tf.constant(inputs[HUGGINGFACE_NAMES[name]]) for name in ID_INPUTS}
 
 
-def joined_outputs(
-    rows: EncodedSequences, outputs: Callable[..., dict[str, np.ndarray]], of_tokens: Callable[[str], bool]
+def run_one_by_one(
+    encoded: EncodedSequences, compute_outputs: Callable[..., Outputs], is_token_output: Callable[[str], bool]
 ) -> dict[str, np.ndarray]:
-    """Runs rows one by one and joins what they give, under the names that the model has.
+    """Compute the outputs of sequences one by one and join them, under the names that tasks use.
 
     Args:
-        rows: N rows of P tokens in all.
-        outputs: returns the outputs of one row, by their names at the border; it is also given `prompt_length` where
-            rows have one.
-        of_tokens: whether an output of this name has something for each token, or for the row.
+        encoded: N sequences of P tokens in all.
+        compute_outputs: returns the outputs of one sequence. Its second argument is the length of the prompt, passed
+            only if the sequences have prompts.
+        is_token_output: whether the output of a name has a value for each token, or one for the sequence.
     """
     collected: dict[str, list[np.ndarray]] = {}
-    is_second = rows.is_second
-    lengths = [()] * len(rows) if rows.prompt_lengths is None else rows.prompt_lengths[:, np.newaxis].tolist()
-    for begin, end, prompt_length in zip(rows.row_splits[:-1], rows.row_splits[1:], lengths, strict=True):
-        row = IdRow(rows.token_ids[begin:end], is_second[begin:end].astype(np.int32))
-        for name, values in outputs(row, *prompt_length).items():
-            collected.setdefault(name, []).append(values[: end - begin] if of_tokens(name) else values[np.newaxis])
-    return {_OWN_NAMES.get(name, name): np.concatenate(values) for name, values in collected.items()}
+    is_second, splits = encoded.is_second, encoded.row_splits
+    prompts = [()] * len(encoded) if encoded.prompt_lengths is None else encoded.prompt_lengths[:, np.newaxis].tolist()
+    for begin, end, prompt_length in zip(splits[:-1], splits[1:], prompts, strict=True):
+        sequence = IdSequence(encoded.token_ids[begin:end], is_second[begin:end].astype(np.int32))
+        for name, values in compute_outputs(sequence, *prompt_length).items():
+            joinable = values[: end - begin] if is_token_output(name) else values[np.newaxis]
+            collected.setdefault(name, []).append(joinable)
+    return {_TASK_NAMES.get(name, name): np.concatenate(values) for name, values in collected.items()}
+
+
+def _take_first(outputs: dict[str, tf.Tensor]) -> Outputs:
+    """Return the outputs of the only sequence of a batch."""
+    return {name: values.numpy()[0] for name, values in outputs.items()}

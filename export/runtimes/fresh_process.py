@@ -1,4 +1,4 @@
-"""Runs an artifact in a process of its own, with nothing of ours loaded."""
+"""Runs an artifact in a fresh process that does not import this package."""
 
 import dataclasses
 import json
@@ -14,9 +14,9 @@ import numpy as np
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.runtimes import exchange
 
-Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs by name; strings as `bytes` objects
+Request = tuple[str, dict[str, np.ndarray]]  # signature, and its inputs keyed by name; strings are `bytes` objects
 
-# kind of artifact: its program, what that imports, and the extra that brings it
+# kind of artifact: the program that runs it, the package that the program imports, the extra that installs it
 _RUNTIMES = {
     "saved_model": ("run_saved_model.py", "tensorflow", ""),
     "tflite": ("run_tflite.py", "ai_edge_litert", "tflite"),
@@ -26,13 +26,13 @@ _RUNTIMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What an artifact gave.
+    """The answers of an artifact.
 
     Attributes:
-        outputs: of each request that is not timed, by name.
-        load_s: how long it took to open.
-        seconds: how long each timed request took; the first of a shape may be slow.
-        signatures: what the artifact says of itself: `{signature: {"inputs" or "outputs": {name: [dtype, shape]}}}`.
+        outputs: the outputs of each request that is not timed, keyed by name.
+        load_s: seconds that loading the artifact took.
+        seconds: seconds that each timed request took; the first one of a shape may be slow.
+        signatures: the artifact's signatures, `{signature: {"inputs" or "outputs": {name: [dtype, shape]}}}`.
     """
 
     outputs: list[dict[str, np.ndarray]]
@@ -42,13 +42,13 @@ class Answers:
 
 
 class FreshProcess:
-    """A fresh Python that runs an artifact in its own runtime and answers requests in the background.
+    """A fresh Python process that runs an artifact in its own runtime and answers requests in the background.
 
     Args:
         kind: "saved_model", "tflite" or "onnx".
         artifact: the folder or file.
-        requests: what to ask.
-        timed: what to ask afterwards, with this process idle.
+        requests: the requests to answer.
+        timed: requests to answer and time afterwards, while this process is idle.
 
     Example:
         >>> with FreshProcess("onnx", "model.onnx", requests) as process:
@@ -68,7 +68,7 @@ class FreshProcess:
         (self._folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
         program = pathlib.Path(exchange.__file__).with_name(_RUNTIMES[kind][0])
         command = [sys.executable, str(program), str(artifact), str(self._folder)]
-        with open(self._folder / "printed.txt", "wb") as printed:  # no pipe, which could fill up unread
+        with open(self._folder / "printed.txt", "wb") as printed:  # a pipe that nobody reads could fill up
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -78,34 +78,34 @@ class FreshProcess:
             )
 
     def answers(self) -> Answers:
-        """Waits for the answers and returns them.
+        """Wait for the answers and return them.
 
         Raises:
             MissingExtraError: the runtime is not installed.
-            ParityError: the process failed; the message ends in the last line that it printed.
+            ParityError: the process failed; the message ends with the last line that it printed.
         """
-        self._process.communicate(b"\n")  # whereupon the timed requests run
+        self._process.communicate(b"\n")  # starts the timed requests
         if self._process.returncode:
-            raise self._error()
+            raise self._build_error()
         facts = json.loads((self._folder / "facts.json").read_text(encoding="utf-8"))
         outputs: list[dict[str, np.ndarray]] = [{} for _ in range(self._num_answered)]
         for (call, name), values in exchange.read_arrays(self._folder / "answers.npz").items():
             outputs[call][name] = values
         return Answers(outputs, **facts)
 
-    def _error(self) -> Exception:
+    def _build_error(self) -> Exception:
         _, package, extra = _RUNTIMES[self._kind]
         printed = (self._folder / "printed.txt").read_text(encoding="utf-8", errors="replace")
         last_line = printed.strip().split("\n")[-1]
         if f"No module named '{package}'" in last_line:
             return MissingExtraError(f"checking {self._artifact}", package, extra)
-        if self._process.returncode < 0:  # what it printed before tells nothing then
-            last_line = f"signal {-self._process.returncode} ended it; the system sends 9 where memory runs out"
+        if self._process.returncode < 0:  # the lines that it printed do not explain a signal
+            last_line = f"signal {-self._process.returncode} ended it (the system sends 9 if memory runs out)"
         reason = last_line or self._process.returncode
         return ParityError(f"{self._artifact} does not run in a fresh process: {reason}")
 
     def close(self) -> None:
-        """Ends the process, if it still runs, and removes its files."""
+        """End the process if it still runs, and delete its files."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
@@ -114,11 +114,11 @@ class FreshProcess:
     def __enter__(self) -> "FreshProcess":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def ask(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
-    """Returns what an artifact answers to requests in a fresh process; see `FreshProcess`."""
+    """Run an artifact in a fresh process and return its answers; see `FreshProcess`."""
     with FreshProcess(kind, artifact, requests) as process:
         return process.answers()

@@ -1,39 +1,42 @@
-"""Runs an ONNX file in onnxruntime: no import of ours.
+"""Run an ONNX file in onnxruntime, without importing this package.
 
     python run_onnx.py FILE EXCHANGE
 
-EXCHANGE: see `exchange.py`. A file has one function, so the name of the signature is not looked at.
+EXCHANGE is the folder of requests and answers described in `exchange.py`.
 """
 
 import sys
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 NUM_THREADS = 2
 
 
-def load(path):
-    """Opens the file."""
+def load(path: str) -> tuple[Callable, Mapping]:
+    """Open the file; return the function that runs it, and its only signature, which has no name."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = NUM_THREADS
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     outputs = [output.name for output in session.get_outputs()]
-    wanted = {entry.name: entry.type for entry in session.get_inputs()}
+    types = {entry.name: entry.type for entry in session.get_inputs()}
 
-    def answer(signature, inputs):
+    def answer(signature: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         del signature
-        given = {name: _cast(inputs[name], wanted[name]) for name in wanted}
-        return dict(zip(outputs, session.run(outputs, given), strict=True))
+        converted = {name: _convert(inputs[name], dtype) for name, dtype in types.items()}
+        return dict(zip(outputs, session.run(outputs, converted), strict=True))
 
     sides = {"inputs": session.get_inputs(), "outputs": session.get_outputs()}
-    return answer, {"": {side: _described(entries) for side, entries in sides.items()}}
+    return answer, {"": {side: _describe(entries) for side, entries in sides.items()}}
 
 
-def _cast(values, wanted):
-    return values.astype("int64" if "int64" in wanted else values.dtype)
+def _convert(values: np.ndarray, dtype: str) -> np.ndarray:
+    return values.astype("int64") if "int64" in dtype else values
 
 
-def _described(entries):
+def _describe(entries: list) -> dict[str, list]:
     return {entry.name: [entry.type.removeprefix("tensor(").removesuffix(")"), entry.shape] for entry in entries}
 
 

@@ -1,4 +1,5 @@
-"""SavedModels that take raw text, the audit of their operators, and the files for TensorFlow Serving.
+"""SavedModels that accept raw text, and everything that TensorFlow Serving needs to serve them.
 
-Start with `text_model.py` (the graph) and `saved_model_artifact.py` (the folder).
+Start with `to_saved_model.py`, which builds the graph from raw text to answers; `saved_model_artifact.py` writes the
+artifact and starts its parity check.
 """

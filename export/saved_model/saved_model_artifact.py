@@ -1,12 +1,12 @@
-"""The SavedModel as an artifact: the next version, audited, compared, with warm-up requests and what a server needs."""
+"""Export a SavedModel: write the next version with warm-up requests and server files, and start its parity check."""
 
 import functools
 
-from bert_keras.export.exporting import Export
+from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.saved_model.op_audit import audit_saved_model
-from bert_keras.export.saved_model.serving_bundle import example_requests, write_serving_files
-from bert_keras.export.saved_model.text_model import write_saved_model
+from bert_keras.export.saved_model.serving_bundle import build_example_requests, write_serving_files
+from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.saved_model.warmup import replay_warmup, write_warmup
 from bert_keras.export.targets import PARITY, WRITTEN_BY, next_version
 from bert_keras.files import write_json
@@ -17,28 +17,28 @@ NUM_CHECKS = 1
 _MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
 
 
-def export_saved_model(export: Export) -> None:
-    """Writes `saved_model/VERSION` and `serving/` and starts the check.
+def export_saved_model(job: ExportJob) -> None:
+    """Write `saved_model/VERSION` and `serving/`, and start the parity check.
 
     Raises:
         ParityError: an operator is newer than the server, or a warm-up request fails.
     """
-    reference, settings = export.reference, export.settings
-    version = next_version(export.out / "saved_model")
-    folder = export.published.enter_context(publish_folder(export.out / "saved_model" / str(version), WRITTEN_BY))
-    export.stages.begin("writing the SavedModel")
+    reference, settings = job.reference, job.settings
+    version = next_version(job.out / "saved_model")
+    folder = job.publishing.enter_context(publish_folder(job.out / "saved_model" / str(version), WRITTEN_BY))
+    job.stages.begin("writing the SavedModel")
     write_saved_model(reference.model, reference.tokenizer, reference.task, folder)
     audit = audit_saved_model(folder, settings.min_serving)
-    requests = example_requests(folder, _MASKED_TEXTS if isinstance(reference.model, MaskedLMModel) else None)
+    requests = build_example_requests(folder, _MASKED_TEXTS if isinstance(reference.model, MaskedLMModel) else None)
     write_warmup(folder, settings.model_name, requests)
-    serving = export.published.enter_context(publish_folder(export.out / "serving", WRITTEN_BY, overwrite=True))
+    serving = job.publishing.enter_context(publish_folder(job.out / "serving", WRITTEN_BY, overwrite=True))
     write_serving_files(serving, settings.model_name, requests=requests, min_serving=settings.min_serving)
 
-    def complete(verdict: dict) -> dict:
-        verdict = {**verdict, "warmup_requests": num_requests, "audit": audit}
-        write_json(folder / "assets.extra" / PARITY, verdict)
-        return verdict
+    def complete_report(report: dict) -> dict:
+        report = {**report, "warmup_requests": num_requests, "audit": audit}
+        write_json(folder / "assets.extra" / PARITY, report)
+        return report
 
     start = functools.partial(start_saved_model_check, reference, folder, settings.probes)
-    export.checks.begin(f"saved_model/{version}", start, complete)
+    job.checks.begin(f"saved_model/{version}", start, complete_report)
     num_requests = replay_warmup(folder)  # while the check runs

@@ -1,4 +1,4 @@
-"""What a TensorFlow Serving needs beside a SavedModel: its settings, an image, and a request for each signature."""
+"""The files for TensorFlow Serving next to a SavedModel: its configuration, a Dockerfile, and example requests."""
 
 import base64
 import json
@@ -17,9 +17,9 @@ from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING
 from bert_keras.export.settings import check_model_name
 
 IMAGE_TAG = "2.20.0"  # of Docker's tensorflow/serving
-MAX_BATCH_SIZE = 32  # rows; base's attention scores of 32 x 128 take 25 MB a layer
+MAX_BATCH_SIZE = 32  # texts; base's attention scores of 32 x 128 take 25 MB per layer
 
-Request = tuple[str, Mapping[str, np.ndarray]]  # a signature's name, and its inputs by name
+Request = tuple[str, Mapping[str, np.ndarray]]  # a signature's name, and its inputs keyed by name
 
 _TEXTS = {
     "text": ["The weather is fine today.", "Ein zweiter Text: 東京 😀"],
@@ -28,7 +28,7 @@ _TEXTS = {
     "context": ["The tower is in Paris.", "The book was written by a teacher in 1921."],
 }
 _IDS = {
-    "input_ids": [[2, 1, 3], [2, 3, 0]],  # of any vocabulary; the second row is padded
+    "input_ids": [[2, 1, 3], [2, 3, 0]],  # valid in any vocabulary; the second sequence is padded
     "attention_mask": [[1, 1, 1], [1, 1, 0]],
     "token_type_ids": [[0, 0, 0], [0, 0, 0]],
 }
@@ -41,31 +41,31 @@ def write_serving_files(
     requests: Sequence[Request] | None = None,
     min_serving: str = OLDEST_SERVING,
 ) -> None:
-    """Writes the folder `serving/` beside `saved_model/`.
+    """Write the folder `serving/` next to `saved_model/`.
 
-    That is `models.config`, `batching.config`, a `Dockerfile`, a README.md with the three commands, and of each
-    signature `request_<signature>.json`, the body of a REST request, and `request_<signature>.py`, a gRPC client.
+    It contains `models.config`, `batching.config`, a `Dockerfile`, a README.md with the three commands to run, and for
+    each signature `request_<signature>.json`, the body of a REST request, and `request_<signature>.py`, a gRPC client.
 
     Args:
-        folder: to write into; `saved_model/<version>/` is, or will be, beside it.
+        folder: the folder to write to; `saved_model/<version>/` is, or will be, next to it.
         model_name: the name under which the model is served.
-        requests: one for each signature; those of `example_requests` for the newest version unless given.
-        min_serving: the oldest release of TensorFlow Serving that runs the model.
+        requests: one for each signature; by default those of `build_example_requests` for the newest version.
+        min_serving: the oldest release of TensorFlow Serving that can run the model.
 
     Raises:
-        InputError: there is no SavedModel, or the name cannot stand in an address.
+        InputError: there is no SavedModel, or the name cannot be part of a URL.
     """
     check_model_name(model_name)
     folder = pathlib.Path(folder)
-    requests = example_requests(_newest_version(folder.parent)) if requests is None else requests
+    requests = build_example_requests(_find_newest_version(folder.parent)) if requests is None else requests
     folder.mkdir(exist_ok=True)
     facts = {
         "name": model_name,
         "min_serving": min_serving,
-        "image_tag": _image_tag(min_serving),
+        "image_tag": _choose_image_tag(min_serving),
         "max_batch_size": MAX_BATCH_SIZE,
-        "first": max(requests, key=lambda request: request[0])[0],  # serving_default, behind ids
-        "request_rows": "\n".join(_filled(templates.REQUEST_ROW, signature=name) for name, _ in requests),
+        "first": max(requests, key=lambda request: request[0])[0],  # serving_default rather than ids
+        "request_rows": "\n".join(_fill(templates.REQUEST_ROW, signature=name) for name, _ in requests),
     }
     for name, template in {
         "models.config": templates.MODELS_CONFIG,
@@ -73,89 +73,91 @@ def write_serving_files(
         "Dockerfile": templates.DOCKERFILE,
         "README.md": templates.README,
     }.items():
-        (folder / name).write_text(_filled(template, **facts), encoding="utf-8")
+        (folder / name).write_text(_fill(template, **facts), encoding="utf-8")
     for signature, inputs in requests:
-        (folder / f"request_{signature}.json").write_text(_json(rest_request(signature, inputs)), encoding="utf-8")
-        client = _filled(templates.GRPC_CLIENT, name=model_name, signature=signature, inputs=_literals(inputs))
+        (folder / f"request_{signature}.json").write_text(
+            _format_json(build_rest_request(signature, inputs)), encoding="utf-8"
+        )
+        client = _fill(templates.GRPC_CLIENT, name=model_name, signature=signature, inputs=_format_inputs(inputs))
         (folder / f"request_{signature}.py").write_text(client, encoding="utf-8")
 
 
-def example_requests(
+def build_example_requests(
     folder: str | os.PathLike, texts: Mapping[str, Sequence[str | bytes]] | None = None
 ) -> list[Request]:
-    """Returns a request of two rows for each signature of a SavedModel, made from what the file says it takes.
+    """Build a request of two texts or sequences for each signature of a SavedModel.
 
     Args:
-        folder: with `saved_model.pb`.
-        texts: for inputs of strings by name, what to say instead of this module's own sentences.
+        folder: contains `saved_model.pb`.
+        texts: replacements for this module's example texts, keyed by input name.
 
     Raises:
-        InputError: there is no SavedModel, or a signature takes something that there is no example of.
+        InputError: there is no SavedModel, or there is no example for an input of a signature.
     """
     signatures = read_meta_graph(folder).signature_def
     return [
-        (name, {argument: _example(argument, info, texts or {}) for argument, info in sorted(signature.inputs.items())})
+        (name, {key: _choose_example(key, info, texts or {}) for key, info in sorted(signature.inputs.items())})
         for name, signature in sorted(signatures.items())
-        if not name.startswith("__")  # what restores the variables
+        if not name.startswith("__")  # the function that restores the variables
     ]
 
 
-def rest_request(signature: str, inputs: Mapping[str, np.ndarray]) -> dict:
-    """Returns the body of `POST /v1/models/NAME:predict`, by columns; bytes that are no UTF-8 become `{"b64": ...}`."""
-    return {"signature_name": signature, "inputs": {name: _json_values(value) for name, value in inputs.items()}}
+def build_rest_request(signature: str, inputs: Mapping[str, np.ndarray]) -> dict:
+    """Build the body of `POST /v1/models/NAME:predict` in column format; invalid UTF-8 becomes `{"b64": ...}`."""
+    return {"signature_name": signature, "inputs": {name: _convert_to_json(value) for name, value in inputs.items()}}
 
 
-def _example(name: str, info, texts: Mapping[str, Sequence[str | bytes]]) -> np.ndarray:
+def _choose_example(name: str, info: tf.compat.v1.TensorInfo, texts: Mapping[str, Sequence[str | bytes]]) -> np.ndarray:
     dtype = tf.dtypes.as_dtype(info.dtype)
     values = {**_TEXTS, **texts}.get(name, _TEXTS["text"]) if dtype == tf.string else _IDS.get(name)
     if values is None:
-        raise InputError(f"there is no example of the input {name} ({dtype.name}): give requests")
+        raise InputError(f"there is no example for the input {name} ({dtype.name}): pass requests")
     return np.array(values, object if dtype == tf.string else dtype.as_numpy_dtype)
 
 
-def _json(request: dict) -> str:
-    """Returns a request as JSON with an input a line; a number a line would be no example to read."""
+def _format_json(request: dict) -> str:
+    """Return a request as JSON with one input per line, because `json.dumps(indent=2)` writes one number per line."""
     dumped = {name: json.dumps(values, ensure_ascii=False) for name, values in request["inputs"].items()}
     lines = ",\n".join(f"    {json.dumps(name)}: {values}" for name, values in dumped.items())
     return f'{{\n  "signature_name": {json.dumps(request["signature_name"])},\n  "inputs": {{\n{lines}\n  }}\n}}\n'
 
 
-def _json_values(value):
+def _convert_to_json(value: object) -> object:
     if isinstance(value, np.ndarray | list):
-        return [_json_values(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)]
-    text = _text(value)
+        return [_convert_to_json(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    text = _decode(value)
     return {"b64": base64.b64encode(text).decode()} if isinstance(text, bytes) else text
 
 
-def _text(value):
-    """Returns bytes as a string if they are one."""
+def _decode(value: object) -> object:
+    """Decode bytes that are valid UTF-8; return any other value as it is."""
     try:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return value
 
 
-def _literals(inputs: Mapping[str, np.ndarray]) -> str:
+def _format_inputs(inputs: Mapping[str, np.ndarray]) -> str:
     lines = []
     for name, value in inputs.items():
         is_text = value.dtype.kind in "OSU"
-        values = [_text(one) for one in value.tolist()] if is_text else value.tolist()
+        values = [_decode(item) for item in value.tolist()] if is_text else value.tolist()
         lines.append(f"    {name!r}: ({('string' if is_text else value.dtype.name)!r}, {values!r}),")
     return "\n".join(lines)
 
 
-def _newest_version(out: pathlib.Path) -> pathlib.Path:
+def _find_newest_version(out: pathlib.Path) -> pathlib.Path:
     versions = [path for path in out.glob("saved_model/*/") if path.name.isdecimal()]
     if not versions:
-        raise InputError(f"{out} holds no saved_model/1 or later version; expected a SavedModel there: write it first")
+        raise InputError(f"{out} contains no saved_model/1 or later version: write the SavedModel first")
     return max(versions, key=lambda path: int(path.name))
 
 
-def _image_tag(min_serving: str) -> str:
-    """Returns the image's own tag, or the first of the release that is asked for where that is newer."""
-    parts = lambda version: tuple(map(int, version.split(".")[:2]))  # noqa: E731
-    return IMAGE_TAG if parts(min_serving) <= parts(IMAGE_TAG) else ".".join(map(str, (*parts(min_serving), 0)))
+def _choose_image_tag(min_serving: str) -> str:
+    """Return `IMAGE_TAG`, or the first image of the required release if that is newer."""
+    (major, minor), newest = (tuple(map(int, version.split(".")[:2])) for version in (min_serving, IMAGE_TAG))
+    return IMAGE_TAG if (major, minor) <= newest else f"{major}.{minor}.0"
 
 
-def _filled(template: str, **facts) -> str:
+def _fill(template: str, **facts) -> str:
     return Template(template).substitute(facts)

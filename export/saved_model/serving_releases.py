@@ -1,4 +1,4 @@
-"""Which releases of TensorFlow Serving there are, and what each knows: `serving_ops.txt`, read without TensorFlow."""
+"""The releases of TensorFlow Serving and the ops that each one knows, from `serving_ops.txt`. No TensorFlow here."""
 
 import functools
 import pathlib
@@ -10,26 +10,33 @@ OLDEST_SERVING = "2.13"
 _TABLE = pathlib.Path(__file__).with_name("serving_ops.txt")
 
 
-def known_release(version: str) -> str:
-    """Return the release of a version, "2.13" of "2.13.1"; raise `InputError` if the table does not have it."""
-    known = list(graph_versions())[:-1]  # of the last one there is no server yet
+def check_release(version: str) -> str:
+    """Return the release of a version, for example "2.13" for "2.13.1".
+
+    Raises:
+        InputError: the release is not in the table.
+    """
+    releases = list(read_graph_versions())[:-1]  # TensorFlow Serving has not caught up with the last one
     release = re.fullmatch(r"(\d+\.\d+)(\.\d+)?", version)
-    if release is None or release[1] not in known:
-        raise InputError(f"TensorFlow Serving {version} is not in the table of ops; expected {known[0]} to {known[-1]}")
+    if release is None or release[1] not in releases:
+        raise InputError(
+            f"TensorFlow Serving {version} is not in the table of ops; expected {releases[0]} to {releases[-1]}"
+        )
     return release[1]
 
 
 @functools.cache
-def _table() -> list[tuple[str, str]]:
+def _read_table() -> list[tuple[str, str]]:
+    """Return the lines of the table: a release, and an op, attribute, value or graph version that is new in it."""
     lines = _TABLE.read_text(encoding="utf-8").split("\n")
     return [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
 
 
-def graph_versions() -> dict[str, int]:
-    """Return the version of graphs that each release of the table reads, the oldest release first."""
-    return {release: int(what.split()[1]) for release, what in _table() if what.startswith("GraphDef ")}
+def read_graph_versions() -> dict[str, int]:
+    """Return the graph version of each release in the table, the oldest release first."""
+    return {release: int(fact.split()[1]) for release, fact in _read_table() if fact.startswith("GraphDef ")}
 
 
-def introduced_in() -> dict[str, str]:
-    """Return the release that knew an op, attribute or value of one first, in the words of the table."""
-    return {what: release for release, what in _table() if " " not in what}
+def read_first_releases() -> dict[str, str]:
+    """Return the first release that knows each op, attribute or attribute value of the table."""
+    return {fact: release for release, fact in _read_table() if " " not in fact}

@@ -1,7 +1,7 @@
-"""The texts of the files beside a SavedModel; `$name` and its like are filled in."""
+"""Templates of the files for TensorFlow Serving, for `string.Template`."""
 
 MODELS_CONFIG = """\
-# What the server serves: the newest version in the folder, and a newer one as soon as it appears there.
+# The server serves the newest version in the folder, and a newer one as soon as it appears.
 model_config_list {
   config {
     name: "$name"
@@ -13,41 +13,41 @@ model_config_list {
 """
 
 BATCHING_CONFIG = """\
-# With this, requests that come at the same time are answered as one batch. Off unless the server is started with
-# --enable_batching=true (README.md); it pays where many clients send one text each.
+# Answers requests that arrive at the same time as one batch. Off unless the server is started with
+# --enable_batching=true (README.md). Useful if many clients send one text each.
 #
-# Strings batch well: each text is one value, and the lengths are evened out in the graph.
-# The signature `ids` does not: one batch of ids of different lengths fails for all who are in it. With batching, pad
-# ids to one length in all clients. Do not set pad_variable_length_inputs: the server would repeat the first value of
-# a request, 1 in attention_mask, and padding would count as text.
+# Strings batch well: each text is one value, and the graph pads texts of different lengths.
+# The signature `ids` does not: a batch of ids of different lengths fails for all of its requests. With batching, pad
+# ids to the same length in all clients. Do not set pad_variable_length_inputs: the server would pad with the first
+# value of a request, which is 1 in attention_mask, so padding would count as text.
 
-max_batch_size { value: $max_batch_size }  # rows, the most that one request may have; a full batch is answered,
-batch_timeout_micros { value: 2000 }  # and one whose first request has waited 2 ms
-max_enqueued_batches { value: 100 }  # what more comes is refused at once
+max_batch_size { value: $max_batch_size }  # texts or sequences, also the maximum per request; a full batch runs at once
+batch_timeout_micros { value: 2000 }  # any other batch runs after its first request has waited 2 ms
+max_enqueued_batches { value: 100 }  # further requests are refused at once
 pad_variable_length_inputs: false
 
-# num_batch_threads is left to the server: a batch for each core at once.
-# allowed_batch_sizes is left out: this graph takes any size, and smaller batches would be filled up with copies.
+# num_batch_threads is not set: by default the server runs one batch per core.
+# allowed_batch_sizes is not set: this graph accepts any size, and smaller batches would be filled with copies.
 """
 
 DOCKERFILE = """\
-# A server with the model inside. In the folder that holds saved_model/ and serving/:
+# A server that contains the model. Run in the folder that contains saved_model/ and serving/:
 #
 #     docker build -f serving/Dockerfile -t bert-server .
 #     docker run --rm -p 8500:8500 -p 8501:8501 bert-server
 #
-# Any release from $min_serving on runs the model:  docker build --build-arg TF_SERVING_VERSION=...
+# Any release from $min_serving on can run the model:  docker build --build-arg TF_SERVING_VERSION=...
 ARG TF_SERVING_VERSION=$image_tag
 FROM tensorflow/serving:$${TF_SERVING_VERSION}
 
-# Warm-up requests lie within, in saved_model/*/assets.extra: the server says that it is ready after it has run them.
+# The server reports that it is ready after it has run the warm-up requests in saved_model/*/assets.extra.
 COPY saved_model /models/$name
 COPY serving/models.config serving/batching.config /models/
 
-# The image's entry point opens 8500 for gRPC and 8501 for REST, and adds these flags; what `docker run` is given behind
-# the image's name replaces them all.
-# Threads: intra is how many compute one matrix product, inter how many operations run at once; 0 is one for each core.
-# The server does not see a limit of `docker run --cpus=N`: write N here then. With many clients at once, try intra 1.
+# The image's entry point listens on 8500 (gRPC) and 8501 (REST) and adds these flags. Arguments after the image's name
+# in `docker run` replace all of them.
+# Threads: intra is the number per matrix product, inter the number of operations at once; 0 means one per core.
+# The server ignores the limit of `docker run --cpus=N`, so write N here. With many clients at once, try intra 1.
 CMD ["--model_config_file=/models/models.config", \\
      "--tensorflow_intra_op_parallelism=0", \\
      "--tensorflow_inter_op_parallelism=0"]
@@ -56,7 +56,7 @@ CMD ["--model_config_file=/models/models.config", \\
 README = """\
 # Serving $name
 
-In the folder that holds `saved_model/` and `serving/`:
+In the folder that contains `saved_model/` and `serving/`:
 
 ```
 docker build -f serving/Dockerfile -t bert-server .
@@ -64,17 +64,17 @@ docker run --rm -p 8500:8500 -p 8501:8501 bert-server
 curl -d @serving/request_$first.json localhost:8501/v1/models/$name:predict
 ```
 
-| file | what it is |
+| file | contents |
 |---|---|
-| `Dockerfile` | TensorFlow Serving $image_tag with the model inside; any release from $min_serving on runs it |
-| `models.config` | which model is served, under which name |
-| `batching.config` | how requests become batches, if you ask for it; says when not to |
+| `Dockerfile` | TensorFlow Serving $image_tag with the model; any release from $min_serving on can run it |
+| `models.config` | the model to serve and its name |
+| `batching.config` | optional: how requests are batched, and when not to |
 $request_rows
 
-The answer to a REST request is `{"outputs": {name: values}}`, or `{"outputs": values}` where the signature has one
-output. Strings are UTF-8; bytes that are not go as `{"b64": "..."}`.
+The answer to a REST request is `{"outputs": {name: values}}`, or `{"outputs": values}` if the signature has only one
+output. Strings are UTF-8; send other bytes as `{"b64": "..."}`.
 
-To answer requests that come at the same time as one batch, after reading `batching.config`:
+To answer requests that arrive at the same time as one batch, after reading `batching.config`:
 
 ```
 docker run --rm -p 8500:8500 -p 8501:8501 bert-server --model_config_file=/models/models.config \\
@@ -87,7 +87,7 @@ REQUEST_ROW = """\
 | `request_$signature.py` | the same over gRPC; needs `pip install tensorflow-serving-api` |"""
 
 GRPC_CLIENT = '''\
-"""Asks $name for the signature `$signature` over gRPC, and prints the answers.
+"""Send a request to the signature `$signature` of $name over gRPC, and print the answers.
 
     pip install tensorflow-serving-api
     python request_$signature.py [HOST:PORT]

@@ -1,8 +1,8 @@
-"""What MediaPipe asks of a TFLite file beyond the graph: its tensors' names, the vocabulary and the labels inside.
+"""Add the metadata that MediaPipe requires to a TFLite file: names of its tensors, the vocabulary and the labels.
 
-The metadata is a FlatBuffer of its own (`metadata_schema.fbs` of TFLite Support, identifier "M001") in a buffer of the
-model's; the files that it names are appended as a ZIP. Written here by hand, since MediaPipe's own writer cannot
-be imported on current Pythons, and nobody should need mediapipe to write a file for a phone.
+The metadata is a separate FlatBuffer (`metadata_schema.fbs` of TFLite Support, identifier "M001") in a buffer of the
+model; the files that it refers to are appended as a ZIP. It is written by hand, because MediaPipe's own writer cannot
+be imported on current Python versions, and so that nobody needs mediapipe to write a file for a phone.
 """
 
 import enum
@@ -10,27 +10,32 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import flatbuffers
-from flatbuffers.number_types import UOffsetTFlags
-from flatbuffers.table import Table
 
 from bert_keras.errors import InputError
-from bert_keras.export.tflite.tflite_file import metadata_entry, read_file, signatures, with_metadata_entry
+from bert_keras.export.tflite.tflite_file import (
+    add_metadata_entry,
+    parse_tflite,
+    read_metadata_entry,
+    read_signatures,
+)
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_file
 
 ENTRY = "TFLITE_METADATA"
 IDENTIFIER = b"M001"
-MIN_PARSER_VERSION = "1.1.0"  # the schema's release that brought BertTokenizerOptions, the newest thing used here
+MIN_PARSER_VERSION = "1.1.0"  # the schema version that introduced BertTokenizerOptions, the newest feature in use
 VOCABULARY_FILE, LABELS_FILE = "vocab.txt", "labels.txt"
 INPUT_NAMES = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}  # MediaPipe's names
-OUTPUTS = {"probabilities": "TextClassifier", "sentence_embedding": "TextEmbedder"}  # and who reads them
+OUTPUTS = {
+    "probabilities": "TextClassifier",
+    "sentence_embedding": "TextEmbedder",
+}  # and its MediaPipe task
 
 
-class _Model(enum.IntEnum):  # the numbers of the fields of `ModelMetadata`, and so on below
+class _Model(enum.IntEnum):  # field numbers of the table `ModelMetadata`; likewise below
     NAME, DESCRIPTION, VERSION, SUBGRAPHS, AUTHOR, LICENSE, FILES, MIN_PARSER_VERSION = range(8)
 
 
@@ -58,26 +63,6 @@ _BERT_TOKENIZER_OPTIONS = 4  # in the union `ProcessUnitOptions`
 _TENSOR_AXIS_LABELS, _VOCABULARY = 2, 5  # in the enumeration `AssociatedFileType`
 
 
-class Metadata(NamedTuple):
-    """What a file says of itself.
-
-    Attributes:
-        name, description: of the model.
-        min_parser_version: the oldest reader that understands all of it.
-        inputs, outputs: names of its tensors, in the graph's order.
-        labels: of the classes, in the order of the output; None: an embedder.
-        vocabulary: the tokens in the order of their ids.
-    """
-
-    name: str
-    description: str
-    min_parser_version: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] | None
-    vocabulary: tuple[str, ...]
-
-
 def add_metadata(
     path: str | os.PathLike,
     tokenizer: BertTokenizer,
@@ -89,136 +74,102 @@ def add_metadata(
     author: str = "",
     license_text: str = "",
 ) -> None:
-    """Makes a file of `write_tflite` one that MediaPipe's `TextClassifier` or `TextEmbedder` runs, in its place.
+    """Add metadata to a TFLite file, so that MediaPipe's `TextClassifier` or `TextEmbedder` can run it.
 
-    A phone tokenizes as `tokenizer.for_mediapipe()` does, whatever the tokenizer's own rules: score with that.
+    Phones tokenize like `tokenizer.for_mediapipe()`, whatever the rules of `tokenizer`, so evaluate with that.
 
     Args:
-        path: a file of a single- or multi-label classifier, or of an embedder.
-        tokenizer: that of the model.
-        name, description: of the model, for people.
-        labels: names of the classes; their numbers, unless given. None for an embedder.
-        of_pairs: whether the model reads pairs of texts.
-        author, license_text: for people.
+        path: the file of a single- or multi-label classifier or of an embedder. It is replaced.
+        tokenizer: the model's tokenizer.
+        name: the model's name, for people.
+        description: the model's description, for people.
+        labels: the names of the classes; None: their numbers, or none for an embedder.
+        of_pairs: whether the model classifies pairs of texts.
+        author: the author, for people.
+        license_text: the license, for people.
 
     Raises:
-        InputError: the file has metadata, or MediaPipe cannot run it: a model of pairs, several lengths, other
-            outputs, a vocabulary whose first token is not [PAD], labels that are not one line each.
+        InputError: the file already has metadata, or MediaPipe cannot run it, because it is a model of pairs, has
+            several lengths or other outputs, its vocabulary does not begin with [PAD], or a label is not one line.
 
     Example:
         >>> write_tflite(model, "model.tflite")
         >>> add_metadata("model.tflite", tokenizer, name="Mood", description="Of a review.", labels=["bad", "good"])
     """
     if of_pairs:
-        raise InputError("the model reads pairs of texts, and MediaPipe gives one text: run its file in LiteRT itself")
+        raise InputError("the model classifies pairs of texts, and MediaPipe passes one text: run the file in LiteRT")
     tokenizer.for_mediapipe()  # raises an InputError if [PAD] is not the first token
     path = pathlib.Path(path)
     content = path.read_bytes()
-    inputs, output, width = _tensors(path, content)
-    labels = _checked_labels(path, output, width, labels)
-    about = {
+    inputs, output, width = _read_tensors(path, content)
+    labels = _check_labels(path, output, width, labels)
+    metadata = {
         _Model.NAME: name,
         _Model.DESCRIPTION: description,
-        _Model.SUBGRAPHS: [_subgraph(inputs, output, labels)],
+        _Model.SUBGRAPHS: [_build_subgraph(inputs, output, labels)],
         _Model.MIN_PARSER_VERSION: MIN_PARSER_VERSION,
         **({_Model.AUTHOR: author} if author else {}),
         **({_Model.LICENSE: license_text} if license_text else {}),
     }
     builder = flatbuffers.Builder()
-    builder.Finish(_write(builder, about), IDENTIFIER)
+    builder.Finish(_write_table(builder, metadata), IDENTIFIER)
     with publish_file(path) as staging:
-        staging.write_bytes(with_metadata_entry(content, ENTRY, bytes(builder.Output())))
-        with zipfile.ZipFile(staging, "a", zipfile.ZIP_STORED) as archive:  # a ZIP is read from its end
+        staging.write_bytes(add_metadata_entry(content, ENTRY, bytes(builder.Output())))
+        with zipfile.ZipFile(staging, "a", zipfile.ZIP_STORED) as archive:  # a ZIP is found from the end
             archive.writestr(zipfile.ZipInfo(VOCABULARY_FILE), encode_vocabulary(tokenizer.vocabulary))
             if labels is not None:
                 archive.writestr(zipfile.ZipInfo(LABELS_FILE), "".join(f"{label}\n" for label in labels))
 
 
-def read_metadata(path: str | os.PathLike) -> Metadata:
-    """Reads what `add_metadata` wrote.
-
-    Raises:
-        InputError: the file has no metadata, or not of this kind.
-    """
-    entry = metadata_entry(read_file(pathlib.Path(path).read_bytes(), str(path)), ENTRY)
-    files = _associated_files(path)
-    if entry is None or entry[4:8] != IDENTIFIER or VOCABULARY_FILE not in files:
-        raise InputError(f"{path} has no metadata of a text model: write it with add_metadata")
-    model = _root(entry)
-    (subgraph,) = _tables(model, _Model.SUBGRAPHS)
-    outputs = _tables(subgraph, _Subgraph.OUTPUTS)
-    labels = [_text(file, _File.NAME) for tensor in outputs for file in _tables(tensor, _Tensor.FILES)]
-    return Metadata(
-        _text(model, _Model.NAME),
-        _text(model, _Model.DESCRIPTION),
-        _text(model, _Model.MIN_PARSER_VERSION),
-        tuple(_text(tensor, _Tensor.NAME) for tensor in _tables(subgraph, _Subgraph.INPUTS)),
-        tuple(_text(tensor, _Tensor.NAME) for tensor in outputs),
-        files[labels[0]] if labels else None,
-        files[VOCABULARY_FILE],
-    )
-
-
-def _associated_files(path) -> dict[str, tuple[str, ...]]:
-    """Returns the lines of the files that are appended to a file, by their names."""
-    if not zipfile.is_zipfile(path):
-        return {}
-    with zipfile.ZipFile(path) as archive:
-        texts = {name: archive.read(name).decode() for name in archive.namelist()}
-    return {name: tuple(text.removesuffix("\n").split("\n")) for name, text in texts.items()}
-
-
-def _tensors(path: pathlib.Path, content: bytes) -> tuple[list[str], str, int]:
-    """Returns the names of the inputs in the graph's order, and the name and the width of the one output."""
-    file = read_file(content, str(path))
-    if metadata_entry(file, ENTRY) is not None:
-        raise InputError(f"{path} has metadata already: write the model again, then its metadata")
-    if len(found := signatures(file)) != 1 or file.SubgraphsLength() != 1:
-        raise InputError(f"{path} has {len(found)} signatures; MediaPipe runs one: write one length a file")
+def _read_tensors(path: pathlib.Path, content: bytes) -> tuple[list[str], str, int]:
+    """Return the names of the inputs in the order of the graph, and the name and the width of the only output."""
+    file = parse_tflite(content, str(path))
+    if read_metadata_entry(file, ENTRY) is not None:
+        raise InputError(f"{path} already has metadata: write the model again, then its metadata")
+    if len(found := read_signatures(file)) != 1 or file.SubgraphsLength() != 1:
+        raise InputError(f"{path} has {len(found)} signatures; MediaPipe supports one: write one length per file")
     ((inputs, outputs),) = found.values()
     if inputs.keys() != INPUT_NAMES.keys() or len(outputs) != 1 or not outputs.keys() <= OUTPUTS.keys():
         raise InputError(
-            f"{path} gives {', '.join(outputs)} for {', '.join(inputs)}; MediaPipe runs models that give "
-            f"{' or '.join(OUTPUTS)} for {', '.join(INPUT_NAMES)}"
+            f"{path} has the inputs {', '.join(inputs)} and outputs {', '.join(outputs)}; MediaPipe requires the "
+            f"inputs {', '.join(INPUT_NAMES)} and the output {' or '.join(OUTPUTS)}: run the file in LiteRT"
         )
     ((output, shape),) = outputs.items()
     return list(inputs), output, shape[-1]
 
 
-def _checked_labels(path, output: str, width: int, labels: Sequence[str] | None) -> list[str] | None:
+def _check_labels(path: pathlib.Path, output: str, width: int, labels: Sequence[str] | None) -> list[str] | None:
     if OUTPUTS[output] == "TextEmbedder":
         if labels is not None:
-            raise InputError(f"{path} gives {output}, which has no labels: leave them out")
+            raise InputError(f"{path} has the output {output}, which has no labels: leave them out")
         return None
     labels = list(map(str, range(width))) if labels is None else list(labels)
     if len(labels) != width:
         raise InputError(f"{len(labels)} labels were given for {width} classes of {path}: give each class one")
     if repeated := [label for label in labels if labels.count(label) > 1]:
-        raise InputError(
-            f"the label {repeated[0]!r} is that of two classes; expected one of its own for each: rename it"
-        )
+        raise InputError(f"the label {repeated[0]!r} was given for two classes; expected different labels: rename one")
     for label in labels:
         if not label or "\n" in label or "\r" in label:
-            raise InputError(f"the label {label!r} is not one line of text, as MediaPipe reads labels: rename it")
+            raise InputError(f"the label {label!r} is not one line of text, which MediaPipe requires: rename it")
     return labels
 
 
-def _subgraph(inputs: list[str], output: str, labels: list[str] | None) -> dict:
-    vocabulary = {_File.NAME: VOCABULARY_FILE, _File.DESCRIPTION: "a token a line", _File.TYPE: _VOCABULARY}
+def _build_subgraph(inputs: list[str], output: str, labels: list[str] | None) -> dict:
+    vocabulary = {_File.NAME: VOCABULARY_FILE, _File.DESCRIPTION: "one token per line", _File.TYPE: _VOCABULARY}
     tokenizer = {
         _Unit.OPTIONS_TYPE: _BERT_TOKENIZER_OPTIONS,
         _Unit.OPTIONS: {_BertTokenizer.VOCABULARY_FILES: [vocabulary]},
     }
-    of_labels = {_File.NAME: LABELS_FILE, _File.DESCRIPTION: "a class a line", _File.TYPE: _TENSOR_AXIS_LABELS}
+    label_file = {_File.NAME: LABELS_FILE, _File.DESCRIPTION: "one class per line", _File.TYPE: _TENSOR_AXIS_LABELS}
     return {
         _Subgraph.INPUTS: [{_Tensor.NAME: INPUT_NAMES[name], _Tensor.DESCRIPTION: name} for name in inputs],
-        _Subgraph.OUTPUTS: [{_Tensor.NAME: output, **({} if labels is None else {_Tensor.FILES: [of_labels]})}],
+        _Subgraph.OUTPUTS: [{_Tensor.NAME: output, **({} if labels is None else {_Tensor.FILES: [label_file]})}],
         _Subgraph.INPUT_UNITS: [tokenizer],
     }
 
 
-def _write(builder: flatbuffers.Builder, table: dict) -> int:
-    """Writes a table, `{field: text, number of an enumeration, table or list of tables}`; returns its offset."""
+def _write_table(builder: flatbuffers.Builder, table: dict) -> int:
+    """Write a table, `{field: string, enumeration value, table or list of tables}`, and return its offset."""
     offsets = {field: _write_value(builder, value) for field, value in table.items() if not isinstance(value, int)}
     builder.StartObject(max(table) + 1)
     for field, value in table.items():
@@ -233,26 +184,9 @@ def _write_value(builder: flatbuffers.Builder, value: str | dict | list[dict]) -
     if isinstance(value, str):
         return builder.CreateString(value)
     if isinstance(value, dict):
-        return _write(builder, value)
-    offsets = [_write(builder, table) for table in value]
+        return _write_table(builder, value)
+    offsets = [_write_table(builder, table) for table in value]
     builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):  # a builder writes from the end
+    for offset in reversed(offsets):  # a builder writes backwards
         builder.PrependUOffsetTRelative(offset)
     return builder.EndVector()
-
-
-def _root(content: bytes) -> Table:
-    return Table(content, flatbuffers.encode.Get(UOffsetTFlags.packer_type, content, 0))
-
-
-def _tables(table: Table, field: int) -> list[Table]:
-    place = table.Offset(4 + 2 * field)
-    if not place:
-        return []
-    start = table.Vector(place)
-    return [Table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(table.VectorLen(place))]
-
-
-def _text(table: Table, field: int) -> str:
-    place = table.Offset(4 + 2 * field)
-    return table.String(table.Pos + place).decode() if place else ""

@@ -1,60 +1,60 @@
-"""`TfliteRows`: rows through a TFLite file, one by one, as `SequenceRunner` runs them through the model."""
+"""`TfliteRunner`: run sequences through a TFLite file one by one, as `SequenceRunner` runs them through the model."""
 
 import dataclasses
-import functools
 import os
 
+import keras
 import numpy as np
 
 from bert_keras.errors import MissingExtraError
-from bert_keras.export.parity.probe_inputs import IdRow, id_inputs
-from bert_keras.export.parity.reference import joined_outputs
+from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
+from bert_keras.export.parity.reference import run_one_by_one
 from bert_keras.export.runtimes import run_tflite
 from bert_keras.export.tflite.to_tflite import SIGNATURE
 from bert_keras.modeling import BertClassifier
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 
-_SMALLEST = 1e-30  # of a probability, that there is a logarithm
+_MIN_PROBABILITY = 1e-30  # so that there is a logarithm
 
 
-def logits_of(model, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs of a file as those of its model: a classifier's probabilities as logits, up to a shift."""
+def recover_logits(model: keras.Model, outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Convert a file's outputs back to its model's: a classifier's probabilities to logits, up to a constant."""
     if not isinstance(model, BertClassifier):
         return outputs
     if model.problem == "regression":
         return {"logits": outputs["scores"]}
-    probabilities = np.maximum(outputs["probabilities"].astype(np.float64), _SMALLEST)
+    probabilities = np.maximum(outputs["probabilities"].astype(np.float64), _MIN_PROBABILITY)
     if model.problem == "multi_label":
-        return {"logits": np.log(probabilities) - np.log(np.maximum(1 - probabilities, _SMALLEST))}
+        return {"logits": np.log(probabilities) - np.log(np.maximum(1 - probabilities, _MIN_PROBABILITY))}
     logits = np.log(probabilities)
     return {"logits": logits - logits.mean(axis=-1, keepdims=True)}
 
 
-class TfliteRows:
-    """Runs a file of one length on rows.
+class TfliteRunner:
+    """Run a file with one signature on sequences.
 
     Args:
         path: the file.
-        model: what it was made of.
+        model: the model that it was converted from.
         length: S.
-        of_tokens: whether the task's outputs are of tokens, or of rows.
+        is_token_level: whether the model has an output for each token, or one for the sequence.
 
     Raises:
         MissingExtraError: LiteRT's interpreter is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike, model, length: int, *, of_tokens: bool):
+    def __init__(self, path: str | os.PathLike, model: keras.Model, length: int, *, is_token_level: bool):
         try:
             self._answer, _ = run_tflite.load(str(path))
         except ModuleNotFoundError:
             raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
-        self._model, self._length, self._of_tokens = model, length, of_tokens
+        self._model, self._length, self._of_tokens = model, length, is_token_level
 
-    def __call__(self, rows: EncodedSequences) -> dict[str, np.ndarray]:
-        """Returns what the file gives for N rows of P tokens in all, `(N, ...)` or `(P, ...)` each, by name."""
-        rows = dataclasses.replace(rows, prompt_lengths=None)  # a file pools all tokens, a prompt's too
-        return joined_outputs(rows, functools.partial(self._outputs, rows.pad_id), lambda _: self._of_tokens)
+    def __call__(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
+        """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, keyed by name."""
+        encoded = dataclasses.replace(encoded, prompt_lengths=None)  # a file pools all tokens, also those of a prompt
+        return run_one_by_one(encoded, lambda sequence: self._run(sequence, encoded.pad_id), lambda _: self._of_tokens)
 
-    def _outputs(self, pad_id: int, row: IdRow) -> dict[str, np.ndarray]:
-        answer = self._answer(SIGNATURE, id_inputs([row], pad_id, self._length))
-        return {name: values[0] for name, values in logits_of(self._model, answer).items()}
+    def _run(self, sequence: IdSequence, pad_id: int) -> dict[str, np.ndarray]:
+        answer = self._answer(SIGNATURE, pad_sequences([sequence], pad_id, self._length))
+        return {name: values[0] for name, values in recover_logits(self._model, answer).items()}

@@ -1,4 +1,4 @@
-"""A model as a TFLite file: ids of one length in, named answers out, all weights inside, builtin operators only."""
+"""Convert a model to a TFLite file with inputs of a fixed length, builtin operators only, and all weights."""
 
 import contextlib
 import dataclasses
@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 import keras
@@ -16,28 +16,27 @@ from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checks import check_integer
 from bert_keras.compat import TFLITE_CONVERTER_ERROR
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.ids_graph import ids_function
-from bert_keras.export.tflite.tflite_file import constant_bytes, operators, read_file
-from bert_keras.modeling import BertClassifier
+from bert_keras.export.ids_graph import build_ids_function
+from bert_keras.export.settings import QUANTIZATIONS
+from bert_keras.export.tflite.tflite_file import count_constant_bytes, list_operators, parse_tflite
 from bert_keras.publishing import publish_file
 
-LENGTHS = (32, 64, 128)
 SIGNATURE = "serving_default"
 
-# Bytes a parameter takes in a file: in a matrix, and in a vector (biases and norms, which dynamic int8 leaves alone).
+# Bytes per parameter in a file: in matrices, and in vectors (biases and norms, which dynamic int8 does not quantize).
 # There is no static int8: see `docs/design/decisions.md`.
 _WEIGHT_BYTES = {"float32": (4, 4), "float16": (2, 2), "dynamic_int8": (1, 4)}
-QUANTIZATIONS = tuple(_WEIGHT_BYTES)
 
 
 class TfliteFacts(NamedTuple):
-    """What a checked file holds.
+    """The contents of a TFLite file that passed `check_tflite`.
 
     Attributes:
-        size_bytes: the whole file.
-        constant_bytes: its constants. On MiniLM 1.000003 times `weight_bytes` at most, with dynamic int8 1.007 times.
-        weight_bytes: the least that the model's weights take.
-        operators: names of its operators, all of them builtin ones, sorted.
+        size_bytes: the size of the file.
+        constant_bytes: the size of its constants. For MiniLM at most 1.000003 times `weight_bytes`, and 1.007 times
+            with dynamic int8.
+        weight_bytes: the smallest size that the model's weights can have.
+        operators: the sorted names of its operators, all of which are builtin.
     """
 
     size_bytes: int
@@ -49,119 +48,106 @@ class TfliteFacts(NamedTuple):
 def write_tflite(
     model: keras.Model, path: str | os.PathLike, *, length: int = 128, quantization: str = "float32"
 ) -> TfliteFacts:
-    """Writes a model for one row of `length` ids, the shape that phones' accelerators want.
+    """Write a model for one sequence of a fixed length, the shape that accelerators of phones require.
 
-    Inputs of the one signature, `serving_default`, are `input_ids`, `attention_mask` and `token_type_ids`, int32
-    (1, S); its outputs are those of `device_answers`, float32. MiniLM takes 89.7, 44.9 and 23.0 MB by quantization.
+    The file has one signature, `serving_default`. Its inputs are `input_ids`, `attention_mask` and `token_type_ids`,
+    int32 (1, S); its outputs are those of `get_output_conversion`, float32. MiniLM takes 89.7 MB in float32, 44.9 MB in
+    float16 and 23.0 MB in dynamic int8.
 
     Args:
-        model: an encoder, with a head or without, that computes in float32.
+        model: an encoder, with or without a head, that computes in float32.
         path: the file to write, or to replace.
-        length: S, from 2 ([CLS] and [SEP]) to what the model reads.
-        quantization: "float32"; "float16", half the size; "dynamic_int8", a quarter: matrices of 8 bits, multiplied
-            by activations whose scale is found as they come. A masked LM's token table then stands there twice, with
-            a scale for all of it where it is looked up and one for each token where it gives logits.
+        length: S, from 2 ([CLS] and [SEP]) to the model's maximum.
+        quantization: "float32"; "float16", half the size; or "dynamic_int8", a quarter of the size: matrices have 8
+            bits, and activations are quantized at run time. A masked LM's token table is then in the file twice, with
+            one scale for the lookup and one scale per token for the logits.
 
     Returns:
-        What was found in the file.
+        The contents of the file.
 
     Raises:
-        InputError: an argument is out of its range, or the model computes in 16 bits.
-        ParityError: the file would lack weights, or need operators that are not TFLite's own; none is written.
+        InputError: an argument is out of range, or the model computes in 16 bits.
+        ParityError: the file would lack weights, or need operators that are not builtin. Nothing is written.
     """
-    _check_quantization(quantization)
-    with tflite_source(model, {SIGNATURE: length}) as source:
-        return write_tflite_source(source, path, quantization)
-
-
-def write_multi_length_tflite(
-    model: keras.Model, path: str | os.PathLike, *, lengths: Sequence[int] = LENGTHS, quantization: str = "float32"
-) -> TfliteFacts:
-    """Writes a model for rows of several lengths: a signature `length_S` for each, over the same weights.
-
-    A short text then costs what a short row costs. On MiniLM three lengths take 0.3 % more bytes than one, 3 % with
-    dynamic int8. MediaPipe cannot use such a file; arguments and errors are those of `write_tflite`.
-    """
-    if not lengths or len(set(lengths)) != len(lengths):
-        raise InputError(f"the lengths are {list(lengths)}; expected at least one, each once: name them anew")
-    _check_quantization(quantization)
-    with tflite_source(model, {f"length_{length}": length for length in lengths}) as source:
-        return write_tflite_source(source, path, quantization)
+    if quantization not in QUANTIZATIONS:
+        raise InputError(f"quantization is {quantization!r}; expected one of {', '.join(QUANTIZATIONS)}")
+    with trace_tflite_source(model, {SIGNATURE: length}) as source:
+        return write_tflite_from_source(source, path, quantization)
 
 
 @dataclasses.dataclass(frozen=True)
 class TfliteSource:
-    """A model's functions as a SavedModel, from which files of each quantization are converted.
+    """A traced model as a SavedModel, from which the files of all quantizations are converted.
 
     Attributes:
         model: the model.
         folder: the SavedModel.
-        lengths: of the sequences of each signature.
-        read: ids of the variables that the functions read.
+        lengths: the sequence length of each signature, keyed by its name.
+        used_variables: the `id` of each variable that the outputs depend on.
     """
 
     model: keras.Model
     folder: str
     lengths: Mapping[str, int]
-    read: Set[int]
+    used_variables: Set[int]
 
 
 @contextlib.contextmanager
-def tflite_source(model: keras.Model, lengths: Mapping[str, int]) -> Iterator[TfliteSource]:
-    """Traces and saves a model once for all its TFLite files: 2.4 s of processor time for base.
+def trace_tflite_source(model: keras.Model, lengths: Mapping[str, int]) -> Iterator[TfliteSource]:
+    """Trace and save a model once for all of its TFLite files, which takes 2.4 s of processor time for base.
 
-    The variables have an owner of their own and go in as such. Under a Keras model as the owner they stay handles
-    without values, and nothing is said of it (test_a_file_without_weights_is_refused). Frozen into each function
-    first they give the same file, but three lengths of MiniLM then take 9.0 GB of memory and 60 s, not 1.9 GB and 17 s.
+    A separate `tf.Module` owns the variables. If a Keras model owns them, the converter silently writes handles without
+    values (test_a_file_without_weights_is_refused). Freezing them into each function gives the same file, but three
+    lengths of MiniLM then take 9.0 GB of memory and 60 s instead of 1.9 GB and 17 s.
 
     Args:
-        model: as in `write_tflite`.
-        lengths: of the sequences that each signature takes.
+        model: see `write_tflite`.
+        lengths: the sequence length of each signature, keyed by its name.
 
     Raises:
-        InputError: a length is out of its range, or the model computes in 16 bits.
+        InputError: a length is out of range, or the model computes in 16 bits.
     """
     _check_model(model, lengths.values())
-    answers = device_answers(model)
+    convert = get_output_conversion(model)
     functions = {
-        name: ids_function(model, batch_size=1, length=length, answers=answers) for name, length in lengths.items()
+        name: build_ids_function(model, batch_size=1, length=length, convert_outputs=convert)
+        for name, length in lengths.items()
     }
     owner = tf.Module()
     owner.weights = [variable.value for variable in model.variables]
-    read = set().union(*map(_variables_read, functions.values()))
+    used_variables = set().union(*map(_find_used_variables, functions.values()))
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(owner, folder, signatures=functions)
-        yield TfliteSource(model, folder, lengths, read)
+        yield TfliteSource(model, folder, lengths, used_variables)
 
 
-def write_tflite_source(source: TfliteSource, path: str | os.PathLike, quantization: str) -> TfliteFacts:
-    """Writes one file of a source; see `write_tflite`."""
-    content = _converted(source, quantization)
-    longest = max(source.lengths.values())
-    facts = check_tflite(content, weight_bytes=_weight_bytes(source.model, source.read, longest, quantization))
+def write_tflite_from_source(source: TfliteSource, path: str | os.PathLike, quantization: str) -> TfliteFacts:
+    """Write the file of one quantization; see `write_tflite`."""
+    content = _convert(source, quantization)
+    facts = check_tflite(content, weight_bytes=_count_weight_bytes(source, quantization))
     with publish_file(path) as staging:
         staging.write_bytes(content)
     return facts
 
 
-def _converted(source: TfliteSource, quantization: str) -> bytes:
-    """Returns a TFLite file of a source's functions, a signature each."""
+def _convert(source: TfliteSource, quantization: str) -> bytes:
+    """Convert a traced model to the content of a TFLite file."""
     converter = tf.lite.TFLiteConverter.from_saved_model(source.folder, signature_keys=list(source.lengths))
     converter.optimizations = [] if quantization == "float32" else [tf.lite.Optimize.DEFAULT]
     converter.target_spec.supported_types = [tf.float16] if quantization == "float16" else []
-    converter.exclude_conversion_metadata = True  # what converted it and how; packing base anew for that takes 2.5 s
+    converter.exclude_conversion_metadata = True  # adding it repacks the file, 2.5 s for base
     try:
         return converter.convert()
     except TFLITE_CONVERTER_ERROR.get() as error:
         needed = ", ".join(re.findall(r"^(?:Custom|Flex|TF Select) ops: (.+)$", str(error), re.MULTILINE))
-        raise ParityError(f"TFLite's builtin operators cannot compute the model: {needed or error}") from error
+        raise ParityError(f"the model needs operators that TFLite does not have: {needed or error}") from error
 
 
-def device_answers(model: keras.Model) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
-    """Returns what a file makes of a model's outputs, named as at the border.
+def get_output_conversion(model: keras.Model) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
+    """Return the function that converts a model's outputs to those of a TFLite file, under Hugging Face names.
 
-    A classifier's become one output, as MediaPipe wants: `probabilities` (1, C), or `scores` (1, C) of a
-    regression. Those of other models stay as they are.
+    A classifier has one output, as MediaPipe requires: `probabilities` (1, C), or `scores` (1, C) for regression. The
+    outputs of other models are unchanged.
     """
     if not isinstance(model, BertClassifier):
         return dict
@@ -174,47 +160,42 @@ def device_answers(model: keras.Model) -> Callable[[dict[str, tf.Tensor]], dict[
 
 
 def check_tflite(content: bytes, *, weight_bytes: int) -> TfliteFacts:
-    """Checks what a converter gave.
+    """Check the operators and the size of the weights of a converted file.
 
     Args:
-        content: of a TFLite file.
-        weight_bytes: the least that the model's weights take.
+        content: the content of a TFLite file.
+        weight_bytes: the smallest size that the model's weights can have.
 
     Raises:
-        ParityError: there are operators other than builtin ones, or fewer bytes of constants.
+        ParityError: there are operators that are not builtin, or too few bytes of constants.
     """
-    file = read_file(content)
-    builtin, foreign = operators(file)
-    if foreign:
-        raise ParityError(f"the TFLite file needs {', '.join(foreign)}; expected TFLite's builtin operators alone")
-    found = constant_bytes(file)
+    file = parse_tflite(content)
+    builtin, other = list_operators(file)
+    if other:
+        raise ParityError(f"the TFLite file needs {', '.join(other)}; expected only TFLite's builtin operators")
+    found = count_constant_bytes(file)
     if found < weight_bytes:
         raise ParityError(
-            f"the TFLite file holds {found:,} bytes of constants; expected {weight_bytes:,} or more, "
-            "since the model's weights take as many: the converter left some out"
+            f"the TFLite file contains {found:,} bytes of constants; expected {weight_bytes:,} or more for the model's "
+            "weights: the converter left some out"
         )
     return TfliteFacts(len(content), found, weight_bytes, builtin)
 
 
-def _check_quantization(quantization: str) -> None:
-    if quantization not in QUANTIZATIONS:
-        raise InputError(f"quantization is {quantization!r}; expected one of {', '.join(QUANTIZATIONS)}")
-
-
-def _check_model(model, lengths: Iterable[int]) -> None:
+def _check_model(model: keras.Model, lengths: Iterable[int]) -> None:
     encoder = get_encoder(model)
     longest = encoder.config.max_sequence_length
     for length in lengths:
         check_integer("length", length, 2, longest)
     if encoder.compute_dtype != "float32":
         raise InputError(
-            f"the model computes in {encoder.compute_dtype}, for which TFLite has no operators: load it under Keras' "
-            "policy float32 and choose the quantization of the file"
+            f"the model computes in {encoder.compute_dtype}, for which TFLite has no operators: load it under the "
+            "Keras policy float32, and choose a quantization for the file"
         )
 
 
-def _variables_read(function) -> set[int]:
-    """Returns the ids of the variables that a concrete function's outputs depend on; an embedder's pooler is none."""
+def _find_used_variables(function: tf.types.experimental.ConcreteFunction) -> set[int]:
+    """Return the `id` of each variable that a function's outputs depend on, which excludes an embedder's pooler."""
     seen, waiting = set(), [tensor.op for tensor in function.outputs]
     while waiting:
         operation = waiting.pop()
@@ -225,22 +206,22 @@ def _variables_read(function) -> set[int]:
     return {id(variable) for variable in function.variables if id(variable.handle) in handles}
 
 
-def _weight_bytes(model, read: set[int], length: int, quantization: str) -> int:
-    """Returns the least that those weights take whose variables are `read`.
+def _count_weight_bytes(source: TfliteSource, quantization: str) -> int:
+    """Return the smallest size that the weights of a traced model can have in a file.
 
-    The converter keeps one of equal constants, folds those of one value (a new model's biases and norms), and drops
-    the positions beyond `length`.
+    The converter merges equal constants, folds constants whose values are all the same (a new model's biases and
+    norms), and drops positions beyond the longest signature.
     """
-    of_matrix, of_vector = _WEIGHT_BYTES[quantization]
-    positions = get_encoder(model).embeddings.position
+    matrix_bytes, vector_bytes = _WEIGHT_BYTES[quantization]
+    positions = get_encoder(source.model).embeddings.position
     sizes = {}
-    for variable in model.variables:
-        if id(variable.value) not in read:
+    for variable in source.model.variables:
+        if id(variable.value) not in source.used_variables:
             continue
         values = variable.value.numpy()
         if positions is not None and variable is positions.embeddings:
-            values = values[:length]
+            values = values[: max(source.lengths.values())]
         if (values != values.flat[0]).any():
-            bytes_each = of_matrix if values.ndim > 1 else of_vector
-            sizes[hashlib.sha256(values.tobytes()).digest()] = values.size * bytes_each
+            num_bytes = matrix_bytes if values.ndim > 1 else vector_bytes
+            sizes[hashlib.sha256(values.tobytes()).digest()] = values.size * num_bytes
     return sum(sizes.values())

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.export.saved_model.answers.fillings import filling_masks
+from bert_keras.export.saved_model.answers.fillings import build_mask_filler
 from bert_keras.pipelines.batches.masking import MaskingTokens
 
 NUM_ROWS = 97  # of `make_model`
@@ -60,7 +60,7 @@ def test_rows_without_a_token_are_never_predicted(model, tokenizer):
 
 
 def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
-    served = filling_masks(lambda features: model(features, training=False), tokenizer, 17)
+    served = build_mask_filler(lambda features: model(features, training=False), tokenizer, 17)
     answer = served.answer(tf.constant(TEXTS))
     for number, (proposals,) in enumerate(bk.fill_mask(model, tokenizer, TEXTS)):
         assert answer["token_ids"][number, 0].numpy().tolist() == [one.token_id for one in proposals]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.export.parity.probe_inputs import as_strings
-from bert_keras.export.runtimes.fresh_process import ask
+from bert_keras.export.parity.probe_inputs import to_bytes_array
+from bert_keras.export.runtimes.fresh_process import query_artifact
 from tests.shared_data import shared
 
 TOLERANCE = 2e-6  # of vectors of length 1; measured: 1.9e-7
@@ -83,8 +83,8 @@ def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sent
 @pytest.mark.slow
 def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
     bk.export_model(folder, tmp_path / "artifacts")
-    request = ("serving_default", {"text": as_strings(sentences)})
-    [answer] = ask("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
+    request = ("serving_default", {"text": to_bytes_array(sentences)})
+    [answer] = query_artifact("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     np.testing.assert_allclose(answer["embedding"], theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 

@@ -310,13 +310,13 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["default_without_its_prompt", "mxbai"])
 def test_the_saved_model_puts_the_default_prompt_before_raw_strings(style, tmp_path):
-    from bert_keras.export.parity.probe_inputs import as_strings
-    from bert_keras.export.runtimes.fresh_process import ask
+    from bert_keras.export.parity.probe_inputs import to_bytes_array
+    from bert_keras.export.runtimes.fresh_process import query_artifact
 
     write_style(style, tmp_path / "theirs")
     parity = bk.export_model(tmp_path / "theirs", tmp_path / "artifacts", ["saved_model"])
-    request = ("serving_default", {"text": as_strings(list(TEXTS))})
-    [answer] = ask("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
+    request = ("serving_default", {"text": to_bytes_array(list(TEXTS))})
+    [answer] = query_artifact("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     assert_same_vectors(answer["embedding"], vectors_of(open_theirs(tmp_path / "theirs"), TEXTS))
     assert parity["artifacts"]["saved_model/1"]["passed"]
 

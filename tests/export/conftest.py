@@ -14,7 +14,7 @@ from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.runtimes import exchange, run_onnx, run_saved_model, run_tflite
 from bert_keras.export.runtimes.fresh_process import Answers
-from bert_keras.export.saved_model.text_model import write_saved_model
+from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 from tests.made_once import made_once
@@ -160,7 +160,7 @@ class InThisProcess:
 
     def answers(self):
         outputs = [self._answer(*request) for request in self._requests]
-        kept = [{name: exchange._kept(values) for name, values in given.items()} for given in outputs]
+        kept = [{name: exchange.select_compared(values) for name, values in given.items()} for given in outputs]
         return Answers(kept, 0.0, [0.0] * len(self._timed), self._described)
 
     def close(self):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import MissingExtraError, ParityError
-from bert_keras.export.exporting import Checks, Stages
+from bert_keras.export.export_job import Stages
 from bert_keras.export.runtimes import exchange, fresh_process
-from bert_keras.export.runtimes.fresh_process import FreshProcess, ask
+from bert_keras.export.runtimes.fresh_process import FreshProcess, query_artifact
 
 REQUEST = ("sum", {"x": np.arange(3)})
 PROGRAM = """
@@ -41,7 +41,7 @@ def test_answers_are_those_of_the_requests_and_the_timed_ones_are_timed(program,
     assert [outputs["y"].tolist() for outputs in answers.outputs] == [[1, 2, 3]] * 2
     assert len(answers.seconds) == 3
     assert answers.signatures == {"sum": {}}
-    assert [outputs["y"].tolist() for outputs in ask("onnx", tmp_path, [REQUEST]).outputs] == [[1, 2, 3]]
+    assert [outputs["y"].tolist() for outputs in query_artifact("onnx", tmp_path, [REQUEST]).outputs] == [[1, 2, 3]]
 
 
 def test_timed_requests_wait_until_the_answers_are_asked_for(program, tmp_path):
@@ -86,10 +86,10 @@ def test_a_process_whose_asker_is_gone_ends_by_itself(program, tmp_path):
 def test_a_failure_is_told_by_the_last_line_and_a_missing_runtime_by_its_extra(program, tmp_path):
     program("import sys\nprint('noise', file=sys.stderr)\nimport numpy_of_another_world")
     with pytest.raises(MissingExtraError, match=r"numpy_of_another_world.*bert-keras\[onnx\]"):
-        ask("onnx", tmp_path / "model", [REQUEST])
+        query_artifact("onnx", tmp_path / "model", [REQUEST])
     (tmp_path / "runtimes/run.py").write_text("print('x' * 1_000_000, file=__import__('sys').stderr)\n1 / 0")
     with pytest.raises(ParityError, match="model does not run in a fresh process: ZeroDivisionError: d"):
-        ask("onnx", tmp_path / "model", [REQUEST])
+        query_artifact("onnx", tmp_path / "model", [REQUEST])
 
 
 class Noted:
@@ -99,7 +99,7 @@ class Noted:
         self.notes, self.name, self.passed = notes, name, passed
         notes.append(f"{name} started")
 
-    def verdict(self):
+    def report(self):
         self.notes.append(f"{self.name} judged")
         return {"passed": self.passed}
 

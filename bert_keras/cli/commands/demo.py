@@ -98,13 +98,13 @@ def build_commands(out: pathlib.Path, *, quick: bool) -> list[list[str]]:
 
 def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> list[dict]:
     """Classify texts with the exported SavedModel, in a process that does not import this package."""
-    from bert_keras.export.parity.probe_inputs import as_strings
-    from bert_keras.export.runtimes.fresh_process import ask as ask_artifact
+    from bert_keras.export.parity.probe_inputs import to_bytes_array
+    from bert_keras.export.runtimes.fresh_process import query_artifact
     from bert_keras.export.targets import next_version
 
     latest = artifacts / "saved_model" / str(next_version(artifacts / "saved_model") - 1)
-    request = ("serving_default", {"text": as_strings([text for text, _ in questions])})
-    [outputs] = ask_artifact("saved_model", latest, [request]).outputs
+    request = ("serving_default", {"text": to_bytes_array([text for text, _ in questions])})
+    [outputs] = query_artifact("saved_model", latest, [request]).outputs
     return [
         {"text": text, "truth": truth, "label": label.decode(), "probability": float(probabilities.max())}
         for (text, truth), label, probabilities in zip(

@@ -1,4 +1,4 @@
-"""Answers in the graph of a SavedModel: for each task what `Task.answers` returns in Python.
+"""Answers in the graph of a SavedModel: for each task those that `Task.decode` returns in Python.
 
-Start with `served.py`.
+Start with `text_function.py`.
 """

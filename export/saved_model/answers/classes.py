@@ -1,38 +1,38 @@
-"""Classes, sets of tags, or a number for each text or pair of texts."""
-
-from collections.abc import Callable
+"""Classification and regression of texts and pairs of texts, in the graph."""
 
 import tensorflow as tf
 
-from bert_keras.export.saved_model.answers.served import TextFunction
+from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.text_classification import TextClassification
 
 
-def classifying(run: Callable, tokenizer: BertTokenizer, task: TextClassification) -> TextFunction:
-    """Returns the function from `text`, of pairs also `second_text`, to classes.
+def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassification) -> TextFunction:
+    """Build the function from `text`, and `second_text` for pairs, to classes.
 
-    Its answers, for B texts and C classes: `scores` (B, C), the logits, of a text in windows their means; and
+    Its outputs, for B texts and C classes, are `scores` (B, C), the logits (their mean for a text in windows), and
+
     - "single_label": `label` (B,), `label_id` (B,), `probabilities` (B, C);
-    - "multi_label": `probabilities` (B, C), `labels` (B, L), those of half or more, "" behind them, `num_labels` (B,);
+    - "multi_label": `probabilities` (B, C), `labels` (B, L), the labels with a probability of 0.5 or more, padded with
+      "", and `num_labels` (B,);
     - "regression": `value` (B,).
     """
 
     def answer(*texts):
         columns = [tokenizer.tokenize(column) for column in texts]
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
-        rows = encode_in_graph(tokenizer, columns, **settings)
-        logits = tf.cast(run(rows.features)["logits"], tf.float64)
+        batch = encode_in_graph(tokenizer, columns, **settings)
+        logits = tf.cast(run(batch.features)["logits"], tf.float64)
         if task.window_overlap is not None:
-            logits = tf.math.segment_mean(logits, rows.examples)
-        return class_answers(task, logits)
+            logits = tf.math.segment_mean(logits, batch.examples)
+        return answer_classes(task, logits)
 
     return TextFunction(task.input_names, answer)
 
 
-def class_answers(task: TextClassification, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns the answers of a task to logits `(B, C)`."""
+def answer_classes(task: TextClassification, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Return the outputs of a task for logits `(B, C)`."""
     logits = tf.cast(logits, tf.float64)  # as in `Task.answers`
     scores = {"scores": tf.cast(logits, tf.float32)}
     if task.problem == "regression":

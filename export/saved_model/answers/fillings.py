@@ -1,56 +1,60 @@
-"""What stands in the place of each [MASK] of a text."""
-
-from collections.abc import Callable
+"""Proposals for each [MASK] of a text, in the graph."""
 
 import tensorflow as tf
 
-from bert_keras.export.saved_model.answers.served import TextFunction, counts_of, padded
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
+from bert_keras.export.saved_model.answers.text_function import (
+    RunModel,
+    TextFunction,
+    count_per_example,
+    group_by_example,
+    group_outputs,
+)
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 NUM_FILLINGS = 5
 
 
-def filling_masks(run: Callable, tokenizer: BertTokenizer, length: int) -> TextFunction:
-    """Returns the function from `text` with [MASK] in it to proposals, as `fill_mask` makes them.
+def build_mask_filler(run: RunModel, tokenizer: BertTokenizer, length: int) -> TextFunction:
+    """Build the function from `text` that contains [MASK] to the proposals of `fill_mask`.
 
-    Its answers, for B texts with M masks at most and K = 5 proposals, the likeliest first: `tokens` (B, M, K), "" where
-    a text has no such mask; `token_ids`; `probabilities`; `texts`, the text with the token in the place of that mask;
-    `num_masks` (B,). Texts are cut to `length` tokens, and masks behind are not answered.
+    Its outputs, for B texts with at most M masks and K = 5 proposals, the most probable first, are `tokens` (B, M, K),
+    padded with "" for texts with fewer masks; `token_ids`; `probabilities`; `texts`, the text with the mask replaced by
+    the token; and `num_masks` (B,). Texts are cut to `length` tokens; masks after that get no proposals.
     """
     tokens = list(tokenizer.vocabulary)
-    continues = [token.startswith("##") for token in tokens]
-    written = [token.removeprefix("##") for token in tokens]
+    is_suffix = [token.startswith("##") for token in tokens]
+    strings = [token.removeprefix("##") for token in tokens]
 
     def answer(text):
         tokenized = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
-        rows = encode_in_graph(tokenizer, [tokenized.token_ids], max_sequence_length=length)
-        places = tf.cast(tf.where(rows.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (K, 2)
-        examples, num_texts = places[:, 0], tf.size(text)
-        positions = padded(places[:, 1], examples, num_texts, 0)
-        logits = run({**rows.features, "mask_positions": positions})["mlm_logits"]  # (B, M, V)
-        slots = tf.range(tf.shape(positions)[1])[tf.newaxis] < counts_of(examples, num_texts)[:, tf.newaxis]
-        probabilities = tf.nn.softmax(tf.boolean_mask(logits, slots))  # (K, V)
-        probabilities = probabilities[:, : len(tokens)]  # rows of a padded table are no tokens
+        batch = encode_in_graph(tokenizer, [tokenized.token_ids], max_sequence_length=length)
+        masks = tf.cast(tf.where(batch.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (masks, 2)
+        examples, num_texts = masks[:, 0], tf.size(text)
+        positions = group_by_example(masks[:, 1], examples, num_texts, 0)
+        logits = run({**batch.features, "mask_positions": positions})["mlm_logits"]  # (B, M, V)
+        num_masks = count_per_example(examples, num_texts)
+        is_mask = tf.range(tf.shape(positions)[1]) < num_masks[:, tf.newaxis]  # (B, M)
+        probabilities = tf.nn.softmax(tf.boolean_mask(logits, is_mask))  # (masks, V)
+        probabilities = probabilities[:, : len(tokens)]  # a padded embedding table has more rows than tokens
         values, ids = tf.math.top_k(probabilities, min(NUM_FILLINGS, len(tokens)))
-        found = tf.gather_nd(rows.tokens, places)
-        starts, ends = (tf.gather(x.flat_values, found) for x in (tokenized.starts, tokenized.ends))
-        of_masks = {
+        mask_tokens = tf.gather_nd(batch.tokens, masks)
+        starts, ends = (tf.gather(x.flat_values, mask_tokens) for x in (tokenized.starts, tokenized.ends))
+        proposals = {
             "tokens": (tf.gather(tf.constant(tokens), ids), ""),
             "token_ids": (ids, 0),
             "probabilities": (values, 0.0),
-            "texts": (_filled(TextCharacters.of(text), examples, starts, ends, ids), ""),
+            "texts": (_replace_masks(TextCharacters.decode(text), examples, starts, ends, ids), ""),
         }
-        answers = {name: padded(values, examples, num_texts, fill) for name, (values, fill) in of_masks.items()}
-        return {**answers, "num_masks": counts_of(examples, num_texts)}
+        return {**group_outputs(proposals, examples, num_texts), "num_masks": num_masks}
 
-    def _filled(characters: TextCharacters, examples, starts, ends, ids) -> tf.Tensor:
-        """Returns the texts (K, 5) with tokens in the place of masks; one that goes on a word stands close to it."""
+    def _replace_masks(characters: TextCharacters, examples, starts, ends, ids) -> tf.Tensor:
+        """Return the texts (masks, K) with each mask replaced by a token; suffixes follow the word without a space."""
         before = characters.cut(examples, tf.zeros_like(starts), starts)[:, tf.newaxis]
-        close = tf.strings.regex_replace(before, r"[\s\p{Z}]+$", "")
-        before = tf.where(tf.gather(tf.constant(continues), ids), close, before)
-        after = tf.broadcast_to(characters.rest(examples, ends)[:, tf.newaxis], tf.shape(ids))
-        return tf.strings.join([before, tf.gather(tf.constant(written), ids), after])
+        stripped = tf.strings.regex_replace(before, r"[\s\p{Z}]+$", "")
+        before = tf.where(tf.gather(tf.constant(is_suffix), ids), stripped, before)
+        after = tf.broadcast_to(characters.cut_to_end(examples, ends)[:, tf.newaxis], tf.shape(ids))
+        return tf.strings.join([before, tf.gather(tf.constant(strings), ids), after])
 
     return TextFunction(("text",), answer)

@@ -26,7 +26,7 @@ TOLERANCE = 2e-5  # measured: 8.3e-6 in logits over the vocabulary, 5.5e-6 in ot
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "embedder"]))
 def test_every_model_passes_its_verdict_in_onnxruntime(kind, references, onnx_file, in_this_process):
-    verdict = start_onnx_check(references(kind), onnx_file(kind)).verdict()
+    verdict = start_onnx_check(references(kind), onnx_file(kind)).report()
     assert verdict["passed"], verdict
     assert (verdict["measure"], verdict["num_inputs"]) == ("max", 24)
     assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
@@ -38,7 +38,7 @@ def test_every_model_passes_its_verdict_in_onnxruntime(kind, references, onnx_fi
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
 def test_every_model_passes_all_probes_in_a_fresh_process(kind, references, onnx_file):
-    verdict = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).verdict()
+    verdict = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).report()
     assert (verdict["passed"], verdict["num_inputs"]) == (True, 200)
     assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
 
@@ -104,14 +104,14 @@ def test_a_wrong_file_is_refused(how, has_8_bits, references, onnx_file, tmp_pat
     onnx.save(file, tmp_path / "model.onnx")
     if has_8_bits:
         write_int8_onnx(tmp_path / "model.onnx", tmp_path / "model.onnx")
-    verdict = start_onnx_check(references("pair_classifier"), tmp_path / "model.onnx").verdict()
+    verdict = start_onnx_check(references("pair_classifier"), tmp_path / "model.onnx").report()
     assert (verdict["passed"], verdict["measure"]) == (False, "mean_relative" if has_8_bits else "max"), verdict
 
 
 def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     write_onnx(with_tanh_gelu(monkeypatch, reference).model, tmp_path / "model.onnx")
-    assert not start_onnx_check(reference, tmp_path / "model.onnx").verdict()["passed"]
+    assert not start_onnx_check(reference, tmp_path / "model.onnx").report()["passed"]
 
 
 def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkeypatch, in_this_process):

@@ -10,13 +10,13 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export import artifacts, ids_graph
-from bert_keras.export.artifacts import worst
+from bert_keras.export.artifacts import describe_differences
 from bert_keras.export.parity import parity_check, probe_inputs
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.runtimes import exchange, fresh_process
-from bert_keras.export.runtimes.fresh_process import ask
-from bert_keras.export.saved_model import saved_model_artifact, text_model
+from bert_keras.export.runtimes.fresh_process import query_artifact
+from bert_keras.export.saved_model import saved_model_artifact, to_saved_model
 from bert_keras.export.saved_model.op_audit import read_meta_graph
 from bert_keras.export.saved_model.saved_model_artifact import next_version
 from bert_keras.export.verify import verify
@@ -35,7 +35,9 @@ def other_features(**changes):
             return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
 
         monkeypatch.setattr(ids_graph, "logits_of", run)
-        monkeypatch.setattr(text_model.ServedModel, "_call", lambda self, features: run(self._model.value, features))
+        monkeypatch.setattr(
+            to_saved_model.ServedModel, "_call", lambda self, features: run(self._model.value, features)
+        )
         return reference
 
     return broken
@@ -71,10 +73,10 @@ GRAPHS = {  # what goes wrong where the graph is made
 @pytest.mark.parametrize("how", ["tanh for erf", "cased for uncased"])
 def test_a_wrong_graph_is_refused(how, references, monkeypatch, in_this_process):
     written = GRAPHS[how](monkeypatch, references("pair_classifier"))
-    signatures = text_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
-    seen = Served(signatures).verdict(references("pair_classifier"), monkeypatch)
+    signatures = to_saved_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
+    seen = Served(signatures).report(references("pair_classifier"), monkeypatch)
     assert not seen["passed"], seen
-    assert worst(seen)
+    assert describe_differences(seen)
 
 
 @pytest.mark.slow
@@ -83,10 +85,10 @@ def test_a_saved_model_of_a_wrong_graph_is_refused(how, references, tmp_path, mo
     reference = references("pair_classifier")
     with monkeypatch.context() as broken:
         written = GRAPHS[how](broken, reference)
-        text_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
-    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").verdict()
+        to_saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
+    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
     assert not seen["passed"], seen
-    assert worst(seen)
+    assert describe_differences(seen)
 
 
 class Served:
@@ -95,14 +97,14 @@ class Served:
     def __init__(self, signatures):
         self.signatures = signatures
 
-    def verdict(self, reference, monkeypatch, change_inputs=lambda _, inputs: inputs, change_outputs=dict) -> dict:
+    def report(self, reference, monkeypatch, change_inputs=lambda _, inputs: inputs, change_outputs=dict) -> dict:
         def answer(signature, inputs):
             given = change_inputs(signature, inputs)
             outputs = self.signatures[signature](**{name: tf.constant(value) for name, value in given.items()})
             return change_outputs({name: values.numpy() for name, values in outputs.items()})
 
         monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, {}))
-        return parity_check.start_saved_model_check(reference, "tests/export").verdict()
+        return parity_check.start_saved_model_check(reference, "tests/export").report()
 
 
 class Loaded(Served):
@@ -158,10 +160,10 @@ WEIGHTS = {
 @pytest.mark.parametrize("how", list(WEIGHTS))
 def test_wrong_weights_are_refused(how, references, loaded, monkeypatch, in_this_process):
     loaded.assign(WEIGHTS[how](loaded.weights))
-    seen = loaded.verdict(references("pair_classifier"), monkeypatch)
+    seen = loaded.report(references("pair_classifier"), monkeypatch)
     loaded.assign(loaded.weights)
     assert not seen["passed"], seen
-    assert worst(seen)
+    assert describe_differences(seen)
 
 
 INPUTS = {
@@ -179,7 +181,7 @@ INPUTS = {
 
 @pytest.mark.parametrize("how", list(INPUTS))
 def test_wrong_inputs_are_refused(how, references, loaded, monkeypatch, in_this_process):
-    seen = loaded.verdict(
+    seen = loaded.report(
         references("pair_classifier"), monkeypatch, lambda name, given: INPUTS[how](given) if name == "ids" else given
     )
     assert seen["passed"] == (how == "as they are"), seen
@@ -187,13 +189,13 @@ def test_wrong_inputs_are_refused(how, references, loaded, monkeypatch, in_this_
 
 TEXTS = {
     "the two texts swapped": lambda given: {"text": given["second_text"], "second_text": given["text"]},
-    "no second text": lambda given: {**given, "second_text": probe_inputs.as_strings([""] * len(given["text"]))},
+    "no second text": lambda given: {**given, "second_text": probe_inputs.to_bytes_array([""] * len(given["text"]))},
 }
 
 
 @pytest.mark.parametrize("how", list(TEXTS))
 def test_wrong_texts_are_refused(how, references, loaded, monkeypatch, in_this_process):
-    seen = loaded.verdict(
+    seen = loaded.report(
         references("pair_classifier"), monkeypatch, lambda name, given: given if name == "ids" else TEXTS[how](given)
     )
     assert not seen["passed"], seen
@@ -206,7 +208,7 @@ def test_labels_by_other_names_are_refused(references, loaded, monkeypatch, in_t
         names = [other.get(name.decode("latin-1"), name) for name in outputs.get("label", ())]
         return {**outputs, **({"label": np.array(names, object)} if names else {})}
 
-    seen = loaded.verdict(references("pair_classifier"), monkeypatch, change_outputs=renamed)
+    seen = loaded.report(references("pair_classifier"), monkeypatch, change_outputs=renamed)
     assert not seen["passed"]
     assert seen["labels"]["label"]["differ"] > 5
     assert seen["labels"]["label_id"]["differ"] == 0
@@ -218,8 +220,8 @@ def test_labels_in_another_order_are_refused(references, tmp_path, in_this_proce
     model = bk.BertClassifier(reference.model.encoder, 3, labels=["grün", "rot", "blau"])
     model.set_weights(reference.model.get_weights())
     task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=LENGTH)
-    text_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
-    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").verdict()
+    to_saved_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
+    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
     assert not seen["passed"]
     assert seen["labels"]["label"]["differ"] > 5
 
@@ -228,61 +230,63 @@ def test_an_output_by_another_name_is_refused(references, loaded, monkeypatch, i
     reference = references("pair_classifier")
     answer, described = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
     monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, described))
-    seen = parity_check.start_saved_model_check(reference, "tests/export").verdict()
-    assert "ids/logits: expected the shape (3,), got None" in worst(seen)
+    seen = parity_check.start_saved_model_check(reference, "tests/export").report()
+    assert "ids/logits: expected the shape (3,), got None" in describe_differences(seen)
 
 
 def test_where_two_labels_are_as_good_either_is_right():
     comparison = Comparison(1e-4)
-    comparison.best("logits", np.array([[0.5, 0.50001, 0.1], [1, 2, 3]]), np.array([[0.50001, 0.5, 0.1], [1, 2, 3]]))
-    assert comparison.verdict()["labels"] == {"logits": {"compared": 2, "differ": 0}}
-    comparison.best("logits", np.array([[0.5, 0.6]]), np.array([[0.6, 0.5]]))
-    assert comparison.verdict()["labels"]["logits"]["differ"] == 1
-    assert not comparison.verdict()["passed"]
+    comparison.compare_argmax(
+        "logits", np.array([[0.5, 0.50001, 0.1], [1, 2, 3]]), np.array([[0.50001, 0.5, 0.1], [1, 2, 3]])
+    )
+    assert comparison.report()["labels"] == {"logits": {"compared": 2, "differ": 0}}
+    comparison.compare_argmax("logits", np.array([[0.5, 0.6]]), np.array([[0.6, 0.5]]))
+    assert comparison.report()["labels"]["logits"]["differ"] == 1
+    assert not comparison.report()["passed"]
 
 
 @pytest.mark.parametrize("got", [np.array([1.0, np.nan]), np.array([1.0]), None])
 def test_what_is_no_number_or_not_there_is_no_small_difference(got):
     comparison = Comparison(1e-4)
-    comparison.floats("logits", np.array([1.0, 2.0]), got)
-    assert not comparison.verdict()["passed"]
+    comparison.compare_floats("logits", np.array([1.0, 2.0]), got)
+    assert not comparison.report()["passed"]
 
 
 def test_rows_are_of_all_lengths_and_half_of_them_pairs(references):
     reference = references("encoder")
-    rows = probe_inputs.id_rows(reference.config, reference.tokenizer, 19)
+    rows = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
     lengths = [len(row.token_ids) for row in rows]
     assert (len(rows), set(lengths)) == (200, set(range(1, 20)))
     assert 40 < sum(row.segment_ids.any() for row in rows) < 120
-    sizes = {len(batch) for batch in probe_inputs.batches(200)}
+    sizes = {len(batch) for batch in probe_inputs.split_into_batches(200)}
     assert {1, 13} < sizes
 
 
 def test_twins_are_asked_in_one_batch():
     for number in range(2, 100):
-        cut = probe_inputs.batches(number)
+        cut = probe_inputs.split_into_batches(number)
         assert [one for batch in cut for one in batch] == list(range(number))
         assert len(cut[-1]) > 1
 
 
 def test_the_last_two_rows_are_a_pair_and_the_same_ids_as_one_text(references):
     reference = references("encoder")
-    rows = probe_inputs.id_rows(reference.config, reference.tokenizer, 19)
-    *others, pair, twin = probe_inputs.with_twin(rows)
+    rows = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
+    *others, pair, twin = probe_inputs.end_with_twins(rows)
     assert len(others) == len(rows) - 2
     assert probe_inputs.are_twins(pair, twin)
     assert (pair.segment_ids.any(), twin.segment_ids.any()) == (True, False)
     singles = [row for row in rows if not row.segment_ids.any()]
-    assert probe_inputs.with_twin(singles) == singles
+    assert probe_inputs.end_with_twins(singles) == singles
 
 
 def test_an_artifact_that_gives_twins_the_same_is_refused_however_wide_the_tolerance():
     comparison = Comparison(9.0, relative=True)
-    comparison.responds("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.1])))
-    comparison.responds("same", (np.array([1.0]), np.array([1.0])), (np.array([1.0]), np.array([1.0])))
-    assert comparison.verdict()["passed"]
-    comparison.responds("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.0])))
-    assert "the same for a pair" in comparison.verdict()["missing"]["logits"]
+    comparison.check_twins_differ("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.1])))
+    comparison.check_twins_differ("same", (np.array([1.0]), np.array([1.0])), (np.array([1.0]), np.array([1.0])))
+    assert comparison.report()["passed"]
+    comparison.check_twins_differ("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.0])))
+    assert "the same for a pair" in comparison.report()["missing"]["logits"]
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +313,7 @@ def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpo
 def test_another_export_is_the_next_version_and_verified_as_it_was_made(checkpoint, tmp_path, in_this_process):
     out = tmp_path / "artifacts"
     (out / "saved_model/1").mkdir(parents=True)
-    artifacts.add_verdicts(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
+    artifacts.add_to_parity_report(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
     bk.export_model(checkpoint, out, pairs=False)
     assert set(inputs_of(out / "saved_model/2")) == {"text"}
     assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
@@ -348,13 +352,15 @@ def test_verify_reads_from_the_artifact_whether_it_takes_pairs(references, saved
 
 
 def test_a_checkpoint_is_exported_for_pairs_or_single_texts_as_asked(checkpoint):
-    stored, single = (artifacts.read_reference(checkpoint, pairs=pairs).task.has_pairs for pairs in (None, False))
+    stored, single = (artifacts.load_reference(checkpoint, pairs=pairs).task.has_pairs for pairs in (None, False))
     assert (stored, single) == (True, False)
 
 
 def test_verdicts_are_added_to_those_that_are_there(tmp_path):
     for version in (1, 2):
-        artifacts.add_verdicts(tmp_path / "parity.json", f"checkpoint {version}", {f"saved_model/{version}": {}})
+        artifacts.add_to_parity_report(
+            tmp_path / "parity.json", f"checkpoint {version}", {f"saved_model/{version}": {}}
+        )
     assert json.loads((tmp_path / "parity.json").read_text()) == {
         "checkpoint": "checkpoint 2",
         "artifacts": {"saved_model/1": {}, "saved_model/2": {}},
@@ -364,7 +370,7 @@ def test_verdicts_are_added_to_those_that_are_there(tmp_path):
 @pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
 def test_what_does_not_load_is_refused(tmp_path):
     with pytest.raises(ParityError, match=r"nowhere does not run in a fresh process: .*nowhere"):
-        ask("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
+        query_artifact("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
 
 
 def test_only_empty_folders_of_the_export_itself_are_cleared_away(tmp_path):
@@ -383,7 +389,7 @@ def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
     monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
     with pytest.raises(ParityError, match="signal 9 ended it; the system sends 9 where memory runs out"):
-        ask("saved_model", tmp_path, [])
+        query_artifact("saved_model", tmp_path, [])
 
 
 def test_bad_requests_are_told(references, tokenizer, tmp_path):
@@ -439,16 +445,16 @@ def test_arrays_travel_as_they_are(tmp_path):
 
 
 def test_of_a_whole_vocabulary_some_places_are_told():
-    assert exchange.kept_places((2, 100, 30_522)) == slice(None, None, 12)
-    assert exchange.kept_places((2, 5, 30_522)) == slice(None, None, 1)
-    assert exchange.kept_places((2, 100, 768)) == slice(None, None, 1)
+    assert exchange.compared_positions((2, 100, 30_522)) == slice(None, None, 12)
+    assert exchange.compared_positions((2, 5, 30_522)) == slice(None, None, 1)
+    assert exchange.compared_positions((2, 100, 768)) == slice(None, None, 1)
 
 
 def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, saved, monkeypatch, in_this_process):
-    monkeypatch.setattr(exchange, "WIDEST", 10)
+    monkeypatch.setattr(exchange, "MAX_WIDTH", 10)
     monkeypatch.setattr(parity_check, "text_function", lambda *_: None)  # sequences of ids alone
     reference = references("masked_lm")
-    seen = parity_check.start_saved_model_check(reference, saved("masked_lm")).verdict()
+    seen = parity_check.start_saved_model_check(reference, saved("masked_lm")).report()
     assert seen["passed"]
     num_tokens = sum(
         len(row.token_ids) for row in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)

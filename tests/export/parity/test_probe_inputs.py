@@ -10,7 +10,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.export import artifacts
-from bert_keras.export.artifacts import read_reference
+from bert_keras.export.artifacts import load_reference
 from bert_keras.export.parity import probe_inputs
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.tflite import tflite_artifact
@@ -47,7 +47,7 @@ def test_default_sequences_are_padded_by_their_batch_mates(references):
     lengths = [
         len(row.token_ids) for row in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
     ]
-    cut = probe_inputs.batches(len(lengths))
+    cut = probe_inputs.split_into_batches(len(lengths))
     assert [len(batch) for batch in cut] == [1, 2, 3, 5, 8, 5]
     assert all(len({lengths[number] for number in batch}) > 1 for batch in cut[1:])
 
@@ -122,8 +122,8 @@ def test_a_checkpoint_is_opened_once_where_files_are_scored(
 ):
     opened = []
     write_copy = lambda source, path, quantization: shutil.copy(tflite_file("pair_classifier"), path)  # noqa: E731
-    monkeypatch.setattr(tflite_artifact, "tflite_source", lambda *_: contextlib.nullcontext())
-    monkeypatch.setattr(tflite_artifact, "write_tflite_source", write_copy)
+    monkeypatch.setattr(tflite_artifact, "trace_tflite_source", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(tflite_artifact, "write_tflite_from_source", write_copy)
     monkeypatch.setattr(artifacts, "load", lambda folder: opened.append(folder) or bk.load(folder))
     rows = ["text\tsecond_text\tlabel", "the cat\ta mat\trot", "a dog\tits hat\tblau"]
     (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -135,13 +135,13 @@ def test_a_checkpoint_is_opened_once_where_files_are_scored(
 
 
 def test_outputs_are_computed_once_for_all_artifacts(references, checkpoint):
-    reference = read_reference(checkpoint)
+    reference = load_reference(checkpoint)
     calls = []
     run = reference._run
     reference._run = lambda features: calls.append(features) or run(features)
     rows = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
-    first = [reference.outputs(row) for row in rows]
-    again = [reference.with_task(None).outputs(row) for row in rows]
+    first = [reference.compute_outputs(row) for row in rows]
+    again = [reference.with_task(None).compute_outputs(row) for row in rows]
     assert len(calls) <= len(rows)
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one["logits"], other["logits"])

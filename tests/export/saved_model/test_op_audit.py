@@ -178,15 +178,17 @@ def test_a_folder_without_a_saved_model_is_told(tmp_path):
 
 def test_the_table_ends_at_the_tensorflow_that_is_installed():
     """A later TensorFlow writes graphs that the table says nothing of: make it anew (see make_serving_ops.py)."""
-    assert list(serving_releases.graph_versions()) == RELEASES
+    assert list(serving_releases.read_graph_versions()) == RELEASES
     assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
-    assert serving_releases.graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
+    assert serving_releases.read_graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
 
 
 def test_every_line_of_the_table_is_of_an_op_that_there_is():
     types = dict(types_pb2.DataType.items())
-    known = op_audit.registered_ops({re.split(r"[.=]", fact)[0] for fact in serving_releases.introduced_in()})
-    for fact in serving_releases.introduced_in():
+    known = op_audit.find_registered_ops(
+        {re.split(r"[.=]", fact)[0] for fact in serving_releases.read_first_releases()}
+    )
+    for fact in serving_releases.read_first_releases():
         owner, _, value = fact.partition("=")
         op, _, attribute = owner.partition(".")
         definition = known.get(op)

@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.saved_model.serving_bundle import example_requests, rest_request, write_serving_files
+from bert_keras.export.saved_model.serving_bundle import build_example_requests, build_rest_request, write_serving_files
 from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
 
 IDS = ("input_ids", "attention_mask", "token_type_ids")
@@ -212,19 +212,19 @@ def test_the_examples_of_a_real_model_get_answers_and_warm_it_up(saved, tmp_path
         assert {len(value) for value in as_served(json.loads(path.read_text("utf-8")), loaded.signatures).values()} == {
             2
         }
-    write_warmup(folder, "pairs", example_requests(folder))
+    write_warmup(folder, "pairs", build_example_requests(folder))
     assert replay_warmup(folder) == 2
 
 
 def test_bytes_that_are_no_utf_8_go_as_base64(model):
-    body = rest_request("serving_default", {"text": TEXTS})
+    body = build_rest_request("serving_default", {"text": TEXTS})
     assert body["inputs"]["text"] == ["a cat", "naïve\0", {"b64": "//4="}]
     answer = as_served(json.loads(json.dumps(body)), tf.saved_model.load(str(model)).signatures)
     np.testing.assert_array_equal(answer["joined"], TEXTS)
 
 
 def test_one_may_say_what_the_examples_say(model, tmp_path):
-    requests = dict(example_requests(model, {"text": ["fill the [MASK]", b"\xff"]}))
+    requests = dict(build_example_requests(model, {"text": ["fill the [MASK]", b"\xff"]}))
     assert list(requests["serving_default"]["text"]) == ["fill the [MASK]", b"\xff"]
     write_serving_files(tmp_path / "serving", "m", requests=list(requests.items()))
     assert json.loads((tmp_path / "serving/request_serving_default.json").read_text())["inputs"]["text"][1] == {
@@ -237,7 +237,7 @@ def test_an_input_without_an_example_is_told(tmp_path):
     module.function = tf.function(lambda x: {"y": x}).get_concrete_function(tf.TensorSpec([None], tf.float32, name="x"))
     tf.saved_model.save(module, str(tmp_path), signatures=module.function)
     with pytest.raises(InputError, match=r"no example of the input x \(float32\): give requests"):
-        example_requests(tmp_path)
+        build_example_requests(tmp_path)
 
 
 class _Stub:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.export.tflite.mediapipe_metadata import ENTRY, Metadata, add_metadata, read_metadata
-from bert_keras.export.tflite.tflite_file import metadata_entry, read_file, signatures
+from bert_keras.export.tflite.tflite_file import read_file, read_metadata_entry, signatures
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow_except
@@ -157,7 +157,7 @@ def test_the_classes_that_the_schema_generates_read_the_same(written, tokenizer,
 
     written("classifier", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, labels=LABELS, **ABOUT)
-    entry = metadata_entry(read_file((tmp_path / "model.tflite").read_bytes()), ENTRY)
+    entry = read_metadata_entry(read_file((tmp_path / "model.tflite").read_bytes()), ENTRY)
     assert twin.ModelMetadata.ModelMetadataBufferHasIdentifier(entry, 0)
     model = twin.ModelMetadataT.InitFromObj(twin.ModelMetadata.GetRootAs(entry, 0))
     texts = [model.name, model.description, model.author, model.license, model.minParserVersion]
@@ -192,7 +192,7 @@ def test_the_graph_computes_what_it_did(written, tokenizer, make_batch, tmp_path
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        ("classifier", {"of_pairs": True}, "reads pairs of texts, and MediaPipe gives one text: run its file"),
+        ("classifier", {"has_pairs": True}, "reads pairs of texts, and MediaPipe gives one text: run its file"),
         ("classifier", {"labels": LABELS[:3]}, "3 labels were given for 4 classes of"),
         ("classifier", {"labels": ["a", "b", "c", "d\ne"]}, r"the label 'd\\ne' is not one line of text"),
         ("classifier", {"labels": ["a", "b", "c", "d\r"]}, r"the label 'd\\r' is not one line of text"),

@@ -11,12 +11,12 @@ from bert_keras.errors import InputError
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.probe_inputs import THOROUGH
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import climb, file_score, points
+from bert_keras.export.quantization_search import climb, points, score_file
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.tflite import tflite_artifact
 from bert_keras.export.tflite.mediapipe_metadata import read_metadata
 from bert_keras.export.tflite.tflite_file import IDENTIFIER, read_file, schema
-from bert_keras.export.tflite.tflite_runner import TfliteRows
+from bert_keras.export.tflite.tflite_runner import TfliteRunner
 from bert_keras.export.tflite.to_tflite import QUANTIZATIONS, SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
 from bert_keras.tasks.predictor import Predictor
@@ -32,7 +32,7 @@ ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # of one standard deviation; 
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "token_classifier"]))
 def test_every_model_passes_its_verdict_in_litert(kind, references, tflite_file, in_this_process):
-    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).verdict()
+    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).report()
     assert verdict["passed"], verdict
     assert (verdict["measure"], verdict["num_inputs"]) == ("max", 24)
     assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
@@ -42,7 +42,7 @@ def test_every_model_passes_its_verdict_in_litert(kind, references, tflite_file,
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
 def test_every_model_passes_all_probes_in_a_fresh_process(kind, references, tflite_file):
-    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).verdict()
+    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).report()
     assert (verdict["passed"], verdict["num_inputs"]) == (True, 200)
     assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
 
@@ -103,13 +103,13 @@ def verdict_on_broken(how, references, path, broken_path):
     builder.Finish(file.Pack(builder), IDENTIFIER)
     broken_path.write_bytes(builder.Output())
     assert broken_path.read_bytes() != path.read_bytes()
-    return tflite_artifact.start_tflite_file_check(references("pair_classifier"), broken_path).verdict()
+    return tflite_artifact.start_tflite_file_check(references("pair_classifier"), broken_path).report()
 
 
 def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     write_tflite(with_tanh_gelu(monkeypatch, reference).model, tmp_path / "model.tflite", length=LENGTH)
-    assert not tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").verdict()["passed"]
+    assert not tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").report()["passed"]
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
 def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
     reference = references(kind)
-    rows = TfliteRows(tflite_file(kind), reference.model, LENGTH, of_tokens=reference.task.is_token_level)
+    rows = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
     given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
@@ -242,9 +242,9 @@ def test_a_file_is_scored_with_the_tokenizer_of_a_phone_too(references, exported
     )
     examples = [TextExample(text, label=label) for text, label in zip(texts, ours, strict=True)]
     path = exported / "out/tflite/model_float32.tflite"
-    assert file_score(reference, path, LENGTH, examples) == 100
+    assert score_file(reference, path, LENGTH, examples) == 100
     expected = 100 * np.mean([one == other for one, other in zip(ours, theirs, strict=True)])
-    assert file_score(reference, path, LENGTH, examples, phone) == pytest.approx(expected)
+    assert score_file(reference, path, LENGTH, examples, phone) == pytest.approx(expected)
     assert expected < 100
 
 
@@ -256,7 +256,7 @@ def test_a_file_of_a_wrong_graph_is_refused(how, quantization, references, tmp_p
     GRAPHS[how](monkeypatch, None)
     write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
     monkeypatch.undo()
-    seen = tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").verdict()
+    seen = tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").report()
     assert (seen["passed"], seen["measure"]) == (False, "max" if quantization == "float32" else "mean_relative")
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import ParityError
-from bert_keras.export.ids_graph import ids_function
+from bert_keras.export.ids_graph import build_ids_function
 from bert_keras.export.tflite import to_tflite
 from bert_keras.export.tflite.tflite_file import read_file, signatures
 from bert_keras.export.tflite.to_tflite import QUANTIZATIONS, check_tflite, write_multi_length_tflite, write_tflite
@@ -90,7 +90,7 @@ def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, t
 )
 def test_a_classifier_answers_by_one_output(kind, name, function, make_model):
     logits = np.array([[0.5, -2.0, 3.0]], "float32")
-    given = to_tflite.device_answers(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    given = to_tflite.build_tflite_outputs(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
     assert list(given) == [name]
     np.testing.assert_allclose(given[name], function(logits), rtol=1e-6)
 
@@ -137,7 +137,7 @@ def test_the_sizes_of_minilm(tmp_path):
 
 def weightless(model) -> bytes:
     """A file whose variables the converter left outside, as it does where a Keras model owns them."""
-    function = ids_function(model, batch_size=1, length=LENGTH)
+    function = build_ids_function(model, batch_size=1, length=LENGTH)
     return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
 
 
@@ -192,7 +192,7 @@ def test_a_model_that_needs_other_operators_is_refused(make_model, tmp_path, mon
     def odd_answers(outputs):
         return {"odd": incomplete_beta(outputs["last_hidden_state"])}
 
-    monkeypatch.setattr(to_tflite, "device_answers", lambda model: odd_answers)
+    monkeypatch.setattr(to_tflite, "build_tflite_outputs", lambda model: odd_answers)
     model = make_model("encoder_without_pooler", num_layers=1)
     with pytest.raises(ParityError, match=r"builtin operators cannot compute the model: Betainc$"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)

@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 
-from bert_keras.export.not_carried_over import list_left_out
+from bert_keras.export.not_carried_over import list_not_carried_over
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.comparison import Comparison
-from bert_keras.export.parity.expected_answers import expect_texts
+from bert_keras.export.parity.expected_answers import expect_text_answers
 from bert_keras.export.parity.parity_check import start_saved_model_check
-from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, as_strings
-from bert_keras.export.saved_model import text_model
+from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, to_bytes_array
+from bert_keras.export.saved_model import to_saved_model
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
 from bert_keras.tasks.predictor import Predictor
 from tests.export.conftest import KINDS, LENGTH, load_once
@@ -37,7 +37,7 @@ def function_of(references, saved):
         if kind not in made and kind in QUICK:
             made[kind] = functools.partial(load_once(str(saved(kind)))[0], "serving_default")
         elif kind not in made:
-            served = text_model.ServedModel(*_parts(references(kind)))
+            served = to_saved_model.ServedModel(*_parts(references(kind)))
             made[kind] = functools.partial(_answer, served, served._text_signature())
         return made[kind]
 
@@ -66,13 +66,13 @@ def _answer(owner, function, texts):
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, quick=QUICK))
 def test_every_model_answers_as_its_checkpoint(kind, references, saved, in_this_process):
-    check(start_saved_model_check(references(kind), saved(kind)).verdict())
+    check(start_saved_model_check(references(kind), saved(kind)).report())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_answers_in_a_fresh_process_to_all_probes(kind, references, saved):
-    verdict = start_saved_model_check(references(kind), saved(kind), THOROUGH).verdict()
+    verdict = start_saved_model_check(references(kind), saved(kind), THOROUGH).report()
     check(verdict)
     assert verdict["num_inputs"] >= 200
 
@@ -93,8 +93,8 @@ def test_every_task_answers_to_texts_as_its_checkpoint(kind, references, served)
     texts = parity_check._texts(reference, DEFAULT, text_model.text_function(*_arguments(reference)).inputs)
     names = text_model.text_function(*_arguments(reference)).inputs
     answer = served(kind, **parity_check._text_inputs(names, texts))
-    expect_texts(reference, texts)(comparison, parity_check._by_text([answer], [range(len(texts))]))
-    seen = comparison.verdict()
+    expect_text_answers(reference, texts)(comparison, parity_check._by_text([answer], [range(len(texts))]))
+    seen = comparison.report()
     assert seen["passed"], seen
     assert sum(one["compared"] for one in seen["labels"].values()) >= 32 or kind in ("embedder", "regression")
 
@@ -242,7 +242,7 @@ def _parts(reference):
 
 
 def test_texts_are_bytes_on_their_way_to_an_artifact():
-    assert as_strings(["é", ""]).tolist() == ["é".encode(), b""]
+    assert to_bytes_array(["é", ""]).tolist() == ["é".encode(), b""]
 
 
 def test_a_word_of_a_text_costs_no_copy_of_the_text():
@@ -268,7 +268,7 @@ def test_the_default_prompt_stands_before_served_texts(include_prompt, reference
     bare = references("embedder")
     settings = {"prompts": {"query": "Katze 1,2 "}, "default_prompt_name": "query", "include_prompt": include_prompt}
     reference = bare.with_task(dataclasses.replace(bare.task, **settings))
-    function = text_model.ServedModel(*_parts(reference))._text_signature()
+    function = to_saved_model.ServedModel(*_parts(reference))._text_signature()
     answer = function(text=tf.constant([text.encode() for text in TEXTS]))["embedding"].numpy()
     expected = [one["embedding"] for one in Predictor(*_parts(reference))(TEXTS)]
     np.testing.assert_allclose(answer, expected, rtol=0, atol=TOLERANCE)
@@ -276,8 +276,8 @@ def test_the_default_prompt_stands_before_served_texts(include_prompt, reference
     assert np.abs(answer - unprompted).max(axis=1).min() > 0.01
     comparison = Comparison(TOLERANCE)
     served = [{"embedding": vector} for vector in answer]
-    expect_texts(reference, [(text,) for text in TEXTS])(comparison, served)
-    assert comparison.verdict()["passed"]
+    expect_text_answers(reference, [(text,) for text in TEXTS])(comparison, served)
+    assert comparison.report()["passed"]
 
 
 @pytest.mark.parametrize(
@@ -314,5 +314,5 @@ def test_the_default_prompt_stands_before_served_texts(include_prompt, reference
 def test_what_an_artifact_does_not_carry_of_prompts_is_listed(artifact, changes, left, references):
     bare = references("embedder")
     reference = bare.with_task(dataclasses.replace(bare.task, **changes))
-    assert list_left_out(reference, artifact) == left
-    assert list_left_out(references("classifier"), artifact) == []
+    assert list_not_carried_over(reference, artifact) == left
+    assert list_not_carried_over(references("classifier"), artifact) == []

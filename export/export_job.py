@@ -1,0 +1,97 @@
+"""The state of one export that the writers of all formats share: the checkpoint, the settings, progress and checks."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+from bert_keras.export.parity.parity_check import ParityCheck
+from bert_keras.export.parity.reference import Reference
+from bert_keras.export.settings import ExportSettings
+
+Reports = dict[str, dict]  # the parity report of each artifact, keyed by its path in the output folder
+
+
+class Stages:
+    """Report the progress of an export.
+
+    Args:
+        progress: called as `progress(num_done, num_stages, name)` at the start of each stage.
+        num_stages: the number of stages.
+    """
+
+    def __init__(self, progress: Callable[[int, int, str], None] | None, num_stages: int):
+        self._progress = progress or (lambda *_: None)
+        self._num_done, self._num_stages = 0, num_stages
+
+    def begin(self, name: str) -> None:
+        """Report that a stage begins and that all stages before it are done."""
+        self._progress(self._num_done, self._num_stages, name)
+        self._num_done += 1
+
+
+class BackgroundChecks:
+    """Run parity checks one after the other, each in the background while the next artifact is written.
+
+    Only one runs at a time: each holds the weights in memory, and two would share the cores that they are timed on.
+
+    Args:
+        stages: reports which check is being waited for.
+        on_report: called with the name and the parity report of each artifact; raises if the artifact failed.
+    """
+
+    def __init__(self, stages: Stages, on_report: Callable[[str, dict], None]):
+        self.reports: Reports = {}
+        self._stages, self._on_report = stages, on_report
+        self._running: tuple[str, ParityCheck, Callable[[dict], dict]] | None = None
+
+    def begin(
+        self, name: str, start: Callable[[], ParityCheck], complete_report: Callable[[dict], dict] = dict
+    ) -> None:
+        """Finish the running check and start the next one.
+
+        Args:
+            name: the artifact's path in the output folder.
+            start: starts its check.
+            complete_report: applied to its parity report, to add to it.
+        """
+        self.finish()
+        self._running = name, start(), complete_report
+
+    def finish(self) -> None:
+        """Wait for the report of the running check, if there is one."""
+        if self._running is None:
+            return
+        name, check, complete_report = self._running
+        self._running = None
+        self._stages.begin(f"comparing {name}")
+        self.reports[name] = complete_report(check.report())
+        self._on_report(name, self.reports[name])
+
+    def close(self) -> None:
+        """End the process of a check that is still running, for example after an error."""
+        if self._running is not None:
+            self._running[1].close()
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportJob:
+    """One export of a checkpoint.
+
+    Attributes:
+        reference: the checkpoint.
+        out: the folder to write to.
+        settings: the settings.
+        stages: reports progress.
+        checks: compares the artifacts with the checkpoint.
+        publishing: folders entered here are renamed to their final names if the export succeeds, and deleted if not.
+        overwrite: whether existing artifacts may be replaced.
+    """
+
+    reference: Reference
+    out: pathlib.Path
+    settings: ExportSettings
+    stages: Stages
+    checks: BackgroundChecks
+    publishing: contextlib.ExitStack
+    overwrite: bool

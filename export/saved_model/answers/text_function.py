@@ -1,0 +1,60 @@
+"""`TextFunction`, a function of raw texts, and helpers that group values by text."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+RunModel = Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]  # from features to the model's outputs
+
+
+class TextFunction(NamedTuple):
+    """A function of raw texts.
+
+    Attributes:
+        inputs: the names of its inputs, each `(B,)` strings.
+        answer: the function of the texts, in that order. It returns outputs `(B, ...)`, keyed by name.
+    """
+
+    inputs: tuple[str, ...]
+    answer: Callable[..., dict[str, tf.Tensor]]
+
+
+def accept_empty_batch(answer: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict[str, tf.Tensor]]:
+    """Wrap a function of texts so that B may be 0, which models do not accept: it then runs on one empty text."""
+
+    def answer_any(*texts):
+        num_texts = tf.size(texts[0])
+        num_missing = tf.maximum(0, 1 - num_texts)
+        answers = answer(*(tf.concat([column, tf.fill([num_missing], "")], axis=0) for column in texts))
+        return {name: values[:num_texts] for name, values in answers.items()}
+
+    return answer_any
+
+
+def group_by_example(values: tf.Tensor, examples: tf.Tensor, num_examples: tf.Tensor, padding: object) -> tf.Tensor:
+    """Group values by example, padded to the largest group.
+
+    Args:
+        values: `(K, ...)`.
+        examples: `(K,)` int32, ascending: the example that each value belongs to.
+        num_examples: B.
+        padding: the value for unused places.
+
+    Returns:
+        `(B, L, ...)`, where L is the size of the largest group.
+    """
+    ragged = tf.RaggedTensor.from_value_rowids(values, tf.cast(examples, tf.int64), tf.cast(num_examples, tf.int64))
+    return ragged.to_tensor(padding)
+
+
+def group_outputs(
+    outputs: Mapping[str, tuple[tf.Tensor, object]], examples: tf.Tensor, num_examples: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Group several outputs, given as (values, padding); see `group_by_example`."""
+    return {name: group_by_example(values, examples, num_examples, fill) for name, (values, fill) in outputs.items()}
+
+
+def count_per_example(examples: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
+    """Return the number of values of each example, `(B,)` int32."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(examples), examples, num_examples)

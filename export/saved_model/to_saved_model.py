@@ -1,0 +1,151 @@
+"""Convert a model and its tokenizer to a SavedModel that accepts raw strings and returns the answers of its task."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+import keras
+import tensorflow as tf
+
+from bert_keras.export.ids_graph import build_ids_function
+from bert_keras.export.saved_model.answers.classes import build_classifier
+from bert_keras.export.saved_model.answers.fillings import build_mask_filler
+from bert_keras.export.saved_model.answers.spans import build_question_answerer
+from bert_keras.export.saved_model.answers.tags import build_tagger
+from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction, accept_empty_batch
+from bert_keras.export.saved_model.answers.vectors import build_embedder, build_encoder
+from bert_keras.modeling import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
+from bert_keras.modeling.masked_lm import MaskedLMModel
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.base import Task
+
+DEFAULT, IDS = "serving_default", "ids"  # names of signatures
+_CHUNK_SIZE = 16  # windows of long texts; base's attention scores of 16 x 384 take 113 MB per layer
+
+
+def write_saved_model(
+    model: keras.Model, tokenizer: BertTokenizer, task: Task | None, folder: str | os.PathLike
+) -> None:
+    """Write a SavedModel for TensorFlow Serving, or for TensorFlow with tensorflow-text.
+
+    `serving_default` accepts raw strings and returns the answers of the task (see the folder `answers/`); `ids` accepts
+    `input_ids`, `attention_mask` and `token_type_ids`, int32 (B, S), and returns logits or vectors. A model without
+    answers to texts (ELECTRA's discriminator) has `ids` as its default. Each batch is padded to its longest text, and
+    nothing but attention scores is computed for the padding.
+
+    Args:
+        model: an encoder, with or without a head.
+        tokenizer: its tokenizer.
+        task: the task that it was fine-tuned for, if any.
+        folder: the folder to write to.
+    """
+    served = ServedModel(model, tokenizer, task)
+    tf.saved_model.save(served, str(folder), signatures=served.signatures())
+
+
+class ServedModel(tf.Module):
+    """The root object of the SavedModel: the model's variables and the functions that use them."""
+
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
+        super().__init__(name="bert_keras")
+        self._weights = [variable.value for variable in model.variables]  # the root must own all variables in use
+        self._model = _Untracked(model)
+        self._text_function = _Untracked(build_text_function(model, self._call, tokenizer, task))
+
+    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
+        """Return the traced functions, keyed by the names of their signatures."""
+        ids = build_ids_function(self._model.value)
+        return {IDS: ids, DEFAULT: self._build_text_signature() if self._text_function.value else ids}
+
+    def _build_text_signature(self) -> tf.types.experimental.ConcreteFunction:
+        function = self._text_function.value
+
+        def from_texts(**texts):
+            with _skip_padding(self._model.value):
+                return accept_empty_batch(function.answer)(*(texts[name] for name in function.inputs))
+
+        specs = {name: tf.TensorSpec([None], tf.string, name=name) for name in function.inputs}
+        return tf.function(from_texts, autograph=False).get_concrete_function(**specs)
+
+    def _call(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return self._model.value(features, training=False)
+
+
+def build_text_function(
+    model: keras.Model, run: RunModel | None, tokenizer: BertTokenizer, task: Task | None
+) -> TextFunction | None:
+    """Build the function from raw texts to the answers of a model; None if the model has no answers to texts.
+
+    Args:
+        model: determines the kind of answers.
+        run: runs the model on features; may be None if the function is not called.
+        tokenizer: the model's tokenizer.
+        task: the model's task, if any.
+    """
+    length = get_text_length(model, tokenizer)
+    if isinstance(model, BertClassifier):
+        return build_classifier(run if task.window_overlap is None else run_in_chunks(run), tokenizer, task)
+    if isinstance(model, BertTokenClassifier):
+        return build_tagger(run_in_chunks(run), tokenizer, task)
+    if isinstance(model, BertQuestionAnswerer):
+        return build_question_answerer(run_in_chunks(run), tokenizer, task)
+    if isinstance(model, BertEmbedder):
+        return build_embedder(run, tokenizer, task)
+    if isinstance(model, MaskedLMModel):
+        return build_mask_filler(run, tokenizer, length)
+    return build_encoder(run, tokenizer, length) if isinstance(model, BertEncoder) else None
+
+
+def get_text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:
+    """Return the number of tokens to which texts are cut: the model's maximum, or the tokenizer's if it is lower."""
+    limit = getattr(model, "encoder", model).config.max_sequence_length
+    return min(limit, tokenizer.max_sequence_length or limit)
+
+
+def run_in_chunks(run: RunModel) -> RunModel:
+    """Wrap a function of features so that any number of sequences runs in bounded memory, 16 at a time."""
+
+    def run_all(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        specs = {name: tf.TensorSpec([None, None], values.dtype) for name, values in features.items()}
+        traced = tf.function(run, input_signature=[specs], autograph=False).get_concrete_function()  # once
+        fits_in_one = tf.shape(features["token_ids"])[0] <= _CHUNK_SIZE
+        return tf.cond(fits_in_one, lambda: traced(features), lambda: _run_chunk_by_chunk(traced, features))
+
+    return run_all
+
+
+def _run_chunk_by_chunk(
+    traced: tf.types.experimental.ConcreteFunction, features: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    num_sequences = tf.shape(features["token_ids"])[0]
+    num_chunks = (num_sequences + _CHUNK_SIZE - 1) // _CHUNK_SIZE
+    arrays = {
+        name: tf.TensorArray(spec.dtype, num_chunks, infer_shape=False, element_shape=spec.shape)
+        for name, spec in traced.structured_outputs.items()
+    }
+
+    def run_chunk(number, arrays):
+        chunk = slice(number * _CHUNK_SIZE, (number + 1) * _CHUNK_SIZE)
+        outputs = traced({name: values[chunk] for name, values in features.items()})
+        return number + 1, {name: array.write(number, outputs[name]) for name, array in arrays.items()}
+
+    _, arrays = tf.while_loop(lambda number, _: number < num_chunks, run_chunk, (0, arrays), parallel_iterations=1)
+    return {name: array.concat() for name, array in arrays.items()}
+
+
+@contextlib.contextmanager
+def _skip_padding(model: keras.Model) -> Iterator[None]:
+    """Let the encoder skip padding in inference while a function is traced."""
+    encoder = getattr(model, "encoder", model)
+    before, encoder.unpad_in_inference = encoder.unpad_in_inference, True
+    try:
+        yield
+    finally:
+        encoder.unpad_in_inference = before
+
+
+class _Untracked:
+    """Hide a value from `tf.Module`, so that only variables and functions are saved, not Keras objects."""
+
+    def __init__(self, value: object):
+        self.value = value
