@@ -13,9 +13,10 @@ from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check
 from bert_keras.tasks.base import Task
 
 FORMATS = ("saved_model", "tflite", "onnx")
-FORMAT_SETTINGS = {  # settings that only one format uses
-    "saved_model": ("min_serving", "model_name", "pairs"),
-    "tflite": ("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"),
+_SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
+    **dict.fromkeys(("min_serving", "pairs"), ("saved_model",)),
+    "model_name": ("saved_model", "tflite"),
+    **dict.fromkeys(("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"), ("tflite",)),
 }
 AUTO = "auto"
 QUANTIZATIONS = ("float32", "float16", "dynamic_int8")
@@ -60,6 +61,11 @@ class ExportSettings:
         return AUTO in self.quantizations
 
     @property
+    def points_tolerance(self) -> float:
+        """`tolerance`, or its default."""
+        return DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
+
+    @property
     def probes(self) -> ProbeSet:
         """The probe inputs that artifacts are compared on."""
         return THOROUGH if self.thorough else DEFAULT
@@ -69,8 +75,8 @@ class ExportSettings:
             raise InputError(f"the quantization is {quote(unknown[0])}; expected {', '.join(QUANTIZATIONS)} or {AUTO}")
         if self.is_automatic and (len(self.quantizations) > 1 or self.examples is None):
             raise InputError(
-                f"the quantization {AUTO} excludes others and needs labelled examples to score on: pass "
-                f"them (--eval FILE), and no other quantization"
+                f"the quantization {AUTO} excludes others and needs labelled examples to score on: pass them "
+                "(--eval FILE), and no other quantization"
             )
         if self.tolerance is not None and not self.is_automatic:
             raise InputError(
@@ -86,12 +92,11 @@ class ExportSettings:
         if unknown := sorted(set(formats) - set(FORMATS)):
             raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name, names in FORMAT_SETTINGS.items():
-            changed = [setting for setting in names if _is_changed(getattr(self, setting), defaults[setting])]
-            if changed and name not in formats:
+        for name, using in _SETTING_FORMATS.items():
+            if not set(using) & set(formats) and _is_changed(getattr(self, name), defaults[name]):
                 raise InputError(
-                    f"{', '.join(changed)} can only be used with the format {name}, and the formats are "
-                    f"{', '.join(formats)}: leave it out, or add {name}"
+                    f"{name} is only used by the format {' or '.join(using)}, and the formats are {', '.join(formats)}: "
+                    f"leave it out, or add {using[0]}"
                 )
 
     def check_lengths(self, max_length: int) -> None:

@@ -15,6 +15,7 @@ from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, run_model
 from bert_keras.export.onnx.onnx_file import write_onnx_file
 from bert_keras.export.onnx.onnx_rewriting import rewrite_model
+from bert_keras.modeling import BertEmbedder
 from bert_keras.publishing import publish_file
 
 if TYPE_CHECKING:

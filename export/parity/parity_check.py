@@ -15,9 +15,10 @@ from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.export.runtimes.exchange import compared_positions
 from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.saved_model.to_saved_model import DEFAULT, IDS, build_text_function
+from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel
 
-# Of a float output. The largest difference of MiniLM's artifacts is 1.9e-5, in a masked LM's logits (docs/guide/export.md).
+# Of a float output. MiniLM's artifacts differ by at most 1.9e-5, in a masked LM's logits (docs/guide/export.md).
 TOLERANCE = 1e-4
 _TIMED_LENGTH, _NUM_TIMED = 128, 7
 _NUM_WARMUP = 2  # timed requests that are not counted: the first ones of a shape are slower

@@ -118,7 +118,7 @@ class FreshProcess:
         self.close()
 
 
-def ask(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
+def query_artifact(kind: str, artifact: str | os.PathLike, requests: Sequence[Request]) -> Answers:
     """Run an artifact in a fresh process and return its answers; see `FreshProcess`."""
     with FreshProcess(kind, artifact, requests) as process:
         return process.answers()

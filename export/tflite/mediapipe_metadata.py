@@ -70,9 +70,6 @@ def add_metadata(
     name: str,
     description: str,
     labels: Sequence[str] | None = None,
-    of_pairs: bool = False,
-    author: str = "",
-    license_text: str = "",
 ) -> None:
     """Add metadata to a TFLite file, so that MediaPipe's `TextClassifier` or `TextEmbedder` can run it.
 
@@ -84,20 +81,15 @@ def add_metadata(
         name: the model's name, for people.
         description: the model's description, for people.
         labels: the names of the classes; None: their numbers, or none for an embedder.
-        of_pairs: whether the model classifies pairs of texts.
-        author: the author, for people.
-        license_text: the license, for people.
 
     Raises:
-        InputError: the file already has metadata, or MediaPipe cannot run it, because it is a model of pairs, has
-            several lengths or other outputs, its vocabulary does not begin with [PAD], or a label is not one line.
+        InputError: the file already has metadata, or MediaPipe cannot run it, because it has several lengths or other
+            outputs, its vocabulary does not begin with [PAD], or a label is not one line.
 
     Example:
         >>> write_tflite(model, "model.tflite")
         >>> add_metadata("model.tflite", tokenizer, name="Mood", description="Of a review.", labels=["bad", "good"])
     """
-    if of_pairs:
-        raise InputError("the model classifies pairs of texts, and MediaPipe passes one text: run the file in LiteRT")
     tokenizer.for_mediapipe()  # raises an InputError if [PAD] is not the first token
     path = pathlib.Path(path)
     content = path.read_bytes()
@@ -108,8 +100,6 @@ def add_metadata(
         _Model.DESCRIPTION: description,
         _Model.SUBGRAPHS: [_build_subgraph(inputs, output, labels)],
         _Model.MIN_PARSER_VERSION: MIN_PARSER_VERSION,
-        **({_Model.AUTHOR: author} if author else {}),
-        **({_Model.LICENSE: license_text} if license_text else {}),
     }
     builder = flatbuffers.Builder()
     builder.Finish(_write_table(builder, metadata), IDENTIFIER)

@@ -15,7 +15,7 @@ from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, drop_h
 from bert_keras.export.parity.probe_inputs import DEFAULT, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.export.quantization_search import score_checkpoint, score_file, search_quantization
-from bert_keras.export.settings import DEFAULT_TOLERANCE, ExportSettings
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
 from bert_keras.export.tflite.tflite_file import list_constant_types, parse_tflite, read_signatures
@@ -26,6 +26,7 @@ from bert_keras.export.tflite.to_tflite import (
     trace_tflite_source,
     write_tflite_from_source,
 )
+from bert_keras.modeling import BertClassifier, BertEmbedder
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.base import softmax
@@ -142,7 +143,7 @@ def _choose_quantizations(
         write,
         lambda path: score_file(reference, path, length, settings.examples),
         scores["checkpoint"],
-        DEFAULT_TOLERANCE if settings.tolerance is None else settings.tolerance,
+        settings.points_tolerance,
     )
     for candidate in candidates[:-1]:
         _build_path(folder, candidate.quantization).unlink()

@@ -48,13 +48,14 @@ class TfliteRunner:
             self._answer, _ = run_tflite.load(str(path))
         except ModuleNotFoundError:
             raise MissingExtraError("running a TFLite file", "ai-edge-litert", "tflite") from None
-        self._model, self._length, self._of_tokens = model, length, is_token_level
+        self._model, self._length, self._is_token_level = model, length, is_token_level
 
     def __call__(self, encoded: EncodedSequences) -> dict[str, np.ndarray]:
         """Return the outputs for N sequences of P tokens in all, `(N, ...)` or `(P, ...)`, keyed by name."""
         encoded = dataclasses.replace(encoded, prompt_lengths=None)  # a file pools all tokens, also those of a prompt
-        return run_one_by_one(encoded, lambda sequence: self._run(sequence, encoded.pad_id), lambda _: self._of_tokens)
 
-    def _run(self, sequence: IdSequence, pad_id: int) -> dict[str, np.ndarray]:
-        answer = self._answer(SIGNATURE, pad_sequences([sequence], pad_id, self._length))
-        return {name: values[0] for name, values in recover_logits(self._model, answer).items()}
+        def run(sequence: IdSequence) -> dict[str, np.ndarray]:
+            answer = self._answer(SIGNATURE, pad_sequences([sequence], encoded.pad_id, self._length))
+            return {name: values[0] for name, values in recover_logits(self._model, answer).items()}
+
+        return run_one_by_one(encoded, run, lambda _: self._is_token_level)

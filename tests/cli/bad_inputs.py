@@ -232,7 +232,11 @@ CASES = {
         "export mlm out --to tflite --eval dev.csv",
         r"mlm has no task head, so it cannot be evaluated",
     ),
-    "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto stands alone and needs"),
+    "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto excludes others and needs"),
+    "export: a tolerance without auto": (
+        "export good out --to tflite --eval dev.csv --tolerance 1",
+        r"a tolerance of 1\.0 points was given, which only the quantization auto uses: leave it out",
+    ),
     "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
     "export: an invalid model name": (
         "export good out --model-name a/b",

@@ -13,7 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.cli.console.quiet import _without_garbage_collection
 from bert_keras.cli.main import COMMANDS, main
-from bert_keras.export.settings import ExportSettings
+from bert_keras.export.settings import DEFAULT_TOLERANCE, ExportSettings
 from bert_keras.publishing import publish_folder
 from bert_keras.staging import LISTING
 from tests.marks import slow
@@ -279,4 +279,4 @@ def test_help_of_export_lists_the_defaults_of_its_settings(capsys):
     told = " ".join(capsys.readouterr().out.split())
     settings = ExportSettings()
     assert f"load the SavedModel (default {settings.min_serving})" in told
-    assert f"score that auto may lose (default {settings.tolerance})" in told
+    assert f"score that auto may lose (default {DEFAULT_TOLERANCE})" in told

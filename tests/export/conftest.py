@@ -1,4 +1,4 @@
-"""Small models of every kind, whose sizes are all different, and their tokenizer."""
+"""Small models of every kind, in which all sizes are different, and their tokenizer."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ LENGTH = 19
 KINDS = ("encoder", "classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "embedder")
 KINDS += ("token_classifier", "question_answerer", "null_answerer", "masked_lm", "pretrainer", "electra")
 
-# what is stored of a task beside the model: so short that every task reads in windows
+# settings of tasks, with lengths so short that texts are split into windows
 TASKS = {
     "pair_classifier": {"has_pairs": True},
     "windowed_classifier": {"max_sequence_length": 11, "window_overlap": 3},
@@ -59,16 +59,16 @@ def config(tokenizer):
 
 
 def build(kind: str, config):
-    """Returns a model of a kind with random weights, biases and norms too, so that none can be left out unseen."""
+    """Return a model with random weights, including biases and norms, so that a missing one is noticed."""
     keras.utils.set_random_seed(5)
-    model, rng = _new(kind, config), np.random.default_rng(5)
+    model, rng = _make_model(kind, config), np.random.default_rng(5)
     for variable in model.variables:
         if len(variable.shape) == 1 and variable.dtype == "float32":
             variable.assign_add(rng.normal(0, 0.2, variable.shape))
     return model
 
 
-def _new(kind: str, config):
+def _make_model(kind: str, config):
     encoder = bk.BertEncoder(config, pooler=kind in ("encoder", "pretrainer", *KINDS[1:7]))
     if kind == "encoder":
         return encoder
@@ -87,8 +87,8 @@ def _new(kind: str, config):
     }[kind]()
 
 
-def stored(kind: str, model, tokenizer, folder):
-    """Returns the task of a model, with what this file stores of it; None where it has none."""
+def make_task(kind: str, model, tokenizer, folder):
+    """Return the task of a model with the settings of `TASKS`; None if it has no task."""
     if type(model).__name__ not in TASK_CLASSES:
         return None
     return dataclasses.replace(restore_task(folder, model, tokenizer), **TASKS.get(kind, {}))
@@ -96,21 +96,21 @@ def stored(kind: str, model, tokenizer, folder):
 
 @pytest.fixture(scope="session")
 def references(config, tokenizer, tmp_path_factory):
-    """Returns `references(kind)`: the model of a kind, with its tokenizer and its task."""
-    empty, made = tmp_path_factory.mktemp("empty"), {}
+    """Return `references(kind)`: the model of a kind with its tokenizer and its task."""
+    empty, cache = tmp_path_factory.mktemp("empty"), {}
 
     def reference(kind: str) -> Reference:
-        if kind not in made:
+        if kind not in cache:
             model = build(kind, config)
-            made[kind] = Reference(model, tokenizer, stored(kind, model, tokenizer, empty))
-        return made[kind]
+            cache[kind] = Reference(model, tokenizer, make_task(kind, model, tokenizer, empty))
+        return cache[kind]
 
     return reference
 
 
 @pytest.fixture(scope="session")
 def saved(references, tmp_path_factory):
-    """Returns `saved(kind)`: the folder of a kind's SavedModel, made once. Copy it before changing it."""
+    """Return `saved(kind)`: the folder of a kind's SavedModel, written once. Copy it before changing it."""
 
     def folder(kind: str):
         reference = references(kind)
@@ -122,7 +122,7 @@ def saved(references, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tflite_file(references, tmp_path_factory):
-    """Returns `tflite_file(kind, quantization)`: a kind's file of `LENGTH` tokens, made once."""
+    """Return `tflite_file(kind, quantization)`: a kind's file for `LENGTH` tokens, written once."""
 
     def path(kind: str, quantization: str = "float32"):
         return made_once(
@@ -136,7 +136,7 @@ def tflite_file(references, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def onnx_file(references, tmp_path_factory):
-    """Returns `onnx_file(kind)`: a kind's float32 file, made once."""
+    """Return `onnx_file(kind)`: a kind's float32 file, written once."""
     return lambda kind: made_once(
         tmp_path_factory, f"{kind}.onnx", lambda path: write_onnx(references(kind).model, path)
     )
@@ -146,22 +146,22 @@ def _load_saved_model(path: str):
     return (load_once if "made_once" in path else run_saved_model.load)(path)
 
 
-load_once = functools.cache(run_saved_model.load)  # of one that `saved` made, which does not change
+load_once = functools.cache(run_saved_model.load)  # for the files of `saved`, which do not change
 
 
 class InThisProcess:
-    """`FreshProcess` without starting Python anew, for the ways to go wrong are many."""
+    """`FreshProcess` in this process, because starting Python for each of many tests is slow."""
 
     loaders: typing.ClassVar = {"saved_model": _load_saved_model, "tflite": run_tflite.load, "onnx": run_onnx.load}
 
     def __init__(self, kind, artifact, requests, timed=()):
-        self._answer, self._described = self.loaders[kind](str(artifact))
+        self._answer, self._signatures = self.loaders[kind](str(artifact))
         self._requests, self._timed = requests, timed
 
     def answers(self):
         outputs = [self._answer(*request) for request in self._requests]
-        kept = [{name: exchange.select_compared(values) for name, values in given.items()} for given in outputs]
-        return Answers(kept, 0.0, [0.0] * len(self._timed), self._described)
+        compared = [{name: exchange.select_compared(values) for name, values in one.items()} for one in outputs]
+        return Answers(compared, 0.0, [0.0] * len(self._timed), self._signatures)
 
     def close(self):
         pass
@@ -175,6 +175,6 @@ class InThisProcess:
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Artifacts are run by their runtimes in this process."""
+    """Run artifacts in this process instead of a fresh one."""
     monkeypatch.setattr(parity_check, "FreshProcess", InThisProcess)
     return

@@ -183,7 +183,8 @@ def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) 
         shown["min_serving"] = settings.min_serving
     if "tflite" in arguments.to:
         shown["quantize"] = ", ".join(settings.quantizations)
-        shown |= {"eval": f"{arguments.eval}, {settings.tolerance} points tolerance"} if arguments.eval else {}
+        shown |= {"eval": arguments.eval} if arguments.eval else {}
+        shown |= {"tolerance": f"{settings.points_tolerance} points"} if settings.is_automatic else {}
     return shown
 
 

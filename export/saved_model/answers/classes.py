@@ -33,7 +33,7 @@ def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassifi
 
 def answer_classes(task: TextClassification, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     """Return the outputs of a task for logits `(B, C)`."""
-    logits = tf.cast(logits, tf.float64)  # as in `Task.answers`
+    logits = tf.cast(logits, tf.float64)  # as in `Task.decode`
     scores = {"scores": tf.cast(logits, tf.float32)}
     if task.problem == "regression":
         return {**scores, "value": scores["scores"][:, 0]}

@@ -1,4 +1,4 @@
-"""The ONNX folder as an artifact: all kinds of models pass their verdict in onnxruntime, wrong ones do not."""
+"""Export to ONNX: all kinds of models pass the parity check in onnxruntime, and wrong files fail it."""
 
 import json
 
@@ -9,42 +9,44 @@ from onnx import helper, numpy_helper
 
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export.artifacts import check_export_target
 from bert_keras.export.onnx import onnx_artifact, onnx_folder
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity.probe_inputs import THOROUGH
+from bert_keras.export.targets import check_export_target
 from bert_keras.export.verify import verify
 from tests.export.conftest import KINDS
 from tests.export.parity.test_parity_check import with_tanh_gelu
 from tests.marks import slow_except
 
-SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
+SINGLE = [
+    kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")
+]  # others have the same outputs for ids
 TOLERANCE = 2e-5  # measured: 8.3e-6 in logits over the vocabulary, 5.5e-6 in others
 
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "embedder"]))
-def test_every_model_passes_its_verdict_in_onnxruntime(kind, references, onnx_file, in_this_process):
-    verdict = start_onnx_check(references(kind), onnx_file(kind)).report()
-    assert verdict["passed"], verdict
-    assert (verdict["measure"], verdict["num_inputs"]) == ("max", 24)
-    assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
-    assert verdict["signatures"][""]["inputs"]["token_type_ids"] == ["int64", ["batch", "sequence"]]
+def test_every_model_passes_the_parity_check_in_onnxruntime(kind, references, onnx_file, in_this_process):
+    report = start_onnx_check(references(kind), onnx_file(kind)).report()
+    assert report["passed"], report
+    assert (report["measure"], report["num_inputs"]) == ("max", 24)
+    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert report["signatures"][""]["inputs"]["token_type_ids"] == ["int64", ["batch", "sequence"]]
     if kind == "embedder":
-        assert set(verdict["outputs"]) == {"ids/sentence_embedding", "ids/last_hidden_state"}
+        assert set(report["outputs"]) == {"ids/sentence_embedding", "ids/last_hidden_state"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
-def test_every_model_passes_all_probes_in_a_fresh_process(kind, references, onnx_file):
-    verdict = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).report()
-    assert (verdict["passed"], verdict["num_inputs"]) == (True, 200)
-    assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
+def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, onnx_file):
+    report = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).report()
+    assert (report["passed"], report["num_inputs"]) == (True, 200)
+    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
 
 
-def changed_weights(change):
-    """Returns a breaker of a file: `change` is given each array with its name."""
+def change_weights(change):
+    """Return a function that changes the weights of a file by `change(name, array)`."""
 
     def broken(file):
         for tensor in file.graph.initializer:
@@ -55,8 +57,8 @@ def changed_weights(change):
     return broken
 
 
-def renamed(names):
-    """Returns a breaker that gives the inputs of a file each other's names."""
+def rename_inputs(names):
+    """Return a function that renames the inputs of a file."""
 
     def broken(file):
         for node in file.graph.node:
@@ -65,47 +67,50 @@ def renamed(names):
     return broken
 
 
-def zeroed(name):
-    """Returns a breaker that reads zeros for an input."""
+def zero_input(name):
+    """Return a function that replaces an input of a file by zeros."""
 
     def broken(file):
         node = helper.make_node("Sub", [name, name], ["zeros"])
-        renamed({name: "zeros"})(file)
+        rename_inputs({name: "zeros"})(file)
         file.graph.node.insert(0, node)
 
     return broken
 
 
+SWAPPED = {"attention_mask": "token_type_ids", "token_type_ids": "attention_mask"}
 WRONG = {
-    "biases dropped": changed_weights(lambda _, array: 0 * array if array.shape == (40,) else array),
-    "one bias dropped": changed_weights(
+    "biases dropped": change_weights(lambda _, array: 0 * array if array.shape == (40,) else array),
+    "one bias dropped": change_weights(
         lambda name, array: 0 * array if name.endswith("layer.1.attention.self.query.bias") else array
     ),
-    "half precision": changed_weights(lambda _, array: array.astype("float16").astype("float32")),
-    "positions off by one beyond the half": changed_weights(
+    "half precision": change_weights(lambda _, array: array.astype("float16").astype("float32")),
+    "positions off by one in the second half": change_weights(
         lambda name, array: np.concatenate([array[:9], array[8:-1]]) if "position_embeddings" in name else array
     ),
-    "mask and segments swapped": renamed({"attention_mask": "token_type_ids", "token_type_ids": "attention_mask"}),
-    "segments zeroed": zeroed("token_type_ids"),
+    "mask and segments swapped": rename_inputs(
+        {"attention_mask": "token_type_ids", "token_type_ids": "attention_mask"}
+    ),
+    "segments zeroed": zero_input("token_type_ids"),
 }
 
 
-VISIBLE_IN_8_BITS = ("mask and segments swapped", "segments zeroed")  # others change as little as 8 bits do
+VISIBLE_IN_8_BITS = ("mask and segments swapped", "segments zeroed")  # the others change no more than quantization does
 
 
 @pytest.mark.parametrize(
-    ("how", "has_8_bits"), [*((how, False) for how in WRONG), *((how, True) for how in VISIBLE_IN_8_BITS)]
+    ("how", "is_quantized"), [*((how, False) for how in WRONG), *((how, True) for how in VISIBLE_IN_8_BITS)]
 )
-def test_a_wrong_file_is_refused(how, has_8_bits, references, onnx_file, tmp_path, in_this_process):
+def test_a_wrong_file_is_refused(how, is_quantized, references, onnx_file, tmp_path, in_this_process):
     file = onnx.load(onnx_file("pair_classifier"))
     before = file.SerializeToString()
     WRONG[how](file)
     assert file.SerializeToString() != before
     onnx.save(file, tmp_path / "model.onnx")
-    if has_8_bits:
+    if is_quantized:
         write_int8_onnx(tmp_path / "model.onnx", tmp_path / "model.onnx")
-    verdict = start_onnx_check(references("pair_classifier"), tmp_path / "model.onnx").report()
-    assert (verdict["passed"], verdict["measure"]) == (False, "mean_relative" if has_8_bits else "max"), verdict
+    report = start_onnx_check(references("pair_classifier"), tmp_path / "model.onnx").report()
+    assert (report["passed"], report["measure"]) == (False, "mean_relative" if is_quantized else "max"), report
 
 
 def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_this_process):
@@ -130,7 +135,7 @@ def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkey
     assert not (tmp_path / "out").exists()
 
 
-def test_the_folder_is_published_whole_and_can_be_verified(references, tmp_path):
+def test_the_folder_is_published_and_can_be_verified(references, tmp_path):
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
     parity = bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
@@ -140,15 +145,15 @@ def test_the_folder_is_published_whole_and_can_be_verified(references, tmp_path)
     config = json.loads((tmp_path / "out/onnx/config.json").read_text("utf-8"))
     assert config["id2label"] == {"0": "rot", "1": "grün", "2": "blau"}
     assert (tmp_path / "out/onnx/tokenizer.json").exists()
-    [verdict] = verify(tmp_path / "out/onnx/onnx/model_quantized.onnx", tmp_path / "classifier").values()
-    assert (verdict["passed"], verdict["measure"]) == (True, "mean_relative")
+    [report] = verify(tmp_path / "out/onnx/onnx/model_quantized.onnx", tmp_path / "classifier").values()
+    assert (report["passed"], report["measure"]) == (True, "mean_relative")
     with pytest.raises(InputError, match=r"out/onnx exists and is not empty"):
         bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
     check_export_target(tmp_path / "out", ["onnx"], overwrite=True)
 
 
 @pytest.mark.slow
-def test_what_is_there_is_replaced_where_that_is_asked_for(references, tmp_path):
+def test_overwrite_replaces_the_folder(references, tmp_path):
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
     for _ in range(2):
@@ -156,7 +161,7 @@ def test_what_is_there_is_replaced_where_that_is_asked_for(references, tmp_path)
     assert (tmp_path / "out/onnx/onnx/model.onnx").is_file()
 
 
-def test_what_is_no_onnx_file_is_told(references, tmp_path):
+def test_a_file_that_is_not_onnx_is_refused(references, tmp_path):
     (tmp_path / "cut.onnx").write_bytes(b"\x08\x01\x12\xff")
-    with pytest.raises(InputError, match=r"cut.onnx is no whole ONNX file"):
+    with pytest.raises(InputError, match=r"cut.onnx is not a complete ONNX file"):
         onnx_artifact.start_onnx_check(references("classifier"), tmp_path / "cut.onnx")

@@ -1,4 +1,4 @@
-"""The verdict refuses whatever does not compute what its checkpoint computes, however it went wrong."""
+"""The parity check refuses every artifact that differs from its checkpoint, whatever the cause."""
 
 import json
 import shutil
@@ -9,10 +9,9 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.errors import InputError, ParityError
-from bert_keras.export import artifacts, ids_graph
-from bert_keras.export.artifacts import describe_differences
+from bert_keras.export import artifacts, ids_graph, targets
 from bert_keras.export.parity import parity_check, probe_inputs
-from bert_keras.export.parity.comparison import Comparison
+from bert_keras.export.parity.comparison import Comparison, describe_differences
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.runtimes import exchange, fresh_process
 from bert_keras.export.runtimes.fresh_process import query_artifact
@@ -23,18 +22,18 @@ from bert_keras.export.verify import verify
 from tests.export.conftest import LENGTH, InThisProcess, build
 
 
-def inputs_of(folder):
+def read_text_inputs(folder):
     return read_meta_graph(folder).signature_def["serving_default"].inputs
 
 
-def other_features(**changes):
-    """Returns a breaker that gives the model other features than it was given."""
+def change_features(**changes):
+    """Return a function that makes the exported model run on changed features."""
 
     def broken(monkeypatch, reference):
         def run(model, features):
             return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
 
-        monkeypatch.setattr(ids_graph, "logits_of", run)
+        monkeypatch.setattr(ids_graph, "run_model", run)
         monkeypatch.setattr(
             to_saved_model.ServedModel, "_call", lambda self, features: run(self._model.value, features)
         )
@@ -44,7 +43,7 @@ def other_features(**changes):
 
 
 def with_tanh_gelu(monkeypatch, reference):
-    """Breaks the activation: the same weights under Google's first GELU."""
+    """Return the same weights with the tanh approximation of GELU."""
     del monkeypatch
     model = reference.model
     config = bk.BertConfig.from_dict({**model.encoder.config.to_dict(), "hidden_act": "gelu_tanh"})
@@ -59,14 +58,14 @@ def with_other_tokenizer(monkeypatch, reference):
     return Reference(reference.model, tokenizer, reference.task)
 
 
-GRAPHS = {  # what goes wrong where the graph is made
-    "segments zeroed": other_features(segment_ids=lambda given: 0 * given["segment_ids"]),
+GRAPHS = {  # errors of the graph
+    "segments zeroed": change_features(segment_ids=lambda given: 0 * given["segment_ids"]),
     "tanh for erf": with_tanh_gelu,
     "cased for uncased": with_other_tokenizer,
-    "mask and segments swapped": other_features(
+    "mask and segments swapped": change_features(
         padding_mask=lambda given: given["segment_ids"], segment_ids=lambda given: given["padding_mask"]
     ),
-    "padding seen": other_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
+    "padding not masked": change_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
 }
 
 
@@ -74,7 +73,7 @@ GRAPHS = {  # what goes wrong where the graph is made
 def test_a_wrong_graph_is_refused(how, references, monkeypatch, in_this_process):
     written = GRAPHS[how](monkeypatch, references("pair_classifier"))
     signatures = to_saved_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
-    seen = Served(signatures).report(references("pair_classifier"), monkeypatch)
+    seen = FakeArtifact(signatures).report(references("pair_classifier"), monkeypatch)
     assert not seen["passed"], seen
     assert describe_differences(seen)
 
@@ -91,8 +90,8 @@ def test_a_saved_model_of_a_wrong_graph_is_refused(how, references, tmp_path, mo
     assert describe_differences(seen)
 
 
-class Served:
-    """Signatures as an artifact, to be broken in many ways."""
+class FakeArtifact:
+    """Signatures that are checked like an artifact, with changed inputs or outputs."""
 
     def __init__(self, signatures):
         self.signatures = signatures
@@ -107,8 +106,8 @@ class Served:
         return parity_check.start_saved_model_check(reference, "tests/export").report()
 
 
-class Loaded(Served):
-    """A SavedModel that is loaded once."""
+class LoadedArtifact(FakeArtifact):
+    """A SavedModel that is loaded once for many tests."""
 
     def __init__(self, folder):
         self.model = tf.saved_model.load(str(folder))
@@ -122,17 +121,17 @@ class Loaded(Served):
 
 @pytest.fixture(scope="module")
 def loaded(saved):
-    """The SavedModel of a classifier of pairs."""
-    return Loaded(saved("pair_classifier"))
+    """The SavedModel of a classifier of pairs, with weights that can be changed."""
+    return LoadedArtifact(saved("pair_classifier"))
 
 
-def only(shape, change):
-    """Returns a change of the weights of one shape, as the biases of the inner dense layers are (40,)."""
+def change_all(shape, change):
+    """Return a change of all weights of one shape; (40,) is that of the biases of the inner dense layers."""
     return lambda weights: [change(weight) if weight.shape == shape else weight for weight in weights]
 
 
-def one_of(shape, change):
-    """Returns a change of the last weight of a shape."""
+def change_last(shape, change):
+    """Return a change of the last weight of a shape."""
 
     def changed(weights):
         last = max(number for number, weight in enumerate(weights) if weight.shape == shape)
@@ -142,15 +141,17 @@ def one_of(shape, change):
 
 
 WEIGHTS = {
-    "biases dropped": only((40,), np.zeros_like),
-    "one bias of one layer dropped": one_of((40,), np.zeros_like),
+    "biases dropped": change_all((40,), np.zeros_like),
+    "one bias of one layer dropped": change_last((40,), np.zeros_like),
     "half precision": lambda weights: [
         weight.astype("float16").astype("float32") if weight.dtype == "float32" else weight for weight in weights
     ],
-    "one layer rounded to 8 bits": one_of((36, 40), lambda weight: np.rint(weight * 100) / 100),
-    "segments alike": only((2, 36), lambda table: np.stack([table[0], table[0]])),
-    "positions off by one beyond the half": only((LENGTH, 36), lambda table: np.concatenate([table[:9], table[8:-1]])),
-    "the last two positions swapped": only((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
+    "one layer rounded to 8 bits": change_last((36, 40), lambda weight: np.rint(weight * 100) / 100),
+    "equal segment embeddings": change_all((2, 36), lambda table: np.stack([table[0], table[0]])),
+    "second half of positions off by one": change_all(
+        (LENGTH, 36), lambda table: np.concatenate([table[:9], table[8:-1]])
+    ),
+    "the last two positions swapped": change_all((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
     "classes in another order": lambda weights: [
         weight[..., [1, 0, 2]] if weight.shape in ((36, 3), (3,)) else weight for weight in weights
     ],
@@ -174,7 +175,7 @@ INPUTS = {
         "token_type_ids": given["attention_mask"],
     },
     "segments zeroed": lambda given: {**given, "token_type_ids": 0 * given["token_type_ids"]},
-    "padding seen": lambda given: {**given, "attention_mask": 0 * given["attention_mask"] + 1},
+    "padding not masked": lambda given: {**given, "attention_mask": 0 * given["attention_mask"] + 1},
     "a token cut off": lambda given: {**given, "attention_mask": np.roll(given["attention_mask"], -1, axis=1)},
 }
 
@@ -201,7 +202,7 @@ def test_wrong_texts_are_refused(how, references, loaded, monkeypatch, in_this_p
     assert not seen["passed"], seen
 
 
-def test_labels_by_other_names_are_refused(references, loaded, monkeypatch, in_this_process):
+def test_swapped_label_names_are_refused(references, loaded, monkeypatch, in_this_process):
     other = {"rot": b"gr\xc3\xbcn", "gr\xc3\xbcn": b"rot"}
 
     def renamed(outputs):
@@ -215,7 +216,7 @@ def test_labels_by_other_names_are_refused(references, loaded, monkeypatch, in_t
 
 
 @pytest.mark.slow
-def test_labels_in_another_order_are_refused(references, tmp_path, in_this_process):
+def test_labels_in_a_different_order_are_refused(references, tmp_path, in_this_process):
     reference = references("classifier")
     model = bk.BertClassifier(reference.model.encoder, 3, labels=["grün", "rot", "blau"])
     model.set_weights(reference.model.get_weights())
@@ -226,15 +227,15 @@ def test_labels_in_another_order_are_refused(references, tmp_path, in_this_proce
     assert seen["labels"]["label"]["differ"] > 5
 
 
-def test_an_output_by_another_name_is_refused(references, loaded, monkeypatch, in_this_process):
+def test_an_output_with_a_different_name_is_refused(references, loaded, monkeypatch, in_this_process):
     reference = references("pair_classifier")
-    answer, described = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
-    monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, described))
+    answer, signatures = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
+    monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, signatures))
     seen = parity_check.start_saved_model_check(reference, "tests/export").report()
     assert "ids/logits: expected the shape (3,), got None" in describe_differences(seen)
 
 
-def test_where_two_labels_are_as_good_either_is_right():
+def test_either_of_two_tied_labels_passes():
     comparison = Comparison(1e-4)
     comparison.compare_argmax(
         "logits", np.array([[0.5, 0.50001, 0.1], [1, 2, 3]]), np.array([[0.50001, 0.5, 0.1], [1, 2, 3]])
@@ -246,47 +247,47 @@ def test_where_two_labels_are_as_good_either_is_right():
 
 
 @pytest.mark.parametrize("got", [np.array([1.0, np.nan]), np.array([1.0]), None])
-def test_what_is_no_number_or_not_there_is_no_small_difference(got):
+def test_nan_and_missing_outputs_fail(got):
     comparison = Comparison(1e-4)
     comparison.compare_floats("logits", np.array([1.0, 2.0]), got)
     assert not comparison.report()["passed"]
 
 
-def test_rows_are_of_all_lengths_and_half_of_them_pairs(references):
+def test_sequences_have_all_lengths_and_half_of_them_are_pairs(references):
     reference = references("encoder")
-    rows = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
-    lengths = [len(row.token_ids) for row in rows]
-    assert (len(rows), set(lengths)) == (200, set(range(1, 20)))
-    assert 40 < sum(row.segment_ids.any() for row in rows) < 120
+    sequences = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
+    lengths = [len(sequence.token_ids) for sequence in sequences]
+    assert (len(sequences), set(lengths)) == (200, set(range(1, 20)))
+    assert 40 < sum(sequence.segment_ids.any() for sequence in sequences) < 120
     sizes = {len(batch) for batch in probe_inputs.split_into_batches(200)}
     assert {1, 13} < sizes
 
 
-def test_twins_are_asked_in_one_batch():
+def test_twins_are_in_one_batch():
     for number in range(2, 100):
-        cut = probe_inputs.split_into_batches(number)
-        assert [one for batch in cut for one in batch] == list(range(number))
-        assert len(cut[-1]) > 1
+        batches = probe_inputs.split_into_batches(number)
+        assert [one for batch in batches for one in batch] == list(range(number))
+        assert len(batches[-1]) > 1
 
 
-def test_the_last_two_rows_are_a_pair_and_the_same_ids_as_one_text(references):
+def test_the_last_two_sequences_are_a_pair_and_its_twin(references):
     reference = references("encoder")
-    rows = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
-    *others, pair, twin = probe_inputs.end_with_twins(rows)
-    assert len(others) == len(rows) - 2
+    sequences = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
+    *others, pair, twin = probe_inputs.end_with_twins(sequences)
+    assert len(others) == len(sequences) - 2
     assert probe_inputs.are_twins(pair, twin)
     assert (pair.segment_ids.any(), twin.segment_ids.any()) == (True, False)
-    singles = [row for row in rows if not row.segment_ids.any()]
+    singles = [sequence for sequence in sequences if not sequence.segment_ids.any()]
     assert probe_inputs.end_with_twins(singles) == singles
 
 
-def test_an_artifact_that_gives_twins_the_same_is_refused_however_wide_the_tolerance():
+def test_equal_outputs_for_twins_fail_with_any_tolerance():
     comparison = Comparison(9.0, relative=True)
     comparison.check_twins_differ("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.1])))
     comparison.check_twins_differ("same", (np.array([1.0]), np.array([1.0])), (np.array([1.0]), np.array([1.0])))
     assert comparison.report()["passed"]
     comparison.check_twins_differ("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.0])))
-    assert "the same for a pair" in comparison.report()["missing"]["logits"]
+    assert "identical for a pair" in comparison.report()["missing"]["logits"]
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +298,7 @@ def checkpoint(references, tmp_path_factory):
     return folder
 
 
-def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpoint, tmp_path):
+def test_a_saved_model_is_published_with_its_parity_report_and_can_be_verified(checkpoint, tmp_path):
     out = tmp_path / "artifacts"
     parity = bk.export_model(checkpoint, out)
     assert parity == json.loads((out / "parity.json").read_text())
@@ -306,22 +307,22 @@ def test_a_saved_model_is_published_with_its_verdict_and_can_be_verified(checkpo
     assert (written["warmup_requests"], written["audit"]["min_serving"]) == (2, "2.13")
     assert json.loads((out / "saved_model/1/assets.extra/parity.json").read_text()) == written
     assert (out / "serving/Dockerfile").is_file()
-    assert set(inputs_of(out / "saved_model/1")) == {"text", "second_text"}
+    assert set(read_text_inputs(out / "saved_model/1")) == {"text", "second_text"}
 
 
-@pytest.mark.slow  # the four tests behind `test_what_differs_is_not_published` hold its parts
-def test_another_export_is_the_next_version_and_verified_as_it_was_made(checkpoint, tmp_path, in_this_process):
+@pytest.mark.slow  # the four tests after `test_an_artifact_that_differs_is_not_published` cover its parts
+def test_a_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_process):
     out = tmp_path / "artifacts"
     (out / "saved_model/1").mkdir(parents=True)
-    artifacts.add_to_parity_report(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
+    targets.add_to_parity_report(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
     bk.export_model(checkpoint, out, pairs=False)
-    assert set(inputs_of(out / "saved_model/2")) == {"text"}
+    assert set(read_text_inputs(out / "saved_model/2")) == {"text"}
     assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
     [seen] = verify(out / "saved_model/2", checkpoint).values()
     assert seen["passed"]
 
 
-@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
+@pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
 def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
     shutil.copytree(saved("pair_classifier"), tmp_path / "1")
     variables = next((tmp_path / "1/variables").glob("*.data-*"))
@@ -331,7 +332,7 @@ def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
         verify(tmp_path / "1", checkpoint)
 
 
-def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch, in_this_process):
+def test_an_artifact_that_differs_is_not_published(references, saved, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     other = build("pair_classifier", reference.config)
     other.set_weights(WEIGHTS["one bias of one layer dropped"](other.get_weights()))
@@ -343,7 +344,7 @@ def test_what_differs_is_not_published(references, saved, tmp_path, monkeypatch,
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
 
 
-def test_verify_reads_from_the_artifact_whether_it_takes_pairs(references, saved, tmp_path, in_this_process):
+def test_verify_reads_from_the_artifact_whether_it_accepts_pairs(references, saved, tmp_path, in_this_process):
     reference = references("pair_classifier")
     settings = {**reference.task.settings(), "has_pairs": False}
     bk.save(reference.model, reference.tokenizer, tmp_path / "singles", task=settings)
@@ -351,29 +352,27 @@ def test_verify_reads_from_the_artifact_whether_it_takes_pairs(references, saved
     assert seen["passed"]
 
 
-def test_a_checkpoint_is_exported_for_pairs_or_single_texts_as_asked(checkpoint):
+def test_the_setting_pairs_overrides_the_stored_task(checkpoint):
     stored, single = (artifacts.load_reference(checkpoint, pairs=pairs).task.has_pairs for pairs in (None, False))
     assert (stored, single) == (True, False)
 
 
-def test_verdicts_are_added_to_those_that_are_there(tmp_path):
+def test_reports_are_added_to_an_existing_parity_report(tmp_path):
     for version in (1, 2):
-        artifacts.add_to_parity_report(
-            tmp_path / "parity.json", f"checkpoint {version}", {f"saved_model/{version}": {}}
-        )
+        targets.add_to_parity_report(tmp_path / "parity.json", f"checkpoint {version}", {f"saved_model/{version}": {}})
     assert json.loads((tmp_path / "parity.json").read_text()) == {
         "checkpoint": "checkpoint 2",
         "artifacts": {"saved_model/1": {}, "saved_model/2": {}},
     }
 
 
-@pytest.mark.slow  # as any other failure of a fresh process (test_checks.py)
-def test_what_does_not_load_is_refused(tmp_path):
+@pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
+def test_an_artifact_that_does_not_load_is_refused(tmp_path):
     with pytest.raises(ParityError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         query_artifact("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
 
 
-def test_only_empty_folders_of_the_export_itself_are_cleared_away(tmp_path):
+def test_only_new_empty_folders_are_removed(tmp_path):
     (tmp_path / "out/mine").mkdir(parents=True)
     with artifacts._without_empty_folders(tmp_path / "out"):
         (tmp_path / "out/tflite").mkdir()
@@ -383,41 +382,40 @@ def test_only_empty_folders_of_the_export_itself_are_cleared_away(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_runtime_that_is_killed_is_told(tmp_path, monkeypatch):
+def test_the_signal_that_killed_a_runtime_is_reported(tmp_path, monkeypatch):
     program = "import os, sys; print('all is well', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
     (tmp_path / "killed.py").write_text(program)
     monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
     monkeypatch.setitem(fresh_process._RUNTIMES, "saved_model", ("killed.py", "tensorflow", None))
-    with pytest.raises(ParityError, match="signal 9 ended it; the system sends 9 where memory runs out"):
+    with pytest.raises(ParityError, match=r"signal 9 ended it \(the system sends 9 if memory runs out\)"):
         query_artifact("saved_model", tmp_path, [])
 
 
-def test_bad_requests_are_told(references, tokenizer, tmp_path):
-    with pytest.raises(InputError, match=r"no format tfjs in this version; expected saved_model"):
+def test_bad_arguments_are_refused(references, tokenizer, tmp_path):
+    with pytest.raises(InputError, match=r"the format 'tfjs' does not exist; expected saved_model"):
         bk.export_model(tmp_path, tmp_path / "out", formats=["tfjs"])
     encoder = references("encoder").model
     bk.save(encoder, None, tmp_path / "bare")
     with pytest.raises(InputError, match=r"bare has no vocabulary"):
         bk.export_model(tmp_path / "bare", tmp_path / "out")
     bk.save(encoder, tokenizer, tmp_path / "encoder")
-    with pytest.raises(InputError, match=r"encoder holds a BertEncoder; pairs of texts are for a BertClassifier"):
+    with pytest.raises(InputError, match=r"encoder is a BertEncoder; only a BertClassifier accepts pairs of texts"):
         bk.export_model(tmp_path / "encoder", tmp_path / "out", pairs=True)
     with pytest.raises(
-        InputError, match=r"encoder holds README.md and no artifacts of bert-keras: name another folder"
+        InputError, match=r"encoder contains README.md and no artifacts of bert-keras: choose another folder"
     ):
         bk.export_model(tmp_path / "encoder", tmp_path / "encoder")
-    with pytest.raises(InputError, match=r"bare holds no artifact"):
+    with pytest.raises(InputError, match=r"bare contains no artifact"):
         verify(tmp_path / "bare", tmp_path / "encoder")
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut/saved_model.pb").write_bytes(b"\x08\x01\x12\xff")
-    reference_task = references("classifier")
-    bk.save(reference_task.model, tokenizer, tmp_path / "classifier")
-    with pytest.raises(InputError, match=r"cut holds no SavedModel that can be read"):
+    bk.save(references("classifier").model, tokenizer, tmp_path / "classifier")
+    with pytest.raises(InputError, match=r"cut contains no readable SavedModel"):
         verify(tmp_path / "cut", tmp_path / "classifier")
     assert not (tmp_path / "out").exists()
 
 
-def test_versions_are_counted_by_number(tmp_path):
+def test_version_numbers_are_compared_as_numbers(tmp_path):
     for name in ("9", "10", "notes", ".11.tmp"):
         (tmp_path / name).mkdir()
     assert next_version(tmp_path) == 11
@@ -431,7 +429,7 @@ def test_export_is_only_a_package():
     assert not callable(bk.export)
 
 
-def test_arrays_travel_as_they_are(tmp_path):
+def test_arrays_are_read_as_they_were_written(tmp_path):
     strings = np.empty((2, 2), object)
     strings[:] = [[b"a\x00", b""], [b"\xff\xfe", "é".encode()]]
     empty = np.empty((0, 3), object)
@@ -444,19 +442,20 @@ def test_arrays_travel_as_they_are(tmp_path):
         assert read[key].tolist() == values.tolist()
 
 
-def test_of_a_whole_vocabulary_some_places_are_told():
+def test_only_some_positions_of_vocabulary_logits_are_compared():
     assert exchange.compared_positions((2, 100, 30_522)) == slice(None, None, 12)
     assert exchange.compared_positions((2, 5, 30_522)) == slice(None, None, 1)
     assert exchange.compared_positions((2, 100, 768)) == slice(None, None, 1)
 
 
-def test_logits_over_a_vocabulary_are_compared_where_they_are_told(references, saved, monkeypatch, in_this_process):
+def test_the_parity_check_compares_the_same_positions_of_both_sides(references, saved, monkeypatch, in_this_process):
     monkeypatch.setattr(exchange, "MAX_WIDTH", 10)
-    monkeypatch.setattr(parity_check, "text_function", lambda *_: None)  # sequences of ids alone
+    monkeypatch.setattr(parity_check, "build_text_function", lambda *_: None)  # only sequences of ids
     reference = references("masked_lm")
     seen = parity_check.start_saved_model_check(reference, saved("masked_lm")).report()
     assert seen["passed"]
     num_tokens = sum(
-        len(row.token_ids) for row in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)
+        len(sequence.token_ids)
+        for sequence in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)
     )
     assert 24 < seen["labels"]["ids/logits"]["compared"] < num_tokens  # about eight of each sequence

@@ -1,4 +1,4 @@
-"""Probe inputs of the parity check: few and well chosen by default, many where they are asked for."""
+"""Probe inputs of the parity check: few and chosen by default, many in the thorough set."""
 
 import contextlib
 import json
@@ -26,33 +26,34 @@ def checkpoint(references, tmp_path_factory):
     return folder
 
 
-def test_the_default_sequences_are_short_long_single_paired_and_twins(references):
+def test_default_sequences_are_short_and_long_singles_pairs_and_twins(references):
     reference = references("encoder")
-    rows = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 512)
-    lengths = [len(row.token_ids) for row in rows]
-    assert len(rows) == 24
+    sequences = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 512)
+    lengths = [len(sequence.token_ids) for sequence in sequences]
+    assert len(sequences) == 24
     assert {1, 2, 3, 256, 511, 512} < set(lengths)
-    assert sum(lengths) < 1700  # long ones are what costs
-    pairs = [length for length, row in zip(lengths, rows, strict=True) if row.segment_ids.any()]
+    assert sum(lengths) < 1700  # long sequences take most of the time
+    pairs = [length for length, sequence in zip(lengths, sequences, strict=True) if sequence.segment_ids.any()]
     assert {4, 512} < set(pairs)
     assert 9 <= len(pairs) <= 15
-    assert probe_inputs.are_twins(*rows[-2:])
-    assert all(row.token_ids.max() < reference.config.vocabulary_size for row in rows)
+    assert probe_inputs.are_twins(*sequences[-2:])
+    assert all(sequence.token_ids.max() < reference.config.vocabulary_size for sequence in sequences)
     short = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 5)
-    assert {len(row.token_ids) for row in short} == {1, 2, 3, 4, 5}
+    assert {len(sequence.token_ids) for sequence in short} == {1, 2, 3, 4, 5}
 
 
-def test_default_sequences_are_padded_by_their_batch_mates(references):
+def test_default_batches_contain_sequences_of_different_lengths(references):
     reference = references("encoder")
     lengths = [
-        len(row.token_ids) for row in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
+        len(sequence.token_ids)
+        for sequence in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
     ]
-    cut = probe_inputs.split_into_batches(len(lengths))
-    assert [len(batch) for batch in cut] == [1, 2, 3, 5, 8, 5]
-    assert all(len({lengths[number] for number in batch}) > 1 for batch in cut[1:])
+    batches = probe_inputs.split_into_batches(len(lengths))
+    assert [len(batch) for batch in batches] == [1, 2, 3, 5, 8, 5]
+    assert all(len({lengths[number] for number in batch}) > 1 for batch in batches[1:])
 
 
-def test_the_default_texts_are_odd_and_of_all_lengths(references):
+def test_default_texts_are_odd_and_of_many_lengths(references):
     reference = references("encoder")
     texts = probe_inputs.DEFAULT.texts(reference.tokenizer, LENGTH)
     num_tokens = [len(ids) for ids in reference.tokenizer.tokenize(texts).to_list()]
@@ -62,41 +63,41 @@ def test_the_default_texts_are_odd_and_of_all_lengths(references):
     assert max(num_tokens) > LENGTH
 
 
-def test_words_of_the_vocabulary_are_found_by_its_own_rules_of_case_and_accents_alone(references):
+def test_one_text_depends_on_the_rules_for_case_and_accents(references):
     tokenizer = references("encoder").tokenizer
     text = probe_inputs.DEFAULT.texts(tokenizer, LENGTH)[10]
     assert not any(word in tokenizer.vocabulary for word in text.split())
-    read = {}
+    ids_by_rules = {}
     for lowercase in (True, False):
         for strip_accents in (True, False):
             other = bk.BertTokenizer(tokenizer.vocabulary, lowercase=lowercase, strip_accents=strip_accents)
             [ids] = other.tokenize([text]).to_list()
-            read[lowercase, strip_accents] = tuple(ids)
-    assert len(set(read.values())) == 4
-    assert tokenizer.unk_id not in read[True, True]
+            ids_by_rules[lowercase, strip_accents] = tuple(ids)
+    assert len(set(ids_by_rules.values())) == 4
+    assert tokenizer.unk_id not in ids_by_rules[True, True]
 
 
-def test_the_thorough_set_is_large(references):
+def test_the_thorough_set_has_200_sequences_and_100_texts(references):
     reference = references("encoder")
-    rows = probe_inputs.THOROUGH.sequences(reference.config, reference.tokenizer, LENGTH)
-    assert (len(rows), len(probe_inputs.THOROUGH.texts(reference.tokenizer, LENGTH))) == (200, 100)
-    assert probe_inputs.are_twins(*rows[-2:])
+    sequences = probe_inputs.THOROUGH.sequences(reference.config, reference.tokenizer, LENGTH)
+    assert (len(sequences), len(probe_inputs.THOROUGH.texts(reference.tokenizer, LENGTH))) == (200, 100)
+    assert probe_inputs.are_twins(*sequences[-2:])
 
 
-def test_a_verdict_says_which_probes_were_used(checkpoint, onnx_file, tmp_path, in_this_process):
+def test_a_parity_report_names_the_probe_inputs(checkpoint, onnx_file, tmp_path, in_this_process):
     shutil.copy(onnx_file("pair_classifier"), tmp_path / "model.onnx")
-    for thorough, said in ((False, ("default", 24)), (True, ("thorough", 200))):
-        [verdict] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
-        assert (verdict["passed"], verdict["probes"], verdict["num_inputs"]) == (True, *said)
+    for thorough, expected in ((False, ("default", 24)), (True, ("thorough", 200))):
+        [report] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
+        assert (report["passed"], report["probes"], report["num_inputs"]) == (True, *expected)
 
 
-def test_export_compares_on_the_set_that_is_asked_for():
+def test_the_thorough_setting_chooses_the_probe_inputs():
     assert ExportSettings().probes is probe_inputs.DEFAULT
     assert ExportSettings(thorough=True).probes is probe_inputs.THOROUGH
 
 
 @pytest.mark.parametrize("options", [[], ["--thorough"]])
-def test_the_command_line_asks_for_the_large_set(options, checkpoint, tmp_path, monkeypatch):
+def test_thorough_is_an_option_of_the_export_command(options, checkpoint, tmp_path, monkeypatch):
     given = {}
 
     def export(*_, **settings):
@@ -108,7 +109,7 @@ def test_the_command_line_asks_for_the_large_set(options, checkpoint, tmp_path, 
     assert given["thorough"] == bool(options)
 
 
-def test_verify_asks_for_the_large_set(checkpoint, tmp_path, monkeypatch, capsys):
+def test_thorough_is_an_option_of_the_verify_command(checkpoint, tmp_path, monkeypatch, capsys):
     given = {}
     monkeypatch.setattr("bert_keras.export.verify.verify", lambda *_, **settings: given.update(settings) or {})
     (tmp_path / "model.onnx").touch()
@@ -117,31 +118,31 @@ def test_verify_asks_for_the_large_set(checkpoint, tmp_path, monkeypatch, capsys
         assert given == {"thorough": thorough}
 
 
-def test_a_checkpoint_is_opened_once_where_files_are_scored(
+def test_a_checkpoint_is_loaded_once_when_files_are_scored(
     checkpoint, tflite_file, tmp_path, monkeypatch, in_this_process
 ):
-    opened = []
+    loaded = []
     write_copy = lambda source, path, quantization: shutil.copy(tflite_file("pair_classifier"), path)  # noqa: E731
     monkeypatch.setattr(tflite_artifact, "trace_tflite_source", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(tflite_artifact, "write_tflite_from_source", write_copy)
-    monkeypatch.setattr(artifacts, "load", lambda folder: opened.append(folder) or bk.load(folder))
-    rows = ["text\tsecond_text\tlabel", "the cat\ta mat\trot", "a dog\tits hat\tblau"]
-    (tmp_path / "dev.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    monkeypatch.setattr(artifacts, "load", lambda folder: loaded.append(folder) or bk.load(folder))
+    lines = ["text\tsecond_text\tlabel", "the cat\ta mat\trot", "a dog\tits hat\tblau"]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = ["export", str(checkpoint), str(tmp_path / "out"), "--to", "tflite", "--quantize", "float32"]
     assert main([*command, "--eval", str(tmp_path / "dev.tsv")]) == 0
-    assert len(opened) == 1
-    [verdict] = json.loads((tmp_path / "out/parity.json").read_text())["artifacts"].values()
-    assert set(verdict["scores"]) == {"score", "checkpoint", "file"}
+    assert len(loaded) == 1
+    [report] = json.loads((tmp_path / "out/parity.json").read_text())["artifacts"].values()
+    assert set(report["scores"]) == {"score", "checkpoint", "file"}
 
 
-def test_outputs_are_computed_once_for_all_artifacts(references, checkpoint):
+def test_outputs_of_the_checkpoint_are_cached(references, checkpoint):
     reference = load_reference(checkpoint)
     calls = []
     run = reference._run
     reference._run = lambda features: calls.append(features) or run(features)
-    rows = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
-    first = [reference.compute_outputs(row) for row in rows]
-    again = [reference.with_task(None).compute_outputs(row) for row in rows]
-    assert len(calls) <= len(rows)
-    for one, other in zip(first, again, strict=True):
+    sequences = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
+    first = [reference.compute_outputs(sequence) for sequence in sequences]
+    second = [reference.with_task(None).compute_outputs(sequence) for sequence in sequences]
+    assert len(calls) <= len(sequences)
+    for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one["logits"], other["logits"])

@@ -1,9 +1,9 @@
-"""Lists what an unpacked TensorFlow has registered, through its C API: a process of its own, with no other TensorFlow.
+"""List the ops and kernels of an unpacked TensorFlow through its C API, in a process without another TensorFlow.
 
     python list_registry.py FOLDER
 
-FOLDER holds `tensorflow/libtensorflow_*`, perhaps `tensorflow_text/`; `ops`, `kernels` and `ops_with_text` are written
-into it, protocol buffers.
+FOLDER contains `tensorflow/libtensorflow_*` and optionally `tensorflow_text/`. The protocol buffers `ops`, `kernels`
+and `ops_with_text` are written to it.
 """
 
 import ctypes

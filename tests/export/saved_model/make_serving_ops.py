@@ -1,14 +1,14 @@
-"""Write `export/saved_model/serving_ops.txt` from the wheels of TensorFlow releases; none of them is installed.
+"""Write `export/saved_model/serving_ops.txt` from the wheels of TensorFlow releases, which are not installed.
 
     for v in 2.12.1 2.13.1 2.14.1 2.15.1 2.16.2 2.17.1 2.18.1 2.19.1 2.20.0 2.21.0; do
         pip download -d WHEELS --no-deps --only-binary :all: --python-version 3.11 \\
             --platform manylinux2014_x86_64 --platform manylinux_2_27_x86_64 tensorflow-cpu==$v
     done
-    pip download (the same options) tensorflow-text==2.12.1 tensorflow-text==2.21.1, each by itself
+    pip download (the same options) tensorflow-text==2.12.1 tensorflow-text==2.21.1, one at a time
     python tests/export/saved_model/make_serving_ops.py WHEELS > export/saved_model/serving_ops.txt
 
-2 GB of wheels; a minute. A release's libraries are unpacked and asked by a process of their own, through TensorFlow's
-C API, what they have registered. TensorFlow 2.12 is there for tensorflow-text 2.12.1, which loads into no other.
+Takes a minute and 2 GB of wheels. For each release, a separate process loads its libraries and lists what they have
+registered through TensorFlow's C API. TensorFlow 2.12 is needed for tensorflow-text 2.12.1, which loads into no other.
 """
 
 import pathlib
@@ -22,26 +22,26 @@ from collections.abc import Iterable, Mapping
 from tensorflow.core.framework import kernel_def_pb2, op_def_pb2, types_pb2
 
 RELEASES = [f"2.{minor}" for minor in range(13, 22)]
-TEXT_IN_SERVING = "2.12"  # what TensorFlow Serving links, see the table's head
+TEXT_IN_SERVING = "2.12"  # the version that TensorFlow Serving links; see the head of the table
 _NEWEST = RELEASES[-1]
 _LIBRARIES = ("tensorflow/libtensorflow_", "tensorflow_text/python/", "tensorflow/include/tensorflow/core/public/")
 
 _HEAD = f"""\
-# What a TensorFlow Serving release is the first to know, of all that TensorFlow {_NEWEST} and tensorflow-text
-# {_NEWEST} can write into a graph. Not in here: known to 2.13 already.
-# Made by tests/export/saved_model/make_serving_ops.py.
-# A line: the release, a tab, and one of
+# The first TensorFlow Serving release that knows each op, attribute and attribute value that TensorFlow {_NEWEST} and
+# tensorflow-text {_NEWEST} can write to a graph. Those that 2.13 already knows are not listed.
+# Written by tests/export/saved_model/make_serving_ops.py.
+# Each line is the release, a tab, and one of
 #   GraphDef N        the version of graphs that this release writes and reads
-#   Op                an op, or one whose numbers of inputs and outputs changed
-#   Op.attribute      an older release ignores the attribute, whatever its value, and says so in its log
-#   Op.attribute=X    a type or a word that an older op, or its kernel on CPUs, refuses
-# TensorFlow Serving linked tensorflow-text 2.12 before its own 2.13, and still in 2025 (tensorflow/serving, pull
-# requests 2119 and 4057). Which release links a later one is not known, so its ops count as {_NEWEST}'s.
-# Left out: lists of types, and `_Mkl...`, which oneDNN puts into a graph that runs, and which no file holds."""
+#   Op                a new op, or an op whose number of inputs or outputs changed
+#   Op.attribute      an attribute that older releases ignore, whatever its value, and mention in their log
+#   Op.attribute=X    a type or string that the older op, or its CPU kernel, does not support
+# TensorFlow Serving linked tensorflow-text 2.12 before its own 2.13, and still did in 2025 (tensorflow/serving, pull
+# requests 2119 and 4057). The release that links a newer one is unknown, so newer ops count as those of {_NEWEST}.
+# Not listed: lists of types, and `_Mkl...` ops, which oneDNN adds to running graphs and which no file contains."""
 
 
 class Release:
-    """What one release has registered: `ops` of TensorFlow, `text_ops`, the names alone, and its `graph_version`."""
+    """The registry of one release: `ops` of TensorFlow, names of `text_ops`, `kernel_types` and `graph_version`."""
 
     def __init__(self, wheels: pathlib.Path, release: str):
         with tempfile.TemporaryDirectory() as scratch:
@@ -54,20 +54,20 @@ class Release:
             self.ops = parse_ops((root / "ops").read_bytes())
             self.text_ops = set(parse_ops((root / "ops_with_text").read_bytes())) - set(self.ops)
             self.kernel_types = parse_kernels((root / "kernels").read_bytes())
-            self.graph_version = _graph_version(root)
+            self.graph_version = _read_graph_version(root)
 
-    def facts(self) -> set[str]:
-        """Returns all that this release knows, in the words of the table."""
-        return {fact for op in self.ops.values() for fact in op_facts(op, self.kernel_types.get(op.name, {}))}
+    def list_facts(self) -> set[str]:
+        """Return the ops, attributes and values that this release knows, as the table spells them."""
+        return {fact for op in self.ops.values() for fact in list_facts(op, self.kernel_types.get(op.name, {}))}
 
 
 def parse_ops(data: bytes) -> dict[str, op_def_pb2.OpDef]:
-    """Returns the ops of a registry by their names."""
+    """Return the ops of a registry, keyed by name."""
     return {op.name: op for op in op_def_pb2.OpList.FromString(data).op if not op.name.lstrip("_").startswith("Mkl")}
 
 
 def parse_kernels(data: bytes) -> dict[str, dict[str, set[int]]]:
-    """Returns by op and attribute the types for which there are kernels on CPUs; an attribute left out: any."""
+    """Return the types with CPU kernels, keyed by op and attribute; all types are supported for other attributes."""
     constraints = defaultdict(list)
     for kernel in kernel_def_pb2.KernelList.FromString(data).kernel:
         if kernel.device_type == "CPU" and not kernel.label:
@@ -78,8 +78,8 @@ def parse_kernels(data: bytes) -> dict[str, dict[str, set[int]]]:
     }
 
 
-def op_facts(op: op_def_pb2.OpDef, kernel_types: Mapping[str, set[int]]) -> Iterable[str]:
-    """Yields what there is to know of an op: its arguments, its attributes, and the values that they may have."""
+def list_facts(op: op_def_pb2.OpDef, kernel_types: Mapping[str, set[int]]) -> Iterable[str]:
+    """Yield the facts about an op: its arguments, its attributes, and their values."""
     yield f"{op.name} {len(op.input_arg)}:{len(op.output_arg)}"
     for attribute in op.attr:
         name = f"{op.name}.{attribute.name}"
@@ -91,33 +91,35 @@ def op_facts(op: op_def_pb2.OpDef, kernel_types: Mapping[str, set[int]]) -> Iter
             yield from (f"{name}={types_pb2.DataType.Name(one).removeprefix('DT_').lower()}" for one in types)
 
 
-def since_lines(facts: Mapping[str, set[str]], releases: list[str]) -> Iterable[tuple[str, str]]:
-    """Yields (release, fact) for what the last of `releases` knows and the first does not, with who knew it first."""
+def find_first_releases(facts: Mapping[str, set[str]], releases: list[str]) -> Iterable[tuple[str, str]]:
+    """Yield (release, fact) for each fact that the last of `releases` knows and the first does not."""
     for fact in sorted(facts[releases[-1]] - facts[releases[0]]):
         unknown_to = [number for number, release in enumerate(releases) if fact not in facts[release]]
         yield releases[unknown_to[-1] + 1], fact.partition(" ")[0]
 
 
-def table_lines(wheels: pathlib.Path) -> Iterable[str]:
-    """Yields the lines of the table."""
+def build_table(wheels: pathlib.Path) -> Iterable[str]:
+    """Yield the lines of the table."""
     registered = {release: Release(wheels, release) for release in RELEASES}
     yield from _HEAD.split("\n")
     yield from (f"{release}\tGraphDef {registry.graph_version}" for release, registry in registered.items())
-    since = dict(map(reversed, since_lines({name: one.facts() for name, one in registered.items()}, RELEASES)))
+    since = dict(
+        map(reversed, find_first_releases({name: one.list_facts() for name, one in registered.items()}, RELEASES))
+    )
     since |= dict.fromkeys(registered[_NEWEST].text_ops - Release(wheels, TEXT_IN_SERVING).text_ops, _NEWEST)
     for fact, release in sorted(since.items(), key=lambda item: (RELEASES.index(item[1]), item[0])):
         owners = (fact.partition("=")[0], fact.partition("=")[0].partition(".")[0])
         if not any(since.get(owner) == release for owner in owners if owner != fact):
-            yield f"{release}\t{fact}"  # of a new op all is new, which needs no saying
+            yield f"{release}\t{fact}"  # attributes of a new op are not listed
 
 
-def _graph_version(root: pathlib.Path) -> int:
+def _read_graph_version(root: pathlib.Path) -> int:
     for header in root.glob("tensorflow/include/tensorflow/core/public/*version.h"):
         for line in header.read_text().split("\n"):
             if line.startswith("#define TF_GRAPH_DEF_VERSION "):
                 return int(line.split()[2])
-    raise SystemExit(f"no header of {root} says the version of graphs")
+    raise SystemExit(f"no header in {root} contains the graph version")
 
 
 if __name__ == "__main__":
-    print("\n".join(table_lines(pathlib.Path(sys.argv[1]))))
+    print("\n".join(build_table(pathlib.Path(sys.argv[1]))))

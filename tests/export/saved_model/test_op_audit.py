@@ -1,4 +1,4 @@
-"""The audit of a SavedModel's ops: what an older TensorFlow Serving does not know is told by its name."""
+"""The op audit names every op and attribute of a SavedModel that an older TensorFlow Serving does not know."""
 
 import re
 
@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model import op_audit, serving_releases
 from bert_keras.export.saved_model.op_audit import audit_saved_model
-from tests.export.saved_model.make_serving_ops import op_facts, since_lines
+from tests.export.saved_model.make_serving_ops import find_first_releases, list_facts
 from tests.marks import slow_except
 
 RELEASES = [f"2.{minor}" for minor in range(13, 22)]
@@ -19,7 +19,7 @@ KINDS = ("windowed_classifier", "masked_lm", "null_answerer")  # together 107 of
 
 
 def save(folder, function, *specs, **settings):
-    """Saves a function as the one signature of a SavedModel."""
+    """Save a function as the only signature of a SavedModel."""
     module = tf.Module()
     module.function = tf.function(function, **settings).get_concrete_function(*specs)
     tf.saved_model.save(module, str(folder), signatures=module.function)
@@ -27,7 +27,7 @@ def save(folder, function, *specs, **settings):
 
 
 def rewrite(folder, change):
-    """Changes the messages of a SavedModel in its file."""
+    """Change the protocol buffers in the file of a SavedModel."""
     path = folder / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     change(saved)
@@ -56,44 +56,42 @@ def half_range(x):
     return {"y": tf.range(tf.cast(tf.size(x), tf.half))}
 
 
-def trimmed(x):
+def trim(x):
     words = tf.strings.split(x)
     return {"y": tf_text.RoundRobinTrimmer(3).trim([words, words])[0].to_tensor()}
 
 
 @pytest.mark.parametrize("kind", slow_except([*KINDS, "token_classifier"], quick=["masked_lm", "token_classifier"]))
-def test_what_is_exported_runs_on_the_oldest_server(kind, saved):
+def test_exported_models_run_on_the_oldest_server(kind, saved):
     audit = audit_saved_model(saved(kind))
     assert audit["min_serving"] == serving_releases.OLDEST_SERVING == "2.13"
     assert audit["tensorflow"] == tf.__version__
-    assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # of one text or of two
+    assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # for one text or two
     assert audit["ops"]["MatMul"] > 20
-    assert not [op for op in audit["ops"] if op.startswith("__inference")]  # calls of functions are no ops
+    assert not [op for op in audit["ops"] if op.startswith("__inference")]  # function calls are not ops
     assert audit["ignored_attributes"] == ["VarHandleOp.debug_name"]
 
 
 @pytest.mark.parametrize(
-    ("function", "specs", "named", "since"),
+    ("function", "specs", "fact", "since"),
     [
         (spectrum, [MATRIX], "FFTND", "2.15"),
         (lenient_gather, [MATRIX, INDICES], "GatherNd.bad_indices_policy", "2.17"),
         (half_range, [MATRIX], "Range.Tidx=half", "2.18"),
     ],
 )
-def test_a_newer_op_attribute_or_type_is_refused_up_to_its_release(function, specs, named, since, tmp_path):
+def test_a_newer_op_attribute_or_type_is_refused_before_its_release(function, specs, fact, since, tmp_path):
     save(tmp_path, function, *specs)
     for release in RELEASES[:-1]:
         if RELEASES.index(release) >= RELEASES.index(since):
             assert audit_saved_model(tmp_path, release)["min_serving"] == release
             continue
-        sentence = (
-            rf"Serving {release} does not run .*, which uses {re.escape(named)} \(known since {since}\): export wi"
-        )
+        sentence = rf"Serving {release} cannot run .*, which uses {re.escape(fact)} \(known since {since}\): export wi"
         with pytest.raises(ParityError, match=sentence):
             audit_saved_model(tmp_path, release)
 
 
-def test_all_that_is_newer_is_named_at_once(tmp_path):
+def test_all_unknown_ops_and_attributes_are_listed(tmp_path):
     def both(x, indices):
         return {"y": lenient_gather(x, indices)["y"], "z": spectrum(x)["y"]}
 
@@ -105,13 +103,13 @@ def test_all_that_is_newer_is_named_at_once(tmp_path):
 
 
 def test_an_op_of_tensorflow_text_that_servers_do_not_link_is_refused(tmp_path):
-    save(tmp_path, trimmed, STRINGS)
+    save(tmp_path, trim, STRINGS)
     for release in ("2.13", "2.20"):
         with pytest.raises(ParityError, match=r"which uses TFText>RoundRobinTrim \(known since 2.21\)"):
             audit_saved_model(tmp_path, release)
 
 
-def test_a_newer_attribute_with_its_default_is_nothing_to_know(tmp_path):
+def test_a_newer_attribute_with_its_default_value_is_accepted(tmp_path):
     save(tmp_path, strict_gather, MATRIX, INDICES)
 
     def write_defaults(saved):
@@ -127,63 +125,63 @@ def test_a_newer_attribute_with_its_default_is_nothing_to_know(tmp_path):
 
 def test_functions_for_xla_are_refused_at_any_release(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX, jit_compile=True)
-    with pytest.raises(ParityError, match=r"which uses jit_compile \(in \S+, for one; no server is built with XLA"):
+    with pytest.raises(ParityError, match=r"which uses jit_compile \(for example in \S+; no server contains XLA"):
         audit_saved_model(tmp_path, "2.20")
 
 
-def test_a_graph_for_newer_readers_is_refused(tmp_path):
+def test_a_graph_for_newer_versions_is_refused(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
     assert audit_saved_model(tmp_path)["graph_version"] == tf.version.GRAPH_DEF_VERSION
 
-    def for_later_readers(saved):
+    def require_newer_version(saved):
         saved.meta_graphs[0].graph_def.versions.min_consumer = 1500
 
-    rewrite(tmp_path, for_later_readers)
+    rewrite(tmp_path, require_newer_version)
     assert audit_saved_model(tmp_path, "2.14")
-    with pytest.raises(ParityError, match=r"which uses GraphDef 1500 \(2.13 reads 1482\)"):
+    with pytest.raises(ParityError, match=r"which uses GraphDef 1500 \(2.13 supports 1482\)"):
         audit_saved_model(tmp_path)
 
 
 def test_an_op_of_another_library_is_refused(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
 
-    def use_it(saved):
+    def add_node(saved):
         saved.meta_graphs[0].graph_def.node.add(name="mine", op="MyOwnOp")
 
-    rewrite(tmp_path, use_it)
-    with pytest.raises(ParityError, match=r"uses MyOwnOp \(an op of neither TensorFlow nor tensorflow-text\)"):
+    rewrite(tmp_path, add_node)
+    with pytest.raises(ParityError, match=r"uses MyOwnOp \(not an op of TensorFlow or tensorflow-text\)"):
         audit_saved_model(tmp_path)
 
 
 @pytest.mark.parametrize("release", ["2.12", "2.21", "2", "latest", "3.13"])
-def test_a_release_that_is_not_in_the_table_is_told(release, tmp_path):
+def test_a_release_that_is_not_in_the_table_is_refused(release, tmp_path):
     with pytest.raises(InputError, match=rf"Serving {release} is not in the table of ops; expected 2.13 to 2.20"):
         audit_saved_model(tmp_path, release)
 
 
-def test_a_patch_release_is_its_minor_release(tmp_path):
+def test_a_patch_release_counts_as_its_minor_release(tmp_path):
     assert audit_saved_model(save(tmp_path, lambda x: {"y": x}, MATRIX), "2.14.1")["min_serving"] == "2.14"
 
 
-def test_a_folder_without_a_saved_model_is_told(tmp_path):
-    with pytest.raises(InputError, match=r"holds no SavedModel that can be read .*No such file"):
+def test_a_folder_without_a_saved_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"contains no readable SavedModel .*No such file"):
         audit_saved_model(tmp_path)
-    (tmp_path / "saved_model.pb").write_bytes(b"no message")
-    with pytest.raises(InputError, match="holds no SavedModel that can be read"):
+    (tmp_path / "saved_model.pb").write_bytes(b"not a message")
+    with pytest.raises(InputError, match="contains no readable SavedModel"):
         audit_saved_model(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(InputError, match="holds 0 graphs with the tag 'serve'; expected one"):
+    with pytest.raises(InputError, match="contains 0 graphs with the tag 'serve'; expected one"):
         audit_saved_model(tmp_path)
 
 
-def test_the_table_ends_at_the_tensorflow_that_is_installed():
-    """A later TensorFlow writes graphs that the table says nothing of: make it anew (see make_serving_ops.py)."""
+def test_the_table_ends_with_the_installed_tensorflow():
+    """A newer TensorFlow may write ops that the table does not contain: run make_serving_ops.py."""
     assert list(serving_releases.read_graph_versions()) == RELEASES
     assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
     assert serving_releases.read_graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION
 
 
-def test_every_line_of_the_table_is_of_an_op_that_there_is():
+def test_every_line_of_the_table_refers_to_a_registered_op():
     types = dict(types_pb2.DataType.items())
     known = op_audit.find_registered_ops(
         {re.split(r"[.=]", fact)[0] for fact in serving_releases.read_first_releases()}
@@ -197,17 +195,17 @@ def test_every_line_of_the_table_is_of_an_op_that_there_is():
         assert not value or value == "priority_merge" or f"DT_{value.upper()}" in types, fact
 
 
-def test_the_table_says_since_when_without_a_break():
+def test_the_first_release_is_the_one_after_the_last_gap():
     facts = {"2.13": {"Old", "Lost"}, "2.14": {"Old", "New"}, "2.15": {"Old", "Lost"}}
     facts["2.16"] = facts["2.17"] = {"Old", "Lost", "New", "Changed 2:1"}
-    found = since_lines(facts, list(facts))
+    found = find_first_releases(facts, list(facts))
     assert list(found) == [("2.16", "Changed"), ("2.16", "New")]
 
 
-def test_the_table_knows_types_that_a_kernel_refuses():
+def test_types_that_a_kernel_does_not_support_are_not_facts():
     op = op_def_pb2.OpDef(name="Op")
     op.input_arg.add(name="x", type_attr="T")
     declared = op.attr.add(name="T", type="type")
     declared.allowed_values.list.type.extend([types_pb2.DT_HALF, types_pb2.DT_FLOAT])
-    assert list(op_facts(op, {"T": {types_pb2.DT_FLOAT, types_pb2.DT_INT8}})) == ["Op 1:0", "Op.T", "Op.T=float"]
-    assert set(op_facts(op, {})) == {"Op 1:0", "Op.T", "Op.T=float", "Op.T=half"}
+    assert list(list_facts(op, {"T": {types_pb2.DT_FLOAT, types_pb2.DT_INT8}})) == ["Op 1:0", "Op.T", "Op.T=float"]
+    assert set(list_facts(op, {})) == {"Op 1:0", "Op.T", "Op.T=float", "Op.T=half"}

@@ -1,4 +1,4 @@
-"""The warm-up file and the files of `serving/`, read as a TensorFlow Serving reads them."""
+"""The warm-up file and the files in `serving/`, read like TensorFlow Serving reads them."""
 
 import base64
 import itertools
@@ -24,9 +24,9 @@ from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read
 IDS = ("input_ids", "attention_mask", "token_type_ids")
 TEXTS = np.array([b"a cat", "naïve\0".encode(), b"\xff\xfe"], object)
 
-# One request for the signature `s` of the model `m`, with the input `x` = [7] (int32): tag, length, value, and again.
-# Written down from tensorflow_serving/apis/{prediction_log,predict,model}.proto and tensor.proto; the generated classes
-# of tensorflow-serving-api 2.21.0 read what this module writes, and write the same bytes again (run by hand).
+# One request for the signature `s` of the model `m` with the input `x` = [7] (int32), as nested (tag, length, value),
+# after tensorflow_serving/apis/{prediction_log,predict,model}.proto and tensor.proto. The generated classes of
+# tensorflow-serving-api 2.21.0 read the files that `write_warmup` writes and write the same bytes (tested by hand).
 TENSOR = b"\x08\x03" + b"\x12\x04\x12\x02\x08\x01" + b"\x3a\x01\x07"  # dtype 3, shape [1], int_val [7]
 ENTRY = b"\x0a\x01x" + b"\x12" + bytes([len(TENSOR)]) + TENSOR
 SPEC = b"\x0a\x01m" + b"\x1a\x01s"
@@ -35,8 +35,8 @@ LOG = b"\x0a" + bytes([len(REQUEST)]) + REQUEST
 RECORD = b"\x32" + bytes([len(LOG)]) + LOG
 
 
-class Served(tf.Module):
-    """The signatures of a model that is made in a moment."""
+class TinyModel(tf.Module):
+    """A model without weights whose signatures are quick to build."""
 
     def __init__(self, *text_inputs: str):
         super().__init__()
@@ -60,20 +60,20 @@ class Served(tf.Module):
 
 
 def write_version(out: pathlib.Path, *text_inputs: str) -> None:
-    module = Served(*text_inputs)
+    module = TinyModel(*text_inputs)
     tf.saved_model.save(module, str(out / "saved_model/1"), signatures=module.functions)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Returns `written(*text_inputs)`: a folder with `saved_model/1`, made once."""
-    made = {}
+    """Return `written(*text_inputs)`: a folder with `saved_model/1`, written once."""
+    cache = {}
 
     def folder(*text_inputs):
-        if text_inputs not in made:
-            made[text_inputs] = tmp_path_factory.mktemp("written")
-            write_version(made[text_inputs], *text_inputs)
-        return made[text_inputs]
+        if text_inputs not in cache:
+            cache[text_inputs] = tmp_path_factory.mktemp("written")
+            write_version(cache[text_inputs], *text_inputs)
+        return cache[text_inputs]
 
     return folder
 
@@ -87,13 +87,13 @@ def ids(batch: int, length: int, dtype="int32"):
     return {name: np.ones((batch, length), dtype) for name in IDS}
 
 
-def test_a_warm_up_request_is_written_byte_by_byte_as_servers_read_it(model):
+def test_a_warm_up_request_has_the_bytes_that_servers_expect(model):
     write_warmup(model, "m", [("s", {"x": np.array([7], "int32")})])
     (record,) = tf.data.TFRecordDataset(str(model / WARMUP_FILE))
     assert record.numpy() == RECORD
 
 
-def test_a_warm_up_file_reads_back_and_replays(model):
+def test_a_warm_up_file_can_be_read_and_replayed(model):
     write_warmup(model, "my-model", [("ids", ids(2, 5)), ("serving_default", {"text": TEXTS}), ("ids", ids(1, 3))])
     requests = read_warmup(model)
     assert [request.signature for request in requests] == ["ids", "serving_default", "ids"]
@@ -113,49 +113,49 @@ def test_strings_of_numpy_are_written_as_utf_8(model):
     ("request_", "sentence"),
     [
         (("other", {"text": TEXTS}), r"is for the signature 'other'; the model has ids, serving_default"),
-        (("ids", {"text": TEXTS}), r"gives text; the signature 'ids' takes attention_mask, input_ids, token_type_ids"),
-        (("serving_default", {}), r"gives nothing; the signature 'serving_default' takes text"),
-        (("ids", ids(1, 2, "int64")), r"gives \w+ as int64 \(1, 2\); the signature 'ids' takes int32 \(None, None\)"),
-        (("serving_default", {"text": np.ones(2, "f")}), r"text as float32 \(2,\); .* takes string \(None,\)"),
-        (("serving_default", {"text": TEXTS[np.newaxis]}), r"text as string \(1, 3\); .* takes string \(None,\)"),
+        (("ids", {"text": TEXTS}), r"has text; the signature 'ids' expects attention_mask, input_ids, token_type_ids"),
+        (("serving_default", {}), r"has nothing; the signature 'serving_default' expects text"),
+        (("ids", ids(1, 2, "int64")), r"has \w+ as int64 \(1, 2\); the signature 'ids' expects int32 \(None, None\)"),
+        (("serving_default", {"text": np.ones(2, "f")}), r"text as float32 \(2,\); .* expects string \(None,\)"),
+        (("serving_default", {"text": TEXTS[np.newaxis]}), r"text as string \(1, 3\); .* expects string \(None,\)"),
         (
             ("ids", {**ids(1, 1), "input_ids": np.array([[99]], "int32")}),
             r"fails in .*'ids' \(indices.* = 100 is not in",
         ),
     ],
 )
-def test_a_request_that_a_server_would_refuse_is_told_by_its_number(request_, sentence, model):
+def test_a_request_that_a_server_would_refuse_is_reported_by_number(request_, sentence, model):
     write_warmup(model, "m", [("ids", ids(1, 2)), request_])
     with pytest.raises(ParityError, match=rf"warm-up request 2 of .* {sentence}"):
         replay_warmup(model)
 
 
-def test_a_damaged_or_foreign_warm_up_file_is_told(model):
+def test_a_damaged_or_different_warm_up_file_is_refused(model):
     with pytest.raises(ParityError, match=r"tf_serving_warmup_requests does not exist"):
         replay_warmup(model)
     write_warmup(model, "m", [("ids", ids(1, 2))])
     path = model / WARMUP_FILE
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ParityError, match=r"is no file of warm-up requests \(truncated record"):
+    with pytest.raises(ParityError, match=r"is not a file of warm-up requests \(truncated record"):
         read_warmup(model)
-    for record, reason in ((b"\x12\x00", "no request for a prediction"), (b"\xff", "")):
+    for record, reason in ((b"\x12\x00", "not a request for a prediction"), (b"\xff", "")):
         with tf.io.TFRecordWriter(str(path)) as writer:  # the first is a ClassifyLog
             writer.write(record)
-        with pytest.raises(ParityError, match=rf"is no file of warm-up requests \(.*{reason}"):
+        with pytest.raises(ParityError, match=rf"is not a file of warm-up requests \(.*{reason}"):
             read_warmup(model)
 
 
-def test_as_many_requests_as_a_server_takes(model):
+def test_the_number_of_requests_is_limited_as_in_servers(model):
     request = ("serving_default", {"text": TEXTS})
     write_warmup(model, "m", [request] * MAX_REQUESTS)
     assert len(read_warmup(model)) == MAX_REQUESTS == 1000
-    for number, told in ((0, "0"), (MAX_REQUESTS + 1, "1,001")):
-        with pytest.raises(InputError, match=rf"^{told} warm-up requests were given; a server takes 1 to 1,000"):
+    for number, text in ((0, "0"), (MAX_REQUESTS + 1, "1,001")):
+        with pytest.raises(InputError, match=rf"^{text} warm-up requests were given; a server accepts 1 to 1,000"):
             write_warmup(model, "m", [request] * number)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "ä"])
-def test_a_name_that_cannot_stand_in_an_address_is_refused(name, model, tmp_path):
+def test_a_name_that_cannot_be_part_of_a_url_is_refused(name, model, tmp_path):
     with pytest.raises(InputError, match=rf"model's name is {name!r}; expected letters"):
         write_warmup(model, name, [("ids", ids(1, 2))])
     with pytest.raises(InputError, match=rf"model's name is {name!r}; expected letters"):
@@ -163,15 +163,15 @@ def test_a_name_that_cannot_stand_in_an_address_is_refused(name, model, tmp_path
     assert not (tmp_path / "serving").exists()
 
 
-def test_there_must_be_a_saved_model(tmp_path):
-    with pytest.raises(InputError, match=r"holds no saved_model.pb"):
+def test_a_missing_saved_model_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"contains no saved_model.pb"):
         write_warmup(tmp_path, "m", [("ids", ids(1, 2))])
-    with pytest.raises(InputError, match=r"holds no saved_model/1 or later"):
+    with pytest.raises(InputError, match=r"contains no saved_model/1 or later"):
         write_serving_files(tmp_path / "serving", "m")
 
 
-def as_served(body: dict, signatures) -> dict[str, np.ndarray]:
-    """Answers a REST request as TensorFlow Serving does: by columns, types from the signature, `b64` for bytes."""
+def answer_rest(body: dict, signatures) -> dict[str, np.ndarray]:
+    """Answer a REST request like TensorFlow Serving: in columns, with dtypes of the signature and `b64` for bytes."""
     assert set(body) == {"signature_name", "inputs"}
     function = signatures[body["signature_name"]]
     specs = function.structured_input_signature[1]
@@ -190,40 +190,42 @@ def from_json(value):
 
 
 @pytest.mark.parametrize("inputs", [("text",), ("text", "second_text"), ("question", "context")])
-def test_every_rest_example_gets_an_answer(inputs, written, tmp_path):
+def test_every_rest_example_is_answered(inputs, written, tmp_path):
     shutil.copytree(written(*inputs) / "saved_model", tmp_path / "saved_model")
     loaded = tf.saved_model.load(str(tmp_path / "saved_model/1"))
     write_serving_files(tmp_path / "serving", "my-model")
     bodies = [json.loads(path.read_text("utf-8")) for path in sorted(tmp_path.glob("serving/request_*.json"))]
     assert [body["signature_name"] for body in bodies] == ["ids", "serving_default"]
-    of_ids, of_texts = (as_served(body, loaded.signatures) for body in bodies)
-    assert of_ids["vector"].shape == (2,)
+    ids_answer, text_answer = (answer_rest(body, loaded.signatures) for body in bodies)
+    assert ids_answer["vector"].shape == (2,)
     columns = [bodies[1]["inputs"][name] for name in inputs]
-    assert [joined.decode() for joined in of_texts["joined"]] == ["|".join(row) for row in zip(*columns, strict=True)]
+    assert [joined.decode() for joined in text_answer["joined"]] == [
+        "|".join(texts) for texts in zip(*columns, strict=True)
+    ]
     assert all(len(set(column)) == 2 for column in columns)
 
 
-def test_the_examples_of_a_real_model_get_answers_and_warm_it_up(saved, tmp_path):
+def test_the_example_requests_of_a_real_model_are_answered(saved, tmp_path):
     folder = tmp_path / "saved_model/1"
     shutil.copytree(saved("pair_classifier"), folder)
     write_serving_files(tmp_path / "serving", "pairs")
     loaded = tf.saved_model.load(str(folder))
     for path in tmp_path.glob("serving/request_*.json"):
-        assert {len(value) for value in as_served(json.loads(path.read_text("utf-8")), loaded.signatures).values()} == {
-            2
-        }
+        assert {
+            len(value) for value in answer_rest(json.loads(path.read_text("utf-8")), loaded.signatures).values()
+        } == {2}
     write_warmup(folder, "pairs", build_example_requests(folder))
     assert replay_warmup(folder) == 2
 
 
-def test_bytes_that_are_no_utf_8_go_as_base64(model):
+def test_invalid_utf_8_is_sent_as_base64(model):
     body = build_rest_request("serving_default", {"text": TEXTS})
     assert body["inputs"]["text"] == ["a cat", "naïve\0", {"b64": "//4="}]
-    answer = as_served(json.loads(json.dumps(body)), tf.saved_model.load(str(model)).signatures)
+    answer = answer_rest(json.loads(json.dumps(body)), tf.saved_model.load(str(model)).signatures)
     np.testing.assert_array_equal(answer["joined"], TEXTS)
 
 
-def test_one_may_say_what_the_examples_say(model, tmp_path):
+def test_example_texts_can_be_replaced(model, tmp_path):
     requests = dict(build_example_requests(model, {"text": ["fill the [MASK]", b"\xff"]}))
     assert list(requests["serving_default"]["text"]) == ["fill the [MASK]", b"\xff"]
     write_serving_files(tmp_path / "serving", "m", requests=list(requests.items()))
@@ -232,51 +234,51 @@ def test_one_may_say_what_the_examples_say(model, tmp_path):
     }
 
 
-def test_an_input_without_an_example_is_told(tmp_path):
+def test_an_input_without_an_example_is_refused(tmp_path):
     module = tf.Module()
     module.function = tf.function(lambda x: {"y": x}).get_concrete_function(tf.TensorSpec([None], tf.float32, name="x"))
     tf.saved_model.save(module, str(tmp_path), signatures=module.function)
-    with pytest.raises(InputError, match=r"no example of the input x \(float32\): give requests"):
+    with pytest.raises(InputError, match=r"no example for the input x \(float32\): pass requests"):
         build_example_requests(tmp_path)
 
 
 class _Stub:
-    """Stands for the gRPC stub of `tensorflow-serving-api`, and asks a loaded SavedModel."""
+    """Replacement for the gRPC stub of `tensorflow-serving-api` that runs a loaded SavedModel."""
 
     signatures = None
 
     def __init__(self, channel):
         pass
 
-    def Predict(self, request, timeout):  # noqa: N802  its name in the real stub
+    def Predict(self, request, timeout):  # noqa: N802  the name in the real stub
         assert request.model_spec.name == "my-model"
         given = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in request.inputs.items()}
         answers = self.signatures[request.model_spec.signature_name](**given)
         return types.SimpleNamespace(outputs={name: tf.make_tensor_proto(value) for name, value in answers.items()})
 
 
-def request_stub():
+def make_request():
     return types.SimpleNamespace(model_spec=types.SimpleNamespace(), inputs=defaultdict(tensor_pb2.TensorProto))
 
 
-def test_every_grpc_client_runs_and_prints_what_rest_answers(model, tmp_path, monkeypatch, capsys):
+def test_every_grpc_client_prints_the_answers_of_rest(model, tmp_path, monkeypatch, capsys):
     loaded = tf.saved_model.load(str(model))
     write_serving_files(tmp_path / "serving", "my-model")
     monkeypatch.setattr(_Stub, "signatures", loaded.signatures)
     apis = types.ModuleType("tensorflow_serving.apis")
-    apis.predict_pb2 = types.SimpleNamespace(PredictRequest=request_stub)
+    apis.predict_pb2 = types.SimpleNamespace(PredictRequest=make_request)
     apis.prediction_service_pb2_grpc = types.SimpleNamespace(PredictionServiceStub=_Stub)
     monkeypatch.setitem(sys.modules, "tensorflow_serving", types.ModuleType("tensorflow_serving"))
     monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", apis)
     for path in sorted(tmp_path.glob("serving/request_*.py")):
         monkeypatch.setattr(sys, "argv", [str(path)])
         runpy.run_path(str(path), run_name="__main__")
-        answers = as_served(json.loads(path.with_suffix(".json").read_text("utf-8")), loaded.signatures)
+        answers = answer_rest(json.loads(path.with_suffix(".json").read_text("utf-8")), loaded.signatures)
         expected = [f"{name} {value.tolist()}" for name, value in sorted(answers.items())]
         assert capsys.readouterr().out.splitlines() == expected
 
 
-# of tensorflow_serving/config/model_server_config.proto, file_system_storage_path_source.proto and
+# from tensorflow_serving/config/model_server_config.proto, file_system_storage_path_source.proto and
 # servables/tensorflow/session_bundle_config.proto: message -> field -> (number, type)
 SETTINGS = {
     "Latest": {"num_versions": (1, "uint32")},
@@ -301,8 +303,8 @@ SETTINGS = {
 }
 
 
-def settings_of(path: pathlib.Path, message: str):
-    """Reads a file of settings, in protocol buffers' text format, as the message that it is."""
+def parse_settings(path: pathlib.Path, message: str):
+    """Parse a file in the text format of protocol buffers as a message."""
     file = descriptor_pb2.FileDescriptorProto(name="settings.proto", package="settings", syntax="proto3")
     for name, fields in SETTINGS.items():
         declared = file.message_type.add(name=name)
@@ -310,26 +312,26 @@ def settings_of(path: pathlib.Path, message: str):
             label = "LABEL_REPEATED" if kind.startswith("repeated ") else "LABEL_OPTIONAL"
             kind = kind.removeprefix("repeated ")
             scalar = None if kind in SETTINGS else f"TYPE_{kind.upper()}"
-            made = declared.field.add(name=field, number=number, label=label, type=scalar or "TYPE_MESSAGE")
+            entry = declared.field.add(name=field, number=number, label=label, type=scalar or "TYPE_MESSAGE")
             if not scalar:
-                made.type_name = kind
+                entry.type_name = kind
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    wanted = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"settings.{message}"))
-    return text_format.Parse(path.read_text("utf-8"), wanted())
+    message_class = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"settings.{message}"))
+    return text_format.Parse(path.read_text("utf-8"), message_class())
 
 
 def test_the_settings_parse_and_name_the_model(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
-    (config,) = settings_of(tmp_path / "serving/models.config", "ModelServerConfig").model_config_list.config
+    (config,) = parse_settings(tmp_path / "serving/models.config", "ModelServerConfig").model_config_list.config
     assert (config.name, config.base_path, config.model_platform) == ("my-model", "/models/my-model", "tensorflow")
     assert config.model_version_policy.latest.num_versions == 1
-    batching = settings_of(tmp_path / "serving/batching.config", "BatchingParameters")
+    batching = parse_settings(tmp_path / "serving/batching.config", "BatchingParameters")
     assert (batching.max_batch_size.value, batching.batch_timeout_micros.value) == (32, 2000)
     assert not batching.pad_variable_length_inputs  # the server would pad attention_mask with ones
 
 
-def test_the_image_holds_what_the_settings_name(model, tmp_path):
+def test_the_image_contains_the_files_of_the_settings(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     dockerfile = (tmp_path / "serving/Dockerfile").read_text()
     assert re.search(r"^ARG TF_SERVING_VERSION=\d+\.\d+\.\d+$", dockerfile, re.MULTILINE)
@@ -343,31 +345,31 @@ def test_the_image_holds_what_the_settings_name(model, tmp_path):
 
 
 @pytest.mark.parametrize(("min_serving", "image"), [("2.13", "2.20.0"), ("2.20", "2.20.0")])
-def test_the_image_is_no_older_than_what_the_model_needs(min_serving, image, model, tmp_path):
+def test_the_image_is_not_older_than_the_required_release(min_serving, image, model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model", min_serving=min_serving)
     assert f"TF_SERVING_VERSION={image}\n" in (tmp_path / "serving/Dockerfile").read_text()
     assert f"any release from {min_serving} on" in (tmp_path / "serving/README.md").read_text()
 
 
-def test_the_readme_says_every_file_and_its_first_commands(model, tmp_path):
+def test_the_readme_lists_every_file_and_its_commands_refer_to_existing_files(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     readme = (tmp_path / "serving/README.md").read_text()
     listed = set(re.findall(r"^\| `([^`]+)`", readme, re.MULTILINE))
     assert listed == {path.name for path in (tmp_path / "serving").iterdir()} - {"README.md"}
-    build, run, ask = re.search(r"```\n(.*?)\n```", readme, re.DOTALL)[1].split("\n")
+    build, run, curl = re.search(r"```\n(.*?)\n```", readme, re.DOTALL)[1].split("\n")
     assert (tmp_path / re.search(r"-f (\S+)", build)[1]).exists()
     assert run.split()[:2] == ["docker", "run"]
-    assert (tmp_path / re.search(r"-d @(\S+)", ask)[1]).exists()
-    assert ask.endswith("/v1/models/my-model:predict")
+    assert (tmp_path / re.search(r"-d @(\S+)", curl)[1]).exists()
+    assert curl.endswith("/v1/models/my-model:predict")
 
 
-def test_no_file_holds_a_path_of_this_machine(model, tmp_path):
+def test_no_file_contains_a_path_of_this_machine(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
-    for path, mine in itertools.product((tmp_path / "serving").iterdir(), (tmp_path, pathlib.Path.home())):
-        assert str(mine) not in path.read_text("utf-8")
+    for path, folder in itertools.product((tmp_path / "serving").iterdir(), (tmp_path, pathlib.Path.home())):
+        assert str(folder) not in path.read_text("utf-8")
 
 
-def test_the_newest_version_gives_the_examples(model, written, tmp_path):
+def test_the_examples_are_those_of_the_newest_version(model, written, tmp_path):
     for version, inputs in ((2, ("text",)), (10, ("question", "context"))):
         shutil.copytree(written(*inputs) / "saved_model/1", tmp_path / f"saved_model/{version}")
     write_serving_files(tmp_path / "serving", "m")

@@ -1,4 +1,4 @@
-"""Files for phones: MediaPipe's own classes run them, and answer as our emulation of them."""
+"""TFLite files with metadata: MediaPipe's own classes run them and answer like our emulation of MediaPipe."""
 
 import functools
 import shutil
@@ -10,17 +10,18 @@ import scipy.special
 import tensorflow as tf
 
 import bert_keras as bk
-from bert_keras.export.tflite.mediapipe_metadata import ENTRY, Metadata, add_metadata, read_metadata
-from bert_keras.export.tflite.tflite_file import read_file, read_metadata_entry, signatures
+from bert_keras.export.tflite.mediapipe_metadata import ENTRY, add_metadata
+from bert_keras.export.tflite.tflite_file import parse_tflite, read_metadata_entry, read_signatures
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.export.tflite.metadata_reader import Metadata, read_metadata
 from tests.marks import slow_except
 from tests.pipelines.text.tokenizer_texts import random_texts, rich_vocabulary
 
 LENGTH = 17
 LABELS = ("grün", "红 色", "blå-\U0001f600", "black")
-ABOUT = {"name": "Farben", "description": "Which colour a text has.", "author": "Zoë", "license_text": "Apache-2.0"}
-TOLERANCE = 1e-5  # measured: 1.1e-6 of probabilities, 3.5e-6 of vectors that are not of length 1
+ABOUT = {"name": "Farben", "description": "The colour of a text, by Zoë."}
+TOLERANCE = 1e-5  # measured: 1.1e-6 in probabilities, 3.5e-6 in vectors that are not normalized
 TEXTS = [
     *(
         "",
@@ -33,7 +34,7 @@ TEXTS = [
         "a b " * 40,
         "x" * 300,
     ),
-    *(text for text in random_texts(300, seed=3) if "\x00" not in text),  # MediaPipe's C interface ends a text there
+    *(text for text in random_texts(300, seed=3) if "\x00" not in text),  # which ends a text in MediaPipe
 ][:200]
 
 
@@ -43,8 +44,8 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def written(tokenizer, make_model, tmp_path_factory):
-    """A function from a kind of model to the model and a copy of its file, without metadata."""
+def write_file(tokenizer, make_model, tmp_path_factory):
+    """A function that returns the model of a kind and copies its TFLite file, without metadata, to a path."""
     models, folder = {}, tmp_path_factory.mktemp("plain")
 
     def copy(kind, path):
@@ -58,27 +59,27 @@ def written(tokenizer, make_model, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def phone():
-    """MediaPipe's module of text tasks."""
+def mediapipe_text():
+    """MediaPipe's module for text tasks."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # mediapipe's own, while it is imported
+            warnings.simplefilter("ignore")  # from importing mediapipe
             from mediapipe.tasks.python import text
     except (ImportError, OSError) as error:
-        pytest.skip(f"mediapipe does not run here: {error}")
+        pytest.skip(f"mediapipe cannot be imported: {error}")
     return text
 
 
-def base_options(path):
+def make_base_options(path):
     from mediapipe.tasks.python import BaseOptions
 
     return BaseOptions(model_asset_path=str(path))
 
 
-def scores_of_phone(phone, path):
-    """The probability of each label for each of TEXTS, in the order of LABELS: (B, C)."""
-    options = phone.TextClassifierOptions(base_options=base_options(path))
-    with phone.TextClassifier.create_from_options(options) as classifier:
+def classify_in_mediapipe(mediapipe_text, path):
+    """Return the probability of each label for each of TEXTS, (B, C)."""
+    options = mediapipe_text.TextClassifierOptions(base_options=make_base_options(path))
+    with mediapipe_text.TextClassifier.create_from_options(options) as classifier:
         heads = [classifier.classify(text).classifications for text in TEXTS]
     assert {len(head) for head in heads} == {1}
     scores = [{category.category_name: category.score for category in head[0].categories} for head in heads]
@@ -86,8 +87,8 @@ def scores_of_phone(phone, path):
 
 
 @pytest.fixture(scope="module")
-def emulated(tokenizer):
-    """A function from a model to what we say that a phone computes for TEXTS."""
+def emulate(tokenizer):
+    """A function that returns the output of a model for TEXTS, tokenized like MediaPipe does."""
     batch = bk.pack(tokenizer.for_mediapipe(), TEXTS, max_sequence_length=LENGTH, pad_to_length=LENGTH)
     return lambda model, name: np.asarray(model(batch, training=False)[name])
 
@@ -100,30 +101,32 @@ def emulated(tokenizer):
     ],
     ids=["softmax", "sigmoid"],
 )
-def test_mediapipes_classifier_answers_as_our_emulation(kind, function, written, tokenizer, emulated, phone, tmp_path):
-    model = written(kind, tmp_path / "model.tflite")
+def test_mediapipes_classifier_answers_like_our_emulation(
+    kind, function, write_file, tokenizer, emulate, mediapipe_text, tmp_path
+):
+    model = write_file(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, labels=LABELS, **ABOUT)
-    got, expected = scores_of_phone(phone, tmp_path / "model.tflite"), function(emulated(model, "logits"))
+    got, expected = classify_in_mediapipe(mediapipe_text, tmp_path / "model.tflite"), function(emulate(model, "logits"))
     np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
     np.testing.assert_array_equal(got.argmax(-1), expected.argmax(-1))
-    assert len({*expected.argmax(-1)}) > 2  # they are not all of one class
+    assert len({*expected.argmax(-1)}) > 2  # the texts have different classes
 
 
 @pytest.mark.parametrize("kind", slow_except(["embedder", "cls_embedder"], quick=["embedder"]))
-def test_mediapipes_embedder_answers_as_our_emulation(kind, written, tokenizer, emulated, phone, tmp_path):
-    model = written(kind, tmp_path / "model.tflite")
+def test_mediapipes_embedder_answers_like_our_emulation(kind, write_file, tokenizer, emulate, mediapipe_text, tmp_path):
+    model = write_file(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, **ABOUT)
-    base = base_options(tmp_path / "model.tflite")
-    options = phone.TextEmbedderOptions(base_options=base, l2_normalize=False, quantize=False)
-    with phone.TextEmbedder.create_from_options(options) as embedder:
+    base = make_base_options(tmp_path / "model.tflite")
+    options = mediapipe_text.TextEmbedderOptions(base_options=base, l2_normalize=False, quantize=False)
+    with mediapipe_text.TextEmbedder.create_from_options(options) as embedder:
         got = np.array([[head.embedding for head in embedder.embed(text).embeddings] for text in TEXTS])
     assert got.shape[1] == 1
-    np.testing.assert_allclose(got[:, 0], emulated(model, "embedding"), rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(got[:, 0], emulate(model, "embedding"), rtol=0, atol=TOLERANCE)
 
 
-def test_metadata_is_read_back(written, tokenizer, tmp_path):
+def test_metadata_is_read_as_it_was_written(write_file, tokenizer, tmp_path):
     path = tmp_path / "model.tflite"
-    written("classifier", path)
+    write_file("classifier", path)
     add_metadata(path, tokenizer, labels=LABELS, **ABOUT)
     found = read_metadata(path)
     assert found == Metadata(
@@ -136,31 +139,31 @@ def test_metadata_is_read_back(written, tokenizer, tmp_path):
         rich_vocabulary(),
     )
     names = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
-    (signature,) = signatures(read_file(path.read_bytes())).values()
+    (signature,) = read_signatures(parse_tflite(path.read_bytes())).values()
     assert found.inputs == tuple(names[name] for name in signature.inputs)
 
 
-def test_classes_without_names_have_their_numbers(written, tokenizer, tmp_path):
-    written("classifier", tmp_path / "model.tflite")
+def test_the_default_labels_are_the_class_numbers(write_file, tokenizer, tmp_path):
+    write_file("classifier", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
     assert read_metadata(tmp_path / "model.tflite").labels == ("0", "1", "2", "3")
 
 
-def test_an_embedder_has_no_labels(written, tokenizer, tmp_path):
-    written("embedder", tmp_path / "model.tflite")
+def test_an_embedder_has_no_labels(write_file, tokenizer, tmp_path):
+    write_file("embedder", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
     assert read_metadata(tmp_path / "model.tflite").labels is None
 
 
-def test_the_classes_that_the_schema_generates_read_the_same(written, tokenizer, phone, tmp_path):
+def test_the_generated_classes_of_the_schema_read_the_metadata(write_file, tokenizer, mediapipe_text, tmp_path):
     from mediapipe.tasks.metadata import metadata_schema_py_generated as twin
 
-    written("classifier", tmp_path / "model.tflite")
+    write_file("classifier", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, labels=LABELS, **ABOUT)
-    entry = read_metadata_entry(read_file((tmp_path / "model.tflite").read_bytes()), ENTRY)
+    entry = read_metadata_entry(parse_tflite((tmp_path / "model.tflite").read_bytes()), ENTRY)
     assert twin.ModelMetadata.ModelMetadataBufferHasIdentifier(entry, 0)
     model = twin.ModelMetadataT.InitFromObj(twin.ModelMetadata.GetRootAs(entry, 0))
-    texts = [model.name, model.description, model.author, model.license, model.minParserVersion]
+    texts = [model.name, model.description, model.minParserVersion]
     assert [text.decode() for text in texts] == [*ABOUT.values(), "1.1.0"]
     (graph,) = model.subgraphMetadata
     (output,) = graph.outputTensorMetadata
@@ -172,10 +175,10 @@ def test_the_classes_that_the_schema_generates_read_the_same(written, tokenizer,
     assert (vocabulary.name, vocabulary.type) == (b"vocab.txt", twin.AssociatedFileType.VOCABULARY)
 
 
-def test_the_graph_computes_what_it_did(written, tokenizer, make_batch, tmp_path):
+def test_metadata_does_not_change_the_outputs(write_file, tokenizer, make_batch, tmp_path):
     from ai_edge_litert.interpreter import Interpreter
 
-    written("classifier", tmp_path / "before")
+    write_file("classifier", tmp_path / "before")
     shutil.copy(tmp_path / "before", tmp_path / "after")
     add_metadata(tmp_path / "after", tokenizer, labels=LABELS, **ABOUT)
     batch = make_batch(length=LENGTH, lengths=(11,))
@@ -192,21 +195,20 @@ def test_the_graph_computes_what_it_did(written, tokenizer, make_batch, tmp_path
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        ("classifier", {"has_pairs": True}, "reads pairs of texts, and MediaPipe gives one text: run its file"),
         ("classifier", {"labels": LABELS[:3]}, "3 labels were given for 4 classes of"),
         ("classifier", {"labels": ["a", "b", "c", "d\ne"]}, r"the label 'd\\ne' is not one line of text"),
         ("classifier", {"labels": ["a", "b", "c", "d\r"]}, r"the label 'd\\r' is not one line of text"),
         ("classifier", {"labels": ["a", "b", "c", ""]}, "the label '' is not one line of text"),
-        ("classifier", {"labels": ["a", "b", "c", "b"]}, "the label 'b' is that of two classes"),
-        ("embedder", {"labels": LABELS}, "gives sentence_embedding, which has no labels: leave them out"),
-        pytest.param("token_classifier", {}, "gives logits for .*; MediaPipe runs models", marks=pytest.mark.slow),
-        pytest.param("regression", {}, "gives scores for", marks=pytest.mark.slow),
-        pytest.param("encoder", {}, "gives last_hidden_state, pooler_output for", marks=pytest.mark.slow),
+        ("classifier", {"labels": ["a", "b", "c", "b"]}, "the label 'b' was given for two classes"),
+        ("embedder", {"labels": LABELS}, "has the output sentence_embedding, which has no labels: leave them out"),
+        pytest.param("token_classifier", {}, "and outputs logits; MediaPipe requires", marks=pytest.mark.slow),
+        pytest.param("regression", {}, "and outputs scores; MediaPipe requires", marks=pytest.mark.slow),
+        pytest.param("encoder", {}, "and outputs last_hidden_state, pooler_output;", marks=pytest.mark.slow),
     ],
 )
-def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written, tokenizer, tmp_path):
+def test_what_mediapipe_cannot_use_is_refused(kind, arguments, message, write_file, tokenizer, tmp_path):
     path = tmp_path / "model.tflite"
-    written(kind, path)
+    write_file(kind, path)
     before = path.read_bytes()
     with pytest.raises(bk.InputError, match=message):
         add_metadata(path, tokenizer, name="a", description="b", **arguments)
@@ -215,23 +217,23 @@ def test_what_mediapipe_cannot_run_is_refused(kind, arguments, message, written,
         read_metadata(path)
 
 
-def test_pad_is_the_first_token(written, tmp_path):
-    written("classifier", tmp_path / "model.tflite")
+def test_a_vocabulary_must_begin_with_pad(write_file, tmp_path):
+    write_file("classifier", tmp_path / "model.tflite")
     with pytest.raises(bk.InputError, match=r"\[PAD\] has id 4; expected 0, the padding of MediaPipe"):
         add_metadata(
             tmp_path / "model.tflite", bk.BertTokenizer([*SPECIAL_TOKENS[1:], "[PAD]"]), name="a", description="b"
         )
 
 
-def test_metadata_is_added_once(written, tokenizer, tmp_path):
-    written("classifier", tmp_path / "model.tflite")
+def test_metadata_is_added_once(write_file, tokenizer, tmp_path):
+    write_file("classifier", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
-    with pytest.raises(bk.InputError, match="has metadata already: write the model again"):
+    with pytest.raises(bk.InputError, match="already has metadata: write the model again"):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
 def write_small(path, output, lengths) -> None:
-    """Writes a file without a model: a signature for each length, and one output."""
+    """Write a file without a model, with a signature for each length and one output."""
     functions = {}
     for length in lengths:
         names = ("input_ids", "attention_mask", "token_type_ids")
@@ -246,17 +248,21 @@ def write_small(path, output, lengths) -> None:
 @pytest.mark.parametrize(
     ("output", "lengths", "message"),
     [
-        ("probabilities", (5, 9), "has 2 signatures; MediaPipe runs one: write one length a file"),
-        ("logits", (5,), r"gives logits for .*; MediaPipe runs models that give probabilities or sentence_emb"),
+        ("probabilities", (5, 9), "has 2 signatures; MediaPipe supports one: write one length per file"),
+        (
+            "logits",
+            (5,),
+            r"and outputs logits; MediaPipe requires .* the output probabilities or sentence_emb",
+        ),
     ],
 )
-def test_files_of_several_lengths_or_other_outputs_are_refused(output, lengths, message, tokenizer, tmp_path):
+def test_files_with_several_lengths_or_other_outputs_are_refused(output, lengths, message, tokenizer, tmp_path):
     write_small(tmp_path / "model.tflite", output, lengths)
     with pytest.raises(bk.InputError, match=message):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
-def test_another_file_is_refused(tokenizer, tmp_path):
-    (tmp_path / "model.tflite").write_bytes(b"no TFLite file")
-    with pytest.raises(bk.InputError, match=r"model\.tflite is no TFLite file: name one that write_tflite wrote"):
+def test_a_file_that_is_not_tflite_is_refused(tokenizer, tmp_path):
+    (tmp_path / "model.tflite").write_bytes(b"not a TFLite file")
+    with pytest.raises(bk.InputError, match=r"model\.tflite is not a TFLite file: choose a file that export wrote"):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")

@@ -1,4 +1,4 @@
-"""TFLite files as artifacts: all kinds of models pass their verdict in LiteRT, wrong ones do not; the least is kept."""
+"""Export to TFLite: all kinds of models pass the parity check in LiteRT, wrong files fail it; quantization search."""
 
 import json
 
@@ -11,44 +11,46 @@ from bert_keras.errors import InputError
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.probe_inputs import THOROUGH
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import climb, points, score_file
-from bert_keras.export.settings import ExportSettings
+from bert_keras.export.quantization_search import convert_to_points, score_file, search_quantization
+from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
 from bert_keras.export.tflite import tflite_artifact
-from bert_keras.export.tflite.mediapipe_metadata import read_metadata
-from bert_keras.export.tflite.tflite_file import IDENTIFIER, read_file, schema
+from bert_keras.export.tflite.tflite_file import IDENTIFIER, parse_tflite, schema
 from bert_keras.export.tflite.tflite_runner import TfliteRunner
-from bert_keras.export.tflite.to_tflite import QUANTIZATIONS, SIGNATURE, write_tflite
+from bert_keras.export.tflite.to_tflite import SIGNATURE, write_tflite
 from bert_keras.export.verify import verify
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextExample
 from tests.export.conftest import KINDS, LENGTH, InThisProcess
 from tests.export.parity.test_parity_check import GRAPHS, with_tanh_gelu
+from tests.export.tflite.metadata_reader import read_metadata
 from tests.marks import slow_except
 
-SINGLE = [kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")]  # alike on rows of ids
+SINGLE = [
+    kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")
+]  # others have the same outputs for ids
 TOLERANCE = 2e-5  # measured: 3.6e-6
-ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # of one standard deviation; measured: 0.0009 and 0.021
+ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # in standard deviations; measured: 0.0009 and 0.021
 
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "token_classifier"]))
-def test_every_model_passes_its_verdict_in_litert(kind, references, tflite_file, in_this_process):
-    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).report()
-    assert verdict["passed"], verdict
-    assert (verdict["measure"], verdict["num_inputs"]) == ("max", 24)
-    assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
-    assert verdict["signatures"][SIGNATURE]["inputs"]["token_type_ids"] == ["int32", [1, LENGTH]]
+def test_every_model_passes_the_parity_check_in_litert(kind, references, tflite_file, in_this_process):
+    report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).report()
+    assert report["passed"], report
+    assert (report["measure"], report["num_inputs"]) == ("max", 24)
+    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert report["signatures"][SIGNATURE]["inputs"]["token_type_ids"] == ["int32", [1, LENGTH]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
-def test_every_model_passes_all_probes_in_a_fresh_process(kind, references, tflite_file):
-    verdict = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).report()
-    assert (verdict["passed"], verdict["num_inputs"]) == (True, 200)
-    assert max(seen["max"] for seen in verdict["outputs"].values()) < TOLERANCE
+def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, tflite_file):
+    report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).report()
+    assert (report["passed"], report["num_inputs"]) == (True, 200)
+    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
 
 
-def changed_constants(change):
-    """Returns a breaker of a file: `change` is given each constant of more than one value, in 32 bits."""
+def change_constants(change):
+    """Return a function that changes each float32 array of a file by `change(array)`."""
 
     def broken(file):
         for graph in file.subgraphs:
@@ -61,43 +63,43 @@ def changed_constants(change):
     return broken
 
 
-def swapped_inputs(file):
-    """Gives two inputs of a file each other's names."""
+def swap_inputs(file):
+    """Swap the names of two inputs of a file."""
     names = {b"attention_mask": b"token_type_ids", b"token_type_ids": b"attention_mask"}
     for entry in file.signatureDefs[0].inputs:
         entry.name = names.get(entry.name, entry.name)
 
 
-def segments_alike(array):
-    """What a model computes whose segments are zeroed."""
+def equal_segments(array):
+    """Make both segment embeddings equal, as if all segment ids were 0."""
     return np.stack([array[0], array[0]]) if array.shape == (2, 36) else array
 
 
 WRONG = {
-    "biases dropped": changed_constants(lambda array: 0 * array if array.shape == (40,) else array),
-    "half precision": changed_constants(lambda array: array.astype("float16")),
-    "segments zeroed": changed_constants(segments_alike),
-    "mask and segments swapped": swapped_inputs,
+    "biases dropped": change_constants(lambda array: 0 * array if array.shape == (40,) else array),
+    "half precision": change_constants(lambda array: array.astype("float16")),
+    "segments zeroed": change_constants(equal_segments),
+    "mask and segments swapped": swap_inputs,
 }
 
 
 @pytest.mark.parametrize("how", list(WRONG))
 def test_a_wrong_file_is_refused(how, references, tflite_file, tmp_path, in_this_process):
-    seen = verdict_on_broken(WRONG[how], references, tflite_file("pair_classifier"), tmp_path / "model.tflite")
+    seen = check_broken(WRONG[how], references, tflite_file("pair_classifier"), tmp_path / "model.tflite")
     assert not seen["passed"], seen
 
 
 @pytest.mark.parametrize(
     "how", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
 )
-def test_a_wrong_file_of_8_bits_is_refused_too(how, references, tflite_file, tmp_path, in_this_process):
-    path = tflite_file("pair_classifier", "dynamic_int8")  # which keeps 32 bits in a matrix as small as the segments'
-    seen = verdict_on_broken(WRONG[how], references, path, tmp_path / "model.tflite")
+def test_a_wrong_quantized_file_is_refused(how, references, tflite_file, tmp_path, in_this_process):
+    path = tflite_file("pair_classifier", "dynamic_int8")  # small matrices such as the segment embeddings stay float32
+    seen = check_broken(WRONG[how], references, path, tmp_path / "model.tflite")
     assert (seen["passed"], seen["measure"]) == (False, "mean_relative")
 
 
-def verdict_on_broken(how, references, path, broken_path):
-    file = schema.ModelT.InitFromObj(read_file(path.read_bytes()))
+def check_broken(how, references, path, broken_path):
+    file = schema.ModelT.InitFromObj(parse_tflite(path.read_bytes()))
     how(file)
     builder = flatbuffers.Builder()
     builder.Finish(file.Pack(builder), IDENTIFIER)
@@ -114,7 +116,7 @@ def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_thi
 
 @pytest.fixture(scope="module")
 def exported(references, tmp_path_factory):
-    """A classifier with files of two kinds, each of one length and of two."""
+    """A classifier with files of two quantizations, each with one length and with two."""
     folder = tmp_path_factory.mktemp("tflite")
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, folder / "classifier", task=reference.task.settings())
@@ -125,17 +127,17 @@ def exported(references, tmp_path_factory):
     return folder
 
 
-def test_a_file_for_each_quantization_and_one_of_several_lengths(exported):
+def test_each_quantization_gets_a_file_with_one_length_and_one_with_several(exported):
     check_files(exported / "out", ("float32", "dynamic_int8"))
 
 
 @pytest.mark.slow
-def test_all_three_quantizations_are_written_unless_one_is_asked_for(exported, tmp_path):
+def test_all_three_quantizations_are_written_by_default(exported, tmp_path):
     bk.export_model(exported / "classifier", tmp_path / "out", formats=["tflite"], tflite_lengths=(7, LENGTH))
     check_files(tmp_path / "out", ("float32", "float16", "dynamic_int8"))
 
 
-def test_all_three_quantizations_are_the_default():
+def test_the_default_setting_is_all_three_quantizations():
     assert ExportSettings().quantizations == QUANTIZATIONS
 
 
@@ -143,7 +145,7 @@ def check_files(out, quantizations):
     parity = json.loads((out / "parity.json").read_text())["artifacts"]
     names = [f"model_{kind}{ending}.tflite" for kind in quantizations for ending in ("", "_lengths")]
     assert sorted(parity) == sorted(f"tflite/{name}" for name in names)
-    assert all(verdict["passed"] for verdict in parity.values())
+    assert all(report["passed"] for report in parity.values())
     for kind, limit in ROUNDED.items():
         if kind in quantizations:
             outputs = parity[f"tflite/model_{kind}.tflite"]["outputs"].values()
@@ -154,15 +156,15 @@ def check_files(out, quantizations):
     assert (out / "tflite/labels.txt").read_text("utf-8") == "rot\ngrün\nblau\n"
 
 
-def test_files_can_be_verified_again_and_are_not_replaced_unasked(exported):
-    verdicts = verify(exported / "out/tflite/model_dynamic_int8_lengths.tflite", exported / "classifier")
-    [verdict] = verdicts.values()
-    assert (verdict["passed"], verdict["measure"]) == (True, "mean_relative")
+def test_files_can_be_verified_and_are_not_replaced_without_overwrite(exported):
+    reports = verify(exported / "out/tflite/model_dynamic_int8_lengths.tflite", exported / "classifier")
+    [report] = reports.values()
+    assert (report["passed"], report["measure"]) == (True, "mean_relative")
     with pytest.raises(InputError, match=r"out/tflite exists and is not empty"):
         bk.export_model(exported / "classifier", exported / "out", formats=["tflite"])
 
 
-def test_mediapipe_finds_its_metadata_in_what_it_can_run(exported):
+def test_files_that_mediapipe_can_run_have_metadata(exported):
     metadata = read_metadata(exported / "out/tflite/model_dynamic_int8.tflite")
     assert (metadata.name, metadata.labels) == ("bunt", ("rot", "grün", "blau"))
     with pytest.raises(InputError, match="has no metadata"):
@@ -173,66 +175,67 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 
 
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
-def test_a_file_scores_what_its_checkpoint_scores(kind, references, tflite_file):
+def test_a_file_answers_examples_like_its_checkpoint(kind, references, tflite_file):
     reference = references(kind)
-    rows = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
+    run = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
     given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
     examples = [reference.task.make_example(*([one] if isinstance(one, str) else one)) for one in given]
     encoded = reference.task.encode(reference.tokenizer, examples)
-    got, expected = reference.task.decode(encoded, rows(encoded), examples), predictor.answer(examples)
+    got, expected = reference.task.decode(encoded, run(encoded), examples), predictor.answer(examples)
     for one, other in zip(got, expected, strict=True):
-        _assert_alike(one, other)
+        assert_close(one, other)
 
 
-def _assert_alike(one, other):
+def assert_close(one, other):
     assert type(one) is type(other)
     if isinstance(one, dict | list):
         assert len(one) == len(other)
         for key in one if isinstance(one, dict) else range(len(one)):
-            _assert_alike(one[key], other[key])
+            assert_close(one[key], other[key])
     elif isinstance(one, float | np.ndarray):
         np.testing.assert_allclose(one, other, atol=1e-4)
     else:
         assert one == other
 
 
-@pytest.mark.parametrize(("scores", "kept"), [((90.0, 91.25, 91.0), 2), ((91.0, 0, 0), 1), ((80, 81, 82), 3)])
-def test_the_smallest_file_that_loses_little_is_kept(scores, kept, tmp_path):
+@pytest.mark.parametrize(("scores", "num_tried"), [((90.0, 91.25, 91.0), 2), ((91.0, 0, 0), 1), ((80, 81, 82), 3)])
+def test_the_quantization_search_returns_the_smallest_file_within_the_tolerance(scores, num_tried, tmp_path):
     def write(quantization):
         path = tmp_path / quantization
         path.write_bytes(bytes({"dynamic_int8": 1, "float16": 2, "float32": 4}[quantization]))
         return path
 
-    given = dict(zip(("dynamic_int8", "float16", "float32"), scores, strict=True))
-    rungs = climb(write, lambda path: given[path.name], 91.5, 0.5)
-    assert [rung.quantization for rung in rungs] == ["dynamic_int8", "float16", "float32"][:kept]
-    assert rungs[-1].bytes == {1: 1, 2: 2, 3: 4}[kept]
-    assert rungs[0].drop == pytest.approx(91.5 - scores[0])
+    score_by_name = dict(zip(("dynamic_int8", "float16", "float32"), scores, strict=True))
+    candidates = search_quantization(write, lambda path: score_by_name[path.name], 91.5, 0.5)
+    names = [candidate.quantization for candidate in candidates]
+    assert names == ["dynamic_int8", "float16", "float32"][:num_tried]
+    assert candidates[-1].bytes == {1: 1, 2: 2, 3: 4}[num_tried]
+    assert candidates[0].drop == pytest.approx(91.5 - scores[0])
 
 
-def test_scores_are_told_in_points(references):
+def test_scores_are_converted_to_points(references):
     answers, classes = references("question_answerer").task, references("classifier").task
-    assert points(answers, {"exact": 30.0, "f1": 47.9}) == 47.9  # SQuAD's script counts to 100
-    assert points(classes, {"accuracy": 0.479}) == pytest.approx(47.9)
+    assert convert_to_points(answers, {"exact": 30.0, "f1": 47.9}) == 47.9  # SQuAD's script returns percent
+    assert convert_to_points(classes, {"accuracy": 0.479}) == pytest.approx(47.9)
 
 
-def test_auto_keeps_one_file_and_tells_what_it_tried(exported, references, in_this_process):
+def test_auto_exports_one_file_and_reports_the_candidates(exported, references, in_this_process):
     reference = references("classifier")
     texts = ["the cat sat", "every dog ran", "a red hat", "its mat .", "off with its hat ,", "Ünknown cat"] * 5
     labels = [answer["label"] for answer in Predictor(reference.model, reference.tokenizer, reference.task)(texts)]
     examples = [TextExample(text, label=label) for text, label in zip(texts, labels, strict=True)]
     settings = {"quantizations": ("auto",), "examples": examples, "tolerance": 20.0}
     parity = bk.export_model(exported / "classifier", exported / "auto", formats=["tflite"], **settings)
-    [(name, verdict)] = parity["artifacts"].items()
-    assert name == f"tflite/model_{verdict['scores']['tried'][-1]['quantization']}.tflite"
-    assert verdict["scores"]["checkpoint"] == 100.0
-    assert verdict["scores"]["file"] >= 80.0
+    [(name, report)] = parity["artifacts"].items()
+    assert name == f"tflite/model_{report['scores']['tried'][-1]['quantization']}.tflite"
+    assert report["scores"]["checkpoint"] == 100.0
+    assert report["scores"]["file"] >= 80.0
     assert [path.suffix for path in sorted((exported / "auto/tflite").glob("[!.]*"))] == [".txt", ".tflite", ".txt"]
 
 
-def test_a_file_is_scored_with_the_tokenizer_of_a_phone_too(references, exported):
+def test_a_file_is_also_scored_with_the_tokenizer_of_a_phone(references, exported):
     reference = references("classifier")
     texts = ["ÉVERY dog ran", "the mât sat on a rëd hât", "cat", "á dóg", "thé", "ŕan off"] * 3
     phone = reference.tokenizer.for_mediapipe()
@@ -251,7 +254,7 @@ def test_a_file_is_scored_with_the_tokenizer_of_a_phone_too(references, exported
 @pytest.mark.slow
 @pytest.mark.parametrize("quantization", ["float32", "float16", "dynamic_int8"])
 @pytest.mark.parametrize("how", ["segments zeroed", "mask and segments swapped"])
-def test_a_file_of_a_wrong_graph_is_refused(how, quantization, references, tmp_path, monkeypatch):
+def test_a_file_with_a_wrong_graph_is_refused(how, quantization, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
     GRAPHS[how](monkeypatch, None)
     write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
@@ -260,15 +263,42 @@ def test_a_file_of_a_wrong_graph_is_refused(how, quantization, references, tmp_p
     assert (seen["passed"], seen["measure"]) == (False, "max" if quantization == "float32" else "mean_relative")
 
 
-def test_bad_settings_are_told(references, tmp_path):
-    with pytest.raises(InputError, match="auto stands alone and needs examples"):
+@pytest.mark.parametrize(
+    ("formats", "settings", "message"),
+    [
+        (["tflite"], {"pairs": True}, "pairs is only used by the format saved_model, and the formats are tflite"),
+        (["tflite"], {"min_serving": "2.20"}, "min_serving is only used by the format saved_model"),
+        (["onnx"], {"model_name": "m"}, "model_name is only used by the format saved_model or tflite, and the formats"),
+        (
+            ["saved_model", "onnx"],
+            {"tflite_length": 9},
+            "the formats are saved_model, onnx: leave it out, or add tflite",
+        ),
+        (["onnx"], {"tflite_lengths": (8, 9)}, "tflite_lengths is only used by the format tflite"),
+        (["saved_model"], {"quantizations": ("float32",)}, "quantizations is only used by the format tflite"),
+        (["saved_model"], {"examples": []}, "examples is only used by the format tflite"),
+    ],
+)
+def test_settings_of_formats_that_are_not_exported_are_refused(formats, settings, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        bk.export_model(tmp_path / "missing", tmp_path / "out", formats=formats, **settings)
+
+
+def test_a_tolerance_is_refused_without_the_quantization_search():
+    with pytest.raises(InputError, match=r"a tolerance of 1.0 points was given, which only the quantization auto uses"):
+        ExportSettings(tolerance=1.0, examples=[])
+    assert ExportSettings(tolerance=1.0, examples=[], quantizations=("auto",)).tolerance == 1.0
+
+
+def test_bad_settings_are_refused(references, tmp_path):
+    with pytest.raises(InputError, match="auto excludes others and needs labelled examples"):
         ExportSettings(quantizations=("auto",))
     reference = references("electra")
     with pytest.raises(InputError, match="ElectraPretrainer has no task to be scored in"):
         tflite_artifact.check_tflite_settings(reference, ExportSettings(examples=[]))
     with pytest.raises(InputError, match=f"length of TFLite files is 99; expected 3 to {LENGTH}"):
         tflite_artifact.check_tflite_settings(reference, ExportSettings(tflite_lengths=(8, 99)))
-    assert not tflite_artifact.for_mediapipe(references("pair_classifier"))
-    assert tflite_artifact.for_mediapipe(references("embedder"))
+    assert not tflite_artifact.runs_in_mediapipe(references("pair_classifier"))
+    assert tflite_artifact.runs_in_mediapipe(references("embedder"))
     other = bk.BertTokenizer(["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "a"])
-    assert not tflite_artifact.for_mediapipe(Reference(references("embedder").model, other, None))
+    assert not tflite_artifact.runs_in_mediapipe(Reference(references("embedder").model, other, None))

@@ -1,4 +1,4 @@
-"""TFLite files: every model's answers by name, all its weights, and no operators but TFLite's own."""
+"""TFLite files: outputs like in Keras under Hugging Face names, all weights, and only builtin operators."""
 
 import functools
 import pathlib
@@ -12,17 +12,18 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.errors import ParityError
 from bert_keras.export.ids_graph import build_ids_function
+from bert_keras.export.settings import QUANTIZATIONS
 from bert_keras.export.tflite import to_tflite
-from bert_keras.export.tflite.tflite_file import read_file, signatures
-from bert_keras.export.tflite.to_tflite import QUANTIZATIONS, check_tflite, write_multi_length_tflite, write_tflite
+from bert_keras.export.tflite.tflite_file import parse_tflite, read_signatures
+from bert_keras.export.tflite.to_tflite import check_tflite, trace_tflite_source, write_tflite, write_tflite_from_source
 from tests.conftest import MODELS
 from tests.marks import slow_except
 
 LENGTH = 13
 INPUTS = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
 softmax = functools.partial(scipy.special.softmax, axis=-1)
-# what a file gives: the model's own name of it, and what it makes of that
-ANSWERS = {
+# outputs of a file: the model's output, and the function that is applied to it
+OUTPUTS = {
     "encoder": {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"},
     "encoder_without_pooler": {"last_hidden_state": "sequence_output"},
     "masked_lm": {"logits": "mlm_logits"},
@@ -39,26 +40,26 @@ ANSWERS = {
     "electra_with_generator": {"logits": "replaced_logits"},
 }
 TOLERANCE = 2e-5  # measured: 2.6e-6 in logits over the vocabulary, 1.8e-7 in probabilities
-# of vectors whose standard deviation is 1.1; measured: 0.0040 and 0.085
+# for vectors with a standard deviation of 1.1; measured: 0.0040 and 0.085
 ROUNDED = {"float16": 0.02, "dynamic_int8": 0.4}
 
 
-def answers(path, batch, signature="serving_default"):
-    """What LiteRT gives for the rows of a batch, one at a time: {name: (B, ...)}."""
+def run_litert(path, batch, signature="serving_default"):
+    """Run a file in LiteRT on each sequence of a batch; return outputs `(B, ...)`, keyed by name."""
     from ai_edge_litert.interpreter import Interpreter
 
     run = Interpreter(model_path=str(path), num_threads=1).get_signature_runner(signature)
-    rows = [
-        run(**{theirs: batch[ours][row : row + 1] for theirs, ours in INPUTS.items()})
-        for row in range(len(batch["token_ids"]))
+    outputs = [
+        run(**{theirs: batch[ours][number : number + 1] for theirs, ours in INPUTS.items()})
+        for number in range(len(batch["token_ids"]))
     ]
-    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    return {name: np.concatenate([one[name] for one in outputs]) for name in outputs[0]}
 
 
-def expected(kind, model, batch):
-    """What Keras gives for a batch, under the names of a file."""
+def expect(kind, model, batch):
+    """Return the outputs of Keras for a batch, under the names of a file."""
     outputs = {name: np.asarray(value) for name, value in model(batch, training=False).items()}
-    named = {name: (ours, np.array) if isinstance(ours, str) else ours for name, ours in ANSWERS[kind].items()}
+    named = {name: (ours, np.array) if isinstance(ours, str) else ours for name, ours in OUTPUTS[kind].items()}
     return {name: function(outputs[ours]) for name, (ours, function) in named.items()}
 
 
@@ -71,10 +72,10 @@ def largest_difference(got, wanted):
 
 
 @pytest.mark.parametrize("kind", slow_except(MODELS, quick=["classifier", "masked_lm"]))
-def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, tmp_path):
+def test_every_model_has_the_outputs_of_keras(kind, make_model, make_batch, tmp_path):
     model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
-    assert largest_difference(answers(tmp_path / "model.tflite", batch), expected(kind, model, batch)) < TOLERANCE
+    assert largest_difference(run_litert(tmp_path / "model.tflite", batch), expect(kind, model, batch)) < TOLERANCE
     assert facts.size_bytes == (tmp_path / "model.tflite").stat().st_size
     assert facts.weight_bytes <= facts.constant_bytes < facts.weight_bytes + 200  # shapes and masks; measured: 152
     assert "VAR_HANDLE" not in facts.operators
@@ -88,37 +89,41 @@ def test_every_model_answers_by_name_as_in_keras(kind, make_model, make_batch, t
         ("regression", "scores", np.array),
     ],
 )
-def test_a_classifier_answers_by_one_output(kind, name, function, make_model):
+def test_a_classifier_has_one_output(kind, name, function, make_model):
     logits = np.array([[0.5, -2.0, 3.0]], "float32")
-    given = to_tflite.build_tflite_outputs(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
-    assert list(given) == [name]
-    np.testing.assert_allclose(given[name], function(logits), rtol=1e-6)
+    outputs = to_tflite.get_output_conversion(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
+    assert list(outputs) == [name]
+    np.testing.assert_allclose(outputs[name], function(logits), rtol=1e-6)
 
 
 @pytest.mark.parametrize("quantization", ROUNDED)
-def test_rounded_weights_give_nearby_answers(quantization, make_model, make_batch, tmp_path):
+def test_quantized_weights_change_outputs_a_little(quantization, make_model, make_batch, tmp_path):
     model, batch = make_model("encoder_without_pooler", num_layers=1, hidden_dim=35), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
-    got, wanted = answers(tmp_path / "model.tflite", batch), expected("encoder_without_pooler", model, batch)
+    got, wanted = run_litert(tmp_path / "model.tflite", batch), expect("encoder_without_pooler", model, batch)
     assert TOLERANCE < largest_difference(got, wanted) < ROUNDED[quantization]
-    # measured: 1.004 and 1.12, since a matrix of fewer than 1,024 values, as positions here, keeps 32 bits
+    # measured: 1.004 and 1.12, because matrices of fewer than 1,024 values, here the positions, stay float32
     assert facts.constant_bytes < facts.weight_bytes * {"float16": 1.01, "dynamic_int8": 1.13}[quantization]
 
 
-def test_several_lengths_share_their_weights(make_model, make_batch, tmp_path):
+def write_lengths(model, path, lengths):
+    """Write a file with a signature for each length."""
+    with trace_tflite_source(model, {f"length_{length}": length for length in lengths}) as source:
+        return write_tflite_from_source(source, path, "float32")
+
+
+def test_signatures_of_several_lengths_share_their_weights(make_model, make_batch, tmp_path):
     model, lengths = make_model("pretrainer", num_layers=2), (5, 13)
-    facts = write_multi_length_tflite(model, tmp_path / "model.tflite", lengths=lengths)
-    assert (
-        facts.constant_bytes < 1.05 * facts.weight_bytes
-    )  # measured: 1.03, of which the positions of 5 and 8 are 0.02
-    found = signatures(read_file((tmp_path / "model.tflite").read_bytes()))
+    facts = write_lengths(model, tmp_path / "model.tflite", lengths)
+    assert facts.constant_bytes < 1.05 * facts.weight_bytes  # measured: 1.03, the second position table takes 0.02
+    found = read_signatures(parse_tflite((tmp_path / "model.tflite").read_bytes()))
     assert {name: signature.inputs["input_ids"] for name, signature in found.items()} == {
         f"length_{length}": (1, length) for length in lengths
     }
     for length in lengths:
         batch = make_batch(length=length, lengths=(length, 3), seed=length)
-        got = answers(tmp_path / "model.tflite", batch, f"length_{length}")
-        assert largest_difference(got, expected("pretrainer", model, batch)) < TOLERANCE
+        got = run_litert(tmp_path / "model.tflite", batch, f"length_{length}")
+        assert largest_difference(got, expect("pretrainer", model, batch)) < TOLERANCE
 
 
 @pytest.mark.slow
@@ -131,40 +136,40 @@ def test_the_sizes_of_minilm(tmp_path):
         assert facts.constant_bytes < facts.weight_bytes * (1.01 if quantization == "dynamic_int8" else 1.00001)
     assert sizes["float16"] <= 0.51 * sizes["float32"]  # measured: 0.5006
     assert sizes["dynamic_int8"] <= 0.26 * sizes["float32"]  # measured: 0.2561
-    several = write_multi_length_tflite(model, tmp_path / "model.tflite")
+    several = write_lengths(model, tmp_path / "model.tflite", (32, 64, 128))
     assert several.size_bytes <= 1.01 * sizes["float32"]  # measured: 1.0031
 
 
-def weightless(model) -> bytes:
-    """A file whose variables the converter left outside, as it does where a Keras model owns them."""
+def convert_without_weights(model) -> bytes:
+    """Return a file without weights, which the converter writes if a Keras model owns the variables."""
     function = build_ids_function(model, batch_size=1, length=LENGTH)
     return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
 
 
 def test_a_file_without_weights_is_refused(make_model, tmp_path, monkeypatch):
     model = make_model("encoder", num_layers=1)
-    content = weightless(model)
-    monkeypatch.setattr(to_tflite, "_converted", lambda *_: content)
+    content = convert_without_weights(model)
+    monkeypatch.setattr(to_tflite, "_convert", lambda *_: content)
     (tmp_path / "model.tflite").write_bytes(b"as before")
-    with pytest.raises(ParityError, match=r"holds \d{1,4} bytes of constants; expected 43,\d{3} or more"):
+    with pytest.raises(ParityError, match=r"contains \d{1,4} bytes of constants; expected 43,\d{3} or more"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert (tmp_path / "model.tflite").read_bytes() == b"as before"
     assert len([*tmp_path.iterdir()]) == 1
 
 
-def test_one_lost_bias_is_seen(make_model, tmp_path):
+def test_one_missing_bias_is_noticed(make_model, tmp_path):
     model = make_model("encoder", num_layers=1)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     bias = model.blocks[0].intermediate.bias
-    bias.assign(np.zeros(bias.shape))  # 44 floats, which the converter leaves out
+    bias.assign(np.zeros(bias.shape))  # the converter folds these 44 floats
     fewer = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert fewer.weight_bytes == facts.weight_bytes - 4 * 44
     with pytest.raises(ParityError, match="the converter left some out"):
         check_tflite((tmp_path / "model.tflite").read_bytes(), weight_bytes=facts.weight_bytes)
 
 
-def converted(function) -> bytes:
-    """A file of `function` of four floats."""
+def convert_function(function) -> bytes:
+    """Return the file of a function of four floats."""
     traced = tf.function(function, input_signature=[tf.TensorSpec([4], tf.float32)], autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced.get_concrete_function()], tf.Module())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
@@ -183,18 +188,18 @@ def incomplete_beta(x):
 @pytest.mark.parametrize(
     ("function", "operator"), [(determinant, "FlexMatrixDeterminant"), (incomplete_beta, "Betainc")]
 )
-def test_operators_that_are_not_tflites_own_are_refused(function, operator):
-    with pytest.raises(ParityError, match=f"needs {operator}; expected TFLite's builtin operators alone"):
-        check_tflite(converted(function), weight_bytes=0)
+def test_operators_that_are_not_builtin_are_refused(function, operator):
+    with pytest.raises(ParityError, match=f"needs {operator}; expected only TFLite's builtin operators"):
+        check_tflite(convert_function(function), weight_bytes=0)
 
 
-def test_a_model_that_needs_other_operators_is_refused(make_model, tmp_path, monkeypatch):
-    def odd_answers(outputs):
+def test_a_model_with_unsupported_operators_is_refused(make_model, tmp_path, monkeypatch):
+    def add_incomplete_beta(outputs):
         return {"odd": incomplete_beta(outputs["last_hidden_state"])}
 
-    monkeypatch.setattr(to_tflite, "build_tflite_outputs", lambda model: odd_answers)
+    monkeypatch.setattr(to_tflite, "get_output_conversion", lambda model: add_incomplete_beta)
     model = make_model("encoder_without_pooler", num_layers=1)
-    with pytest.raises(ParityError, match=r"builtin operators cannot compute the model: Betainc$"):
+    with pytest.raises(ParityError, match=r"needs operators that TFLite does not have: Betainc$"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert not [*tmp_path.iterdir()]
 
@@ -209,15 +214,9 @@ def test_a_model_that_needs_other_operators_is_refused(make_model, tmp_path, mon
         ({"length": 8.0}, "length is 8.0; expected"),
     ],
 )
-def test_arguments_out_of_range_are_told(arguments, message, make_model, tmp_path):
+def test_arguments_out_of_range_are_refused(arguments, message, make_model, tmp_path):
     with pytest.raises(bk.InputError, match=message):
         write_tflite(make_model("encoder"), tmp_path / "model.tflite", **arguments)
-
-
-@pytest.mark.parametrize("lengths", [(), (5, 5)])
-def test_lengths_are_named_once_each(lengths, make_model, tmp_path):
-    with pytest.raises(bk.InputError, match=r"the lengths are \[.*\]; expected at least one, each once"):
-        write_multi_length_tflite(make_model("encoder"), tmp_path / "model.tflite", lengths=lengths)
 
 
 def test_a_model_that_computes_in_16_bits_is_refused(sizes, tmp_path):

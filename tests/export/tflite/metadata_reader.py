@@ -1,0 +1,93 @@
+"""Read the metadata of a TFLite file back, as MediaPipe does."""
+
+import os
+import pathlib
+import zipfile
+from typing import NamedTuple
+
+import flatbuffers
+from flatbuffers.number_types import UOffsetTFlags
+from flatbuffers.table import Table
+
+from bert_keras.errors import InputError
+from bert_keras.export.tflite.mediapipe_metadata import (
+    ENTRY,
+    IDENTIFIER,
+    VOCABULARY_FILE,
+    _File,
+    _Model,
+    _Subgraph,
+    _Tensor,
+)
+from bert_keras.export.tflite.tflite_file import parse_tflite, read_metadata_entry
+
+
+class Metadata(NamedTuple):
+    """The metadata of a file.
+
+    Attributes:
+        name, description: those of the model.
+        min_parser_version: the oldest schema version that a reader must support.
+        inputs, outputs: the names of its tensors, in the order of the graph.
+        labels: the names of the classes, in the order of the output; None for an embedder.
+        vocabulary: the tokens, in the order of their ids.
+    """
+
+    name: str
+    description: str
+    min_parser_version: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...] | None
+    vocabulary: tuple[str, ...]
+
+
+def read_metadata(path: str | os.PathLike) -> Metadata:
+    """Read the metadata that `add_metadata` wrote.
+
+    Raises:
+        InputError: the file has no such metadata.
+    """
+    entry = read_metadata_entry(parse_tflite(pathlib.Path(path).read_bytes(), str(path)), ENTRY)
+    files = _associated_files(path)
+    if entry is None or entry[4:8] != IDENTIFIER or VOCABULARY_FILE not in files:
+        raise InputError(f"{path} has no metadata of a text model: write it with add_metadata")
+    model = _root(entry)
+    (subgraph,) = _tables(model, _Model.SUBGRAPHS)
+    outputs = _tables(subgraph, _Subgraph.OUTPUTS)
+    labels = [_text(file, _File.NAME) for tensor in outputs for file in _tables(tensor, _Tensor.FILES)]
+    return Metadata(
+        _text(model, _Model.NAME),
+        _text(model, _Model.DESCRIPTION),
+        _text(model, _Model.MIN_PARSER_VERSION),
+        tuple(_text(tensor, _Tensor.NAME) for tensor in _tables(subgraph, _Subgraph.INPUTS)),
+        tuple(_text(tensor, _Tensor.NAME) for tensor in outputs),
+        files[labels[0]] if labels else None,
+        files[VOCABULARY_FILE],
+    )
+
+
+def _associated_files(path) -> dict[str, tuple[str, ...]]:
+    """Return the lines of each appended file, keyed by name."""
+    if not zipfile.is_zipfile(path):
+        return {}
+    with zipfile.ZipFile(path) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+    return {name: tuple(text.removesuffix("\n").split("\n")) for name, text in texts.items()}
+
+
+def _root(content: bytes) -> Table:
+    return Table(content, flatbuffers.encode.Get(UOffsetTFlags.packer_type, content, 0))
+
+
+def _tables(table: Table, field: int) -> list[Table]:
+    place = table.Offset(4 + 2 * field)
+    if not place:
+        return []
+    start = table.Vector(place)
+    return [Table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(table.VectorLen(place))]
+
+
+def _text(table: Table, field: int) -> str:
+    place = table.Offset(4 + 2 * field)
+    return table.String(table.Pos + place).decode() if place else ""
