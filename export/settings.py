@@ -95,8 +95,8 @@ class ExportSettings:
         for name, using in _SETTING_FORMATS.items():
             if not set(using) & set(formats) and _is_changed(getattr(self, name), defaults[name]):
                 raise InputError(
-                    f"{name} is only used by the format {' or '.join(using)}, and the formats are {', '.join(formats)}: "
-                    f"leave it out, or add {using[0]}"
+                    f"{name} is only used by the format {' or '.join(using)}, and the formats are "
+                    f"{', '.join(formats)}: leave it out, or add {using[0]}"
                 )
 
     def check_lengths(self, max_length: int) -> None:

@@ -155,7 +155,7 @@ CASES = {
         "finetune good encoder --train train.csv --dev dev.csv",
         r"encoder exists and is not empty",
     ),
-    "export: OUT exists": ("export good encoder", r"encoder holds config\.json and no artifacts"),
+    "export: OUT exists": ("export good encoder", r"encoder contains config\.json and no artifacts"),
     "convert: OUT exists": ("convert good encoder", r"encoder exists and is not empty; nothing was written"),
     "inspect: OUT exists": ("inspect good cat --out encoder", r"encoder exists and is not empty"),
     "plan: OUT exists": ("plan tiny --pictures encoder", r"encoder exists and is not empty"),
@@ -164,7 +164,7 @@ CASES = {
     "learn-vocab: OUT exists": ("learn-vocab train.csv", r"train\.csv exists: name another file"),
     "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
     # other arguments
-    "verify: no artifact": ("verify encoder good", r"encoder holds no artifact"),
+    "verify: no artifact": ("verify encoder good", r"encoder contains no artifact"),
     "plan: sequences that are too long": (
         "plan tiny --length 600",
         r"length is 600; the model accepts at most 512 tokens",
@@ -249,7 +249,7 @@ CASES = {
     ),
     "export: a parity report of another program": (
         "export good foreign",
-        r"foreign.parity\.json holds no verdicts of bert-keras",
+        r"foreign.parity\.json is not a parity report of bert-keras",
     ),
     "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a tflite file needs the package"),
     "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),

@@ -272,7 +272,7 @@ def test_a_file_with_a_wrong_graph_is_refused(how, quantization, references, tmp
         (
             ["saved_model", "onnx"],
             {"tflite_length": 9},
-            "the formats are saved_model, onnx: leave it out, or add tflite",
+            "formats are saved_model, onnx: leave it out, or add tflite",
         ),
         (["onnx"], {"tflite_lengths": (8, 9)}, "tflite_lengths is only used by the format tflite"),
         (["saved_model"], {"quantizations": ("float32",)}, "quantizations is only used by the format tflite"),
