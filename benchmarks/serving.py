@@ -52,7 +52,7 @@ def write_artifacts(checkpoint, folder):
 
     import bert_keras as bk
     from bert_keras.export.onnx.to_onnx import write_onnx
-    from bert_keras.export.saved_model.text_model import write_saved_model
+    from bert_keras.export.saved_model.to_saved_model import write_saved_model
     from bert_keras.tasks.text_classification import TextClassification
 
     if pathlib.Path(checkpoint).is_dir():
