@@ -95,7 +95,7 @@ def test_keras_hub_has_only_the_tanh_gelu(hidden_act, named, make_model, tmp_pat
 @pytest.mark.parametrize(
     ("kind", "changes", "named"),
     [
-        ("encoder_without_pooler", {"embedding_dim": 22}, "embeddings are 22 wide"),
+        ("encoder_without_pooler", {"embedding_dim": 22}, "embedding_dim is 22; expected its hidden_dim"),
         ("encoder", {"layer_norm_epsilon": 1e-6}, "epsilon"),
         ("encoder", {"position_type": "sinusoidal"}, "sinusoidal"),
     ],
@@ -145,7 +145,7 @@ def test_a_preset_that_keras_hub_saved_over_names_our_file(make_model, tmp_path)
     bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
     backbone = keras_hub.models.Backbone.from_preset(str(tmp_path / "theirs"))
     keras_hub.models.BertTextClassifier(backbone, num_classes=3).save_to_preset(str(tmp_path / "theirs"))
-    message = r"bert_keras_settings\.json has 4 labels, the preset beside it 3 classes; .* or delete the file"
+    message = r"bert_keras_settings\.json has 4 labels and the preset has 3 classes; .* or delete the file"
     with pytest.raises(bk.InputError, match=message):
         bk.load(tmp_path / "theirs")
     (tmp_path / "theirs" / FILE).unlink()
@@ -177,7 +177,7 @@ def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, ru
     with caplog.at_level("WARNING"):
         model = bk.load(tmp_path)
     assert type(model).__name__ == "BertEncoder"
-    left = "the head of KerasHub's BertMaskedLM, which equals none here: its encoder alone is read"
+    left = "the head of KerasHub's BertMaskedLM, which bert_keras does not have: only the encoder is read"
     assert left in caplog.text
     assert read_checkpoint(tmp_path).not_carried_over == [left]
     assert_equal_outputs(run(model, make_batch()), run(theirs.backbone, make_batch()))
@@ -211,13 +211,16 @@ def test_a_classifier_that_ends_in_softmax_is_refused(backbone, tmp_path):
     import keras_hub
 
     keras_hub.models.BertTextClassifier(backbone, 4, activation="softmax").save_to_preset(str(tmp_path / "theirs"))
-    with pytest.raises(bk.InputError, match=r"ends in the activation softmax; expected bare logits"):
+    with pytest.raises(bk.InputError, match=r"has a classifier with activation softmax; expected none"):
         bk.load(tmp_path / "theirs")
 
 
 LABELS = ("red", "green", "blue", "black")
-NO_POOLER = "that {} has no pooler: KerasHub's encoder has one, newly drawn, so its pooled_output is untrained"
-NO_HEAD = "the head of {}, of which KerasHub has none: its encoder alone is written"
+NO_POOLER = (
+    "the absence of a pooler in {}: KerasHub's encoder has one, randomly initialized, so its pooled_output is "
+    "meaningless"
+)
+NO_HEAD = "the head of {}, which KerasHub does not have: only the encoder is written"
 WAYS = {  # kind of model: what is listed
     "multi_label": [],
     "regression": [],
@@ -255,8 +258,8 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
     lost_by_keras_hub = [
         "attention_dropout_rate 0.25: KerasHub has one dropout rate",
         "tokenize_chinese_chars false: KerasHub's saved tokenizer splits Chinese characters",
-        "that word3 are special tokens: KerasHub's tokenizer splits them",
-        "that word4 are added tokens: KerasHub's tokenizer applies WordPiece to them",
+        "the special tokens word3: KerasHub's tokenizer splits them",
+        "the added tokens word4: KerasHub's tokenizer applies WordPiece to them",
     ]
     assert there.not_carried_over == [*WAYS[kind], *lost_by_keras_hub]
 
@@ -309,7 +312,7 @@ def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, mak
     settings |= {"include_prompt": False, "similarity": "dot", "pooling": "cls", "normalize": False}
     bk.save(bk.BertEmbedder(encoder, **settings), None, tmp_path / "ours")
     done = bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
-    assert done.not_carried_over == ["the prompts query, document: KerasHub puts none before a text"]
+    assert done.not_carried_over == ["the prompts query, document: KerasHub does not prepend prompts"]
     assert read_checkpoint(tmp_path / "theirs").settings == settings
 
     bk.save(bk.BertEmbedder(encoder, pooling=("cls", "max")), None, tmp_path / "joined")
@@ -321,7 +324,7 @@ def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, mak
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "is of format 2; this version reads 1"),
+        ({"format": 2}, "has format 2; this version supports 1"),
         ({"head": {"labels": "red"}}, "under head, sets labels to 'red'; expected a list of strings"),
         ({"head": {"problem": "ranking"}}, "sets problem to 'ranking'; expected one of single_label, multi_label"),
         ({"head": {"color": "red"}}, "has 'color' under head, which this version does not know"),

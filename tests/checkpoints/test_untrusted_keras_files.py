@@ -267,7 +267,7 @@ def test_weights_that_are_not_in_the_file_are_refused(write_weights):
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         write_weights(file.create_group("layers"))
-    with pytest.raises(bk.InputError, match=r"x\.h5: what stands under 'layers.* is not stored in it whole"):
+    with pytest.raises(bk.InputError, match=r"x\.h5: 'layers.* is not stored completely"):
         check_h5(content, "x.h5")
 
 

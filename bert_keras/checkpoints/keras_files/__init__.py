@@ -1,4 +1,4 @@
-"""`.keras` files and KerasHub preset folders, with the checks that run before Keras builds what they describe.
+"""Keras's own formats: `.keras` files (`keras_file.py`) and KerasHub preset folders (`keras_hub_preset.py`).
 
-Start with `keras_file.py` and `keras_hub_preset.py`.
+Start with these two. The other modules check the files before Keras builds the models in them.
 """

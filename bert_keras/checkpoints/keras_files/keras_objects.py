@@ -1,4 +1,4 @@
-"""Which objects the config of a Keras file may hold: those that take no more memory than their weights have."""
+"""Check the objects in the config of a Keras file: only those that cannot need more memory than their weights."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,47 +8,51 @@ from bert_keras.errors import InputError
 
 _KERAS_HUB = ("keras_hub", "keras_nlp")
 _KINDS = "activations|constraints|dtype_policies|initializers|losses|metrics|optimizers|random|regularizers"
-_WITHOUT_WEIGHTS = re.compile(rf"keras(\.src)?\.({_KINDS})(\..*)?")  # of Keras itself
+_WITHOUT_WEIGHTS = re.compile(rf"keras(\.src)?\.({_KINDS})(\..*)?")  # modules of Keras
 _METRICS = re.compile(r"keras(\.src)?\.metrics(\..*)?")
-_METRIC_SIZES = (("num_thresholds", "num_labels"), ("num_classes", "num_classes"))  # their products are allocated
-_MOST_OF_A_METRIC = 10**7  # 40 MB for each variable; AUC with Keras's 200 thresholds has 200 a label
+_METRIC_SIZES = (
+    ("num_thresholds", "num_labels"),
+    ("num_classes", "num_classes"),
+)  # variables have the product of both as size
+_MAX_METRIC_SIZE = 10**7  # 40 MB per variable; AUC with Keras's 200 thresholds has 200 numbers per label
 
 
-def objects_in(value: object) -> Iterator[dict]:
-    """Yield every object in a JSON value."""
+def iterate_objects(value: object) -> Iterator[dict]:
+    """Yield all JSON objects in a JSON value."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield item
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
 
 
 def is_metric(part: Mapping) -> bool:
-    """Tell the object of a metric of Keras from others."""
+    """Whether an object is a Keras metric."""
     return bool(_METRICS.fullmatch(str(part.get("module"))))
 
 
 def check_objects(config: object, source: str) -> None:
-    """Raise `InputError` if a Keras config holds a layer or a model beside ours and KerasHub's BERT, or a huge metric.
+    """Raise `InputError` if a Keras config has a third-party layer or model, or a huge metric.
 
-    Keras makes every object that a config holds, a dense layer with billions of weights too, before it looks at the
-    weights. Ours and KerasHub's BERT are counted, see `keras_weights.check_fits`.
+    Keras builds all objects of a config before it reads the weights, even a dense layer with billions of parameters.
+    For our models and KerasHub's BERT, `keras_weights.check_fits` counts the parameters.
     """
-    for part in objects_in(config):
+    for part in iterate_objects(config):
         if "class_name" not in part or "config" not in part:
             continue
-        if not _is_counted_or_small(part):
+        if not _is_allowed(part):
             raise InputError(
                 f"{source} holds a {quote(part['class_name'])} of {quote(part.get('module'))}; expected models of "
-                "bert_keras or KerasHub's BERT, and Keras's optimizers, losses and metrics beside them: copy it again "
-                "from its source"
+                "bert_keras or KerasHub's BERT, and optimizers, losses and metrics of Keras: copy it again from its "
+                "source"
             )
         if is_metric(part) and isinstance(part["config"], dict):
             _check_metric(part, source)
 
 
-def _is_counted_or_small(part: Mapping) -> bool:
+def _is_allowed(part: Mapping) -> bool:
+    """Whether `check_fits` counts the parameters of an object, or it has none."""
     name, module = str(part["class_name"]), str(part.get("module"))
     package, _, registered = str(part.get("registered_name", name)).rpartition(">")
     root = module.partition(".")[0]
@@ -56,15 +60,16 @@ def _is_counted_or_small(part: Mapping) -> bool:
         return name.startswith("Bert") and registered.startswith("Bert")
     if root == "keras":
         return name.endswith("DTypePolicy") if module == "keras" else bool(_WITHOUT_WEIGHTS.fullmatch(module))
-    return root == "bert_keras" or "build_config" not in part  # a loss or metric of the user's own has none
+    return root == "bert_keras" or "build_config" not in part  # a user's loss or metric has no build_config
 
 
 def _check_metric(part: Mapping, source: str) -> None:
+    """Raise `InputError` if a metric has more than 10 million numbers."""
     place = f"{source}, in {quote(part['class_name'])},"
     for names in _METRIC_SIZES:
         one, other = (read_field(part["config"], name, int, source=place, default=None) or 1 for name in names)
-        if one * other > _MOST_OF_A_METRIC:
+        if one * other > _MAX_METRIC_SIZE:
             raise InputError(
-                f"{place} sets {' and '.join(dict.fromkeys(names))} so that a metric has {one * other:,} numbers; "
-                f"expected {_MOST_OF_A_METRIC:,} at most: save the model without compiling it with this metric"
+                f"{place} sets {' and '.join(dict.fromkeys(names))} so that the metric has {one * other:,} numbers; "
+                f"expected {_MAX_METRIC_SIZE:,} at most: save the model without this metric"
             )

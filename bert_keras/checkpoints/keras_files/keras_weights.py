@@ -1,73 +1,73 @@
-"""What the configs of Keras files ask for, compared with the weights that are there, before Keras builds anything."""
+"""Compare the size of a model in a Keras config with the size of its weights, before Keras builds the model."""
 
 import dataclasses
 import os
 import re
-from typing import IO
+from typing import IO, Any
 
-from bert_keras.checkpoints.keras_files.keras_objects import check_objects, is_metric, objects_in
+from bert_keras.checkpoints.keras_files.keras_objects import check_objects, is_metric, iterate_objects
 from bert_keras.checks import quote, read_field
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 
-_MOST_PER_BYTE = 2  # parameters of int4, Keras's narrowest type
+_MAX_PARAMETERS_PER_BYTE = 2  # of int4, Keras's narrowest dtype
 _SEGMENTS = ("type_vocabulary_size", "num_segments")  # ours, KerasHub's
 _SIZES = ("vocabulary_size", "num_layers", "hidden_dim", "intermediate_dim", "max_sequence_length")
 _WIDTHS = ("embedding_dim", *_SEGMENTS)
-_FREE_POSITIONS = 2**24  # numbers of a sinusoidal table, which is computed and not in the file: 64 MiB
+_FREE_POSITIONS = 2**24  # numbers of a sinusoidal table, which is computed, not stored: 64 MiB
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
 
 
 def check_fits(config: object, num_bytes: int, source: str) -> None:
-    """Raises `InputError` if a model that a Keras config describes has more parameters than its weights have bytes.
+    """Raise `InputError` if the model in a Keras config needs more bytes than its weights have.
 
-    Also if the config holds a layer that is not counted here, see `check_objects`.
+    Also if the config has a layer whose parameters are not counted, see `check_objects`.
 
     Args:
-        config: a parsed `config.json` of Keras, with any number of models of ours or BERTs of KerasHub in it.
-        num_bytes: of the weights.
-        source: the config's file, for the message.
+        config: the content of a `config.json` of Keras, with any number of our models or KerasHub's BERTs.
+        num_bytes: size of the weights in bytes.
+        source: the path of the config, for the message.
     """
     check_objects(config, source)
-    of_metrics = {id(part.get("config")) for part in objects_in(config) if is_metric(part)}
+    metric_configs = {id(part.get("config")) for part in iterate_objects(config) if is_metric(part)}
     hidden_dim, num_classes, num_parameters = 0, 0, 0
-    for part in objects_in(config):
+    for part in iterate_objects(config):
         if any(name in part for name in (*_SIZES, *_WIDTHS)):
             sizes = {name: _size({**_DEFAULTS, **part}, name, source) for name in _SIZES}
             hidden_dim = max(hidden_dim, sizes["hidden_dim"])
             num_parameters += _count_parameters(part, sizes, source)
-        if part.get("num_classes") is not None and id(part) not in of_metrics:
+        if part.get("num_classes") is not None and id(part) not in metric_configs:
             num_classes += _size(part, "num_classes", source)
     num_parameters += num_classes * hidden_dim
-    if num_parameters > _MOST_PER_BYTE * num_bytes:
+    if num_parameters > _MAX_PARAMETERS_PER_BYTE * num_bytes:
         raise InputError(
             f"{source} describes a model of {quote(num_parameters)} parameters, and its weights have {num_bytes:,} "
-            "bytes: config and weights are not of one model"
+            "bytes: config and weights belong to different models"
         )
 
 
 def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
-    """Raises `InputError` unless a file of Keras weights holds every array itself, whole and uncompressed.
+    """Raise `InputError` unless a file of Keras weights stores every array completely and uncompressed.
 
-    HDF5 can also declare arrays of any size that take no space, and arrays that lie in other files. Arrays of one byte
-    per number are codes of a quantized model, which Keras builds unquantized.
+    HDF5 can also declare arrays of any size without storing them, and arrays in other files. Integer arrays with one
+    byte per number are codes of a quantized model, which Keras would load as float weights.
     """
     import h5py
 
     def check(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
-            is_fine = _is_plain(item)
+            is_valid = _is_stored(item)
         else:
-            is_fine = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
-        if not is_fine:
+            is_valid = all(isinstance(item.get(key, getlink=True), h5py.HardLink) for key in item)
+        if not is_valid:
             raise InputError(
-                f"{source}: what stands under {quote(name)} is not stored in it whole and uncompressed, as Keras "
-                "stores weights: copy the file again from its source"
+                f"{source}: {quote(name)} is not stored completely and uncompressed, as Keras stores weights: copy the "
+                "file again from its source"
             )
         if isinstance(item, h5py.Dataset) and item.dtype.kind in "iu" and item.dtype.itemsize == 1:
             raise InputError(
-                f"{source}: {quote(name)} holds {item.dtype} numbers, codes of a quantized model, which Keras cannot "
-                "read back here; expected weights: save the model before you call its quantize()"
+                f"{source}: {quote(name)} holds {item.dtype} numbers, codes of a quantized model, which cannot be "
+                "loaded; expected float weights: save the model before you call its quantize()"
             )
 
     try:
@@ -76,18 +76,19 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
             opened.visititems(check)
     except InputError:
         raise
-    except Exception as error:  # h5py raises errors of many types on damaged files
+    except Exception as error:  # h5py raises many types of errors for damaged files
         reason = first_sentence(error)
         raise InputError(f"{source} is not readable HDF5 ({reason}): copy it again from its source") from None
 
 
 def first_sentence(error: Exception) -> str:
-    """Return the first sentence of another library's error, which may quote all of a file after it."""
+    """Return the first sentence of another library's error message, which can quote a whole file after it."""
     text = str(error).strip() or type(error).__name__
     return re.split(r"(?<=\.)\s|\n", text)[0][:200].rstrip(".")
 
 
-def _is_plain(dataset) -> bool:
+def _is_stored(dataset: Any) -> bool:
+    """Whether an HDF5 dataset is stored in its file, completely, uncompressed."""
     is_inside = not dataset.is_virtual and dataset.external is None
     return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
 
@@ -97,7 +98,7 @@ def _size(values: dict, name: str, source: str) -> int:
 
 
 def _count_parameters(values: dict, sizes: dict[str, int], source: str) -> int:
-    """Returns the parameters of an encoder's tables and matrices."""
+    """Return the number of parameters of an encoder's tables and matrices."""
     hidden = sizes["hidden_dim"]
     width = hidden if values.get("embedding_dim") is None else _size(values, "embedding_dim", source)
     segments = next((_size(values, name, source) for name in _SEGMENTS if name in values), 1)

@@ -1,4 +1,4 @@
-"""KerasHub preset folders: told from others, and looked through before KerasHub builds what they describe."""
+"""Recognize KerasHub preset folders, and check their content before KerasHub builds a model."""
 
 import pathlib
 
@@ -7,12 +7,17 @@ from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
-_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")  # what KerasHub builds of a BERT
-_INDEX = "model.weights.json"  # where the weights are in several files
+_CONFIGS = (
+    "config.json",
+    "task.json",
+    "preprocessor.json",
+    "tokenizer.json",
+)  # configs from which KerasHub builds objects
+_INDEX = "model.weights.json"  # lists the files of sharded weights
 
 
 def is_preset(folder: pathlib.Path) -> bool:
-    """Tells a KerasHub preset folder from others by its config."""
+    """Whether a folder is a KerasHub preset, according to its config."""
     if not (folder / "metadata.json").exists() or not (folder / "config.json").exists():
         return False
     registered_name = str(read_json(folder / "config.json").get("registered_name"))
@@ -20,17 +25,17 @@ def is_preset(folder: pathlib.Path) -> bool:
 
 
 def check_preset(folder: pathlib.Path) -> str | None:
-    """Compares the configs of a preset with its weights, and returns the class of its task; None: it has none.
+    """Compare the configs of a preset with its weights, and return the class of its task, or None.
 
     Raises:
-        InputError: the preset is of another model, damaged, or its weights are of a smaller one.
+        InputError: the preset is of another model, is damaged, or its config is larger than its weights.
     """
     config = read_json(folder / "config.json")
     if (backbone := config.get("class_name")) != "BertBackbone":
         raise InputError(f"{folder} is a preset of {quote(backbone)}; expected BertBackbone: load another preset")
     read_field(config, "config", dict, source=folder / "config.json")
     configs = {name: read_json(folder / name) for name in _CONFIGS if (folder / name).exists()}
-    weights = _weight_files(folder)
+    weights = _find_weights(folder)
     num_bytes = sum(path.stat().st_size for path in weights)
     for name, values in configs.items():
         check_fits(values, num_bytes, str(folder / name))
@@ -39,12 +44,13 @@ def check_preset(folder: pathlib.Path) -> str | None:
     return read_field(configs.get("task.json", {}), "class_name", str, source=folder / "task.json", default=None)
 
 
-def _weight_files(folder: pathlib.Path) -> list[pathlib.Path]:
+def _find_weights(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the paths of the files with weights."""
     paths = sorted(folder.glob("*.h5"))
     if (index := folder / _INDEX).exists():
         shards = read_field(read_json(index), "weight_map", dict, source=index)
         names = [name for part in shards.values() for name in (part if isinstance(part, list) else [part])]
         paths += [path for name in names if (path := resolve_inside(folder, name, source=index)) not in paths]
     if not all(path.is_file() for path in paths):
-        raise InputError(f"{folder} lacks files of weights that {_INDEX} lists: copy the folder again, whole")
+        raise InputError(f"{folder} lacks files that {_INDEX} lists: copy the whole folder again")
     return paths

@@ -1,12 +1,13 @@
-"""What KerasHub's format has no place for, in a file of our own beside it, which KerasHub leaves alone.
+"""Store settings that KerasHub's format lacks in a file of our own in the preset folder, which KerasHub ignores.
 
-Labels, the problem of a classifier, lengths, prompts, rules of the tokenizer, the task: a preset that `convert` wrote
-gives them back. No Keras here.
+These are labels, the problem of a classifier, lengths, prompts, rules of the tokenizer and the task. This module does
+not import Keras.
 """
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from bert_keras.checks import quote, read_field
 from bert_keras.embedding_settings import SIMILARITIES
@@ -15,7 +16,7 @@ from bert_keras.files import read_json, write_json
 
 FILE = "bert_keras_settings.json"
 _FORMAT = 1
-_HEADS = {  # the arguments of our models that a preset has not: their types
+_HEADS = {  # types of the arguments of our models that a preset lacks
     "BertClassifier": {"problem": str, "labels": list[str], "dropout_rate": float},
     "BertEmbedder": {
         "include_prompt": bool,
@@ -39,15 +40,15 @@ _TOKENIZER = {
 
 @dataclasses.dataclass(frozen=True)
 class PresetSettings:
-    """What our file in a preset says.
+    """The content of our file in a preset.
 
     Attributes:
-        model: the class of the model that the preset was made of, as far as the preset holds it.
-        head: arguments of that class which KerasHub's has not.
-        config: fields of `BertConfig` which KerasHub's backbone has not.
-        has_pooler: whether the encoder had a pooler; KerasHub's always has one.
-        tokenizer: arguments of `BertTokenizer` which KerasHub's has not.
-        task: what is stored of the task.
+        model: our class of the stored model; "BertEncoder" if its head was not converted.
+        head: arguments of that class that KerasHub's class lacks.
+        config: fields of `BertConfig` that KerasHub's backbone lacks.
+        has_pooler: whether the encoder has a pooler; KerasHub's always has one.
+        tokenizer: arguments of `BertTokenizer` that KerasHub's tokenizer lacks.
+        task: the settings of the task.
     """
 
     model: str
@@ -58,15 +59,17 @@ class PresetSettings:
     task: dict | None = None
 
 
-def write_settings(folder: pathlib.Path, model, written: str, tokenizer, task: Mapping[str, object] | None) -> None:
-    """Writes our file.
+def write_settings(
+    folder: pathlib.Path, model: Any, written: str, tokenizer: Any, task: Mapping[str, object] | None
+) -> None:
+    """Write our file.
 
     Args:
         folder: the preset.
-        model: the model that it was made of.
-        written: the class that the preset holds of it: the model's own, or "BertEncoder" where its head is left out.
-        tokenizer: its tokenizer; None where it has none.
-        task: what is stored of its task.
+        model: the model.
+        written: the class that the preset stores: that of the model, or "BertEncoder" without its head.
+        tokenizer: its `BertTokenizer`, or None.
+        task: the settings of its task.
     """
     encoder = getattr(model, "encoder", model)
     rules = {} if tokenizer is None else dataclasses.asdict(tokenizer.rules)
@@ -76,7 +79,7 @@ def write_settings(folder: pathlib.Path, model, written: str, tokenizer, task: M
         rules["added_tokens"] = list(tokenizer.added_tokens)
     settings = PresetSettings(
         model=written,
-        head={name: _plain(getattr(model, name)) for name in _HEADS.get(written, ())},
+        head={name: _to_json(getattr(model, name)) for name in _HEADS.get(written, ())},
         config={name: getattr(encoder.config, name) for name in _CONFIG},
         has_pooler=encoder.pooler is not None,
         tokenizer={name: rules[name] for name in _TOKENIZER if name in rules},
@@ -86,30 +89,30 @@ def write_settings(folder: pathlib.Path, model, written: str, tokenizer, task: M
 
 
 def read_settings(folder: pathlib.Path) -> PresetSettings | None:
-    """Reads our file; None where there is none.
+    """Read our file; return None if it does not exist.
 
     Raises:
-        InputError: it is damaged, or of another format.
+        InputError: the file is damaged or has another format.
     """
     path = folder / FILE
     if not path.exists():
         return None
     values = read_json(path)
     if (given := values.get("format")) != _FORMAT:
-        raise InputError(f"{path} is of format {quote(given)}; this version reads {_FORMAT}: update bert-keras")
+        raise InputError(f"{path} has format {quote(given)}; this version supports {_FORMAT}: update bert-keras")
     model = read_field(values, "model", str, source=path)
     return PresetSettings(
         model,
-        _typed(values, "head", _HEADS.get(model, {}), path),
-        _typed(values, "config", _CONFIG, path),
+        _read_part(values, "head", _HEADS.get(model, {}), path),
+        _read_part(values, "config", _CONFIG, path),
         read_field(values, "has_pooler", bool, source=path, default=True),
-        _typed(values, "tokenizer", _TOKENIZER, path),
+        _read_part(values, "tokenizer", _TOKENIZER, path),
         read_field(values, "task", dict, source=path, default=None),
     )
 
 
-def _typed(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) -> dict:
-    """Returns a part of the file, each value of its type; null stands for what is not set."""
+def _read_part(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) -> dict:
+    """Return an object of the file after checking the types of its values; null means not set."""
     given = read_field(values, part, dict, source=path, default={})
     if unknown := sorted(set(given) - set(kinds)):
         raise InputError(
@@ -123,7 +126,8 @@ def _typed(values: dict, part: str, kinds: dict[str, type], path: pathlib.Path) 
     }
 
 
-def _plain(value):
+def _to_json(value: object) -> object:
+    """Convert mappings and tuples to dicts and lists."""
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, tuple) else value
