@@ -1,4 +1,4 @@
-"""What filling masks and scoring a masked LM need, checked before TensorFlow is loaded."""
+"""Checks for filling masks and for scoring a masked LM, without TensorFlow."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _OTHER_HEADS = {
 
 
 def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
-    """Raises `InputError` unless a model has a masked-LM head, or a generator, which has one.
+    """Raise `InputError` unless a model has a masked-LM head, or a generator, which has one.
 
     Args:
         model: the name of its class.
@@ -34,16 +34,16 @@ def check_has_masked_lm(model: str, *, has_generator: bool) -> None:
 
 
 def check_records(folder: str | os.PathLike, split: str, max_sequence_length: int) -> int:
-    """Return the number of sequences in a split of records that a model is to be scored on.
+    """Return the number of sequences in a split of a records folder.
 
     Raises:
-        InputError: this is no records folder, the split is empty, or its sequences are longer than the model reads.
+        InputError: the folder has no records, the split is empty, or its sequences are too long for the model.
     """
     manifest = read_manifest(folder, checked_splits=())
     if manifest["max_sequence_length"] > max_sequence_length:
         raise InputError(
-            f"{folder} has sequences of {manifest['max_sequence_length']} tokens, and the model reads "
-            f"{max_sequence_length}: make records with --max-sequence-length {max_sequence_length}"
+            f"{folder} has sequences of {manifest['max_sequence_length']} tokens, and the model accepts up "
+            f"to {max_sequence_length}: make records with --max-sequence-length {max_sequence_length}"
         )
     if split not in manifest["splits"]:
         raise InputError(f"split is {split!r}; expected one of {', '.join(manifest['splits'])}")
@@ -56,22 +56,22 @@ def check_records(folder: str | os.PathLike, split: str, max_sequence_length: in
 
 
 def check_top_k(top_k: int, vocabulary_size: int) -> None:
-    """Raises `InputError` if the vocabulary has not so many tokens."""
+    """Raise `InputError` unless `top_k` is at least 1 and at most the size of the vocabulary."""
     if not 1 <= top_k <= vocabulary_size:
-        raise InputError(f"top_k is {top_k}; expected 1 to {vocabulary_size}, the tokens of the vocabulary")
+        raise InputError(f"top_k is {top_k}; expected 1 to {vocabulary_size}, the size of the vocabulary")
 
 
 def check_have_masks(texts: Sequence[str]) -> None:
-    """Raises `InputError` unless there are texts, and each has a [MASK]."""
+    """Raise `InputError` unless there are texts, and each has a [MASK]."""
     if not texts:
-        raise InputError(f"there are no texts to fill; expected one or more with a {MASK}")
+        raise InputError(f"there are no texts to fill; expected at least one with a {MASK}")
     for number, text in enumerate(texts, 1):
         if MASK not in text:
             raise InputError(
-                f"{describe_text(number, text)} has no {MASK}; expected one or more: write it for the word"
+                f"{describe_text(number, text)} has no {MASK}; expected at least one: write it in place of a word"
             )
 
 
 def describe_text(number: int, text: str) -> str:
-    """Returns which text it is, for messages."""
+    """Return the number of a text and its beginning, for messages."""
     return f"text {number} ({(text if len(text) < 60 else text[:60] + '...')!r})"

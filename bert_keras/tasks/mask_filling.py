@@ -1,8 +1,9 @@
-"""`fill_mask`: what a model would write in the place of [MASK]."""
+"""`bk.fill_mask`: predict the tokens at each [MASK] of a text."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -14,18 +15,18 @@ from bert_keras.pipelines.text.graph.text_batches import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import MASK, check_has_masked_lm, check_have_masks, check_top_k, describe_text
 
-_BATCH_SIZE = 32  # texts; each mask takes a row of the vocabulary, 122 kB
+_BATCH_SIZE = 32  # texts; the logits of one mask take 122 kB with BERT's vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
 class Filling:
-    """One proposal for one [MASK].
+    """One prediction for one [MASK].
 
     Attributes:
-        token: the token, as the vocabulary has it ("##s" continues a word).
+        token: the token, as in the vocabulary ("##s" continues a word).
         token_id: its id.
-        probability: the model's, from 0 to 1, over the whole vocabulary.
-        text: the text with the token in the place of this [MASK]; others stay.
+        probability: its probability over the whole vocabulary, from 0 to 1.
+        text: the text with the token in place of this [MASK]; other masks remain.
     """
 
     token: str
@@ -34,20 +35,22 @@ class Filling:
     text: str
 
 
-def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Filling]]]:
-    """Proposes tokens for every [MASK] of every text. Several masks of a text are filled independently.
+def fill_mask(
+    model: keras.Model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: int = 5
+) -> list[list[list[Filling]]]:
+    """Predict the tokens at every [MASK] of every text, independently of each other.
 
     The probabilities are those of transformers' `pipeline("fill-mask")`.
 
     Args:
         model: a model with a masked-LM head: `BertMaskedLM`, `BertPretrainer`, or an `ElectraPretrainer` with its
             generator.
-        tokenizer: the model's.
-        texts: each with one [MASK] or more; the other special tokens may be written in it too.
-        top_k: how many proposals, the likeliest first.
+        tokenizer: the model's tokenizer.
+        texts: texts with one [MASK] or more; other special tokens are recognized too.
+        top_k: number of predictions per mask, the most probable first.
 
     Returns:
-        For each text, for each of its masks in their order, `top_k` `Filling`s.
+        `top_k` fillings for each mask of each text, in their order.
 
     Raises:
         InputError: the model has no masked-LM head or another vocabulary, a text has no [MASK] or is too long, or the
@@ -59,44 +62,88 @@ def fill_mask(model, tokenizer: BertTokenizer, texts: Sequence[str], *, top_k: i
         'capital'
     """
     masked_lm = get_masked_lm(model)
-    config = masked_lm.encoder.config
     check_tokenizer_size(masked_lm, tokenizer)
     check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in as_text_array(texts)]
     check_have_masks(texts)
     tokens = tokenizer.tokenize_with_offsets(texts, keep_special_tokens=True)
     masks = [np.flatnonzero(np.equal(ids, tokenizer.mask_id)) for ids in tokens.token_ids.to_list()]
-    _check_lengths(texts, tokens.token_ids.row_lengths().numpy() + 2, config.max_sequence_length)
-    ranges = list(zip(tokens.starts.to_list(), tokens.ends.to_list(), strict=True))
-    filled = []
+    max_sequence_length = masked_lm.encoder.config.max_sequence_length
+    _check_lengths(texts, tokens.token_ids.row_lengths().numpy() + 2, max_sequence_length)
+    predictions = []
     for start in range(0, len(texts), _BATCH_SIZE):
         batch = slice(start, start + _BATCH_SIZE)
-        best = _best(masked_lm, tokenizer, tokens.token_ids[batch], masks[batch], top_k)
-        for text, places, (starts, ends), of_text in zip(texts[batch], masks[batch], ranges[batch], best, strict=True):
-            filled.append(
-                [
-                    [_filling(tokenizer, text, starts[place], ends[place], *proposal) for proposal in of_mask]
-                    for place, of_mask in zip(places, of_text, strict=True)
-                ]
-            )
-    return filled
+        features = pack_tokens(
+            tokens.token_ids[batch],
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            pad_id=tokenizer.pad_id,
+            max_sequence_length=max_sequence_length,
+        )
+        features = {name: value.numpy() for name, value in features.items()}
+        positions = [places + 1 for places in masks[batch]]  # [CLS] comes first
+        for probabilities in predict_tokens(masked_lm, tokenizer, features, positions):
+            predictions.append(find_top_tokens(probabilities, top_k))
+    starts, ends = tokens.starts.to_list(), tokens.ends.to_list()
+    return [
+        [
+            [_make_filling(tokenizer, text, starts[index][place], ends[index][place], *token) for token in best]
+            for place, best in zip(masks[index], predictions[index], strict=True)
+        ]
+        for index, text in enumerate(texts)
+    ]
+
+
+def predict_tokens(
+    model: MaskedLMModel, tokenizer: BertTokenizer, features: Mapping[str, np.ndarray], positions: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Return the token probabilities at the masked positions of each sequence.
+
+    Args:
+        model: a model with a masked-LM head.
+        tokenizer: its tokenizer.
+        features: the inputs of the encoder, `(B, S)` each.
+        positions: B arrays of masked positions, `(M,)` each, of any length.
+
+    Returns:
+        B arrays `(M, V)`, where V is the number of tokens; the padding of a larger embedding table is removed.
+
+    Raises:
+        InputError: the model computes NaN or infinity.
+    """
+    mask_positions = np.zeros((len(positions), max(map(len, positions))), np.int32)
+    for padded, places in zip(mask_positions, positions, strict=True):
+        padded[: len(places)] = places
+    outputs = model({**features, "mask_positions": mask_positions}, training=False)
+    probabilities = ops.convert_to_numpy(ops.softmax(outputs["mlm_logits"], axis=-1))
+    check_finite_outputs(model, probabilities)
+    return [
+        sequence[: len(places), : tokenizer.vocabulary_size]
+        for sequence, places in zip(probabilities, positions, strict=True)
+    ]
+
+
+def find_top_tokens(probabilities: np.ndarray, top_k: int) -> list[list[tuple[int, float]]]:
+    """Return the `top_k` most probable tokens as (id, probability), for each row of probabilities `(M, V)`."""
+    values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))
+    return [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
 
 
 def check_tokenizer_size(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
-    """Raise `InputError` if a tokenizer has more tokens than a model has rows; a padded model has more."""
+    """Raise `InputError` if a tokenizer has more tokens than the model; it may have fewer, in a padded model."""
     size = model.encoder.config.vocabulary_size
     if tokenizer.vocabulary_size > size:
         raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {size} rows; expected the model's own "
+            f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the model {size}; expected the model's own "
             "tokenizer: load both from one folder"
         )
 
 
-def get_masked_lm(model) -> MaskedLMModel:
-    """Return the model that has the masked-LM head: this one, or its generator.
+def get_masked_lm(model: keras.Model) -> MaskedLMModel:
+    """Return the model with the masked-LM head: this one, or its generator.
 
     Raises:
-        InputError: there is none; the message says which head there is.
+        InputError: there is no such head; the message names the model's head.
     """
     generator = getattr(model, "generator", None)
     if generator is None and isinstance(model, MaskedLMModel):
@@ -109,35 +156,14 @@ def _check_lengths(texts: list[str], lengths: np.ndarray, max_sequence_length: i
     for number, (text, length) in enumerate(zip(texts, lengths, strict=True), 1):
         if length > max_sequence_length:
             raise InputError(
-                f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model reads "
-                f"{max_sequence_length} at most: cut the text around its {MASK}"
+                f"{describe_text(number, text)} has {length} tokens with [CLS] and [SEP]; the model accepts up to "
+                f"{max_sequence_length}: cut the text around its {MASK}"
             )
 
 
-def _best(masked_lm, tokenizer: BertTokenizer, token_ids, masks: list[np.ndarray], top_k: int):
-    """Returns for each text and each of its masks the likeliest (id, probability) pairs."""
-    features = pack_tokens(
-        token_ids,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        pad_id=tokenizer.pad_id,
-        max_sequence_length=masked_lm.encoder.config.max_sequence_length,
-    )
-    positions = np.zeros((len(masks), max(map(len, masks))), np.int32)
-    for row, places in zip(positions, masks, strict=True):
-        row[: len(places)] = places + 1  # [CLS] comes first
-    inputs = {**{name: value.numpy() for name, value in features.items()}, "mask_positions": positions}
-    probabilities = ops.softmax(masked_lm(inputs, training=False)["mlm_logits"], axis=-1)
-    check_finite_outputs(masked_lm, ops.convert_to_numpy(probabilities))
-    probabilities = probabilities[..., : tokenizer.vocabulary_size]  # rows of a padded table are no tokens
-    values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))  # (B, M, k)
-    return [
-        [list(zip(ids[row][slot], values[row][slot], strict=True)) for slot in range(len(places))]
-        for row, places in enumerate(masks)
-    ]
-
-
-def _filling(tokenizer: BertTokenizer, text: str, start: int, end: int, token_id: int, probability: float) -> Filling:
+def _make_filling(
+    tokenizer: BertTokenizer, text: str, start: int, end: int, token_id: int, probability: float
+) -> Filling:
     token = tokenizer.vocabulary[token_id]
     before = text[:start].rstrip() if token.startswith("##") else text[:start]
     return Filling(token, token_id, probability, before + token.removeprefix("##") + text[end:])

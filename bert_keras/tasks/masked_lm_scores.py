@@ -19,12 +19,12 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import check_records
 from bert_keras.tasks.mask_filling import check_tokenizer_size, get_masked_lm
 
-_TOKENS_A_BATCH = 4096  # as in `inference`; the logits of 409 masks and 30,522 tokens take 50 MB
+_TOKENS_PER_BATCH = 4096  # as in `inference`; the logits of 409 masks over 30,522 tokens take 50 MB
 _OUTPUTS = ("mlm", "next_sentence")
-_LARGEST_LOSS = 700.0  # whose exponential is a number
-FIXED_MASKS = {"masking": "static", "shuffle": False}  # how held-out records are read: the same batches every time
+_MAX_LOSS = 700.0  # the exponential of a larger one overflows
+FIXED_MASKS = {"masking": "static", "shuffle": False}  # the same batches of held-out records every time
 
-_SPEC_OF_TEXTS = (
+_TEXT_SPEC = (
     {
         name: tf.TensorSpec([None, None], tf.int32)
         for name in ("token_ids", "padding_mask", "segment_ids", "mask_positions")
@@ -36,7 +36,7 @@ Progress = Callable[[int, int | None], None]
 
 
 def score_records(
-    model,
+    model: keras.Model,
     tokenizer: BertTokenizer,
     folder: str | os.PathLike,
     *,
@@ -46,20 +46,20 @@ def score_records(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Score a masked LM on records: 15 % of the tokens are masked, the same ones for every model.
+    """Score a masked LM on records, with 15 % of the tokens masked, the same ones for every model.
 
-    The masks are a function of the seed and the record, as in the evaluations of `pretrain`, whose losses and
-    accuracies these are; here they are means over all masked tokens, there over the batches.
+    The masks depend only on the seed and the record. The scores are those of `pretrain`, except that they are means
+    over all masked tokens, and not over batches.
 
     Args:
         model: a model with a masked-LM head, see `fill_mask`.
-        tokenizer: the model's.
-        folder: a records folder of that tokenizer.
+        tokenizer: the model's tokenizer.
+        folder: a records folder made with this tokenizer.
         split: "held_out" or "train".
-        limit: use so many sequences, the first ones; None: all.
-        batch_size: sequences at a time.
-        seed: draws the masks.
-        progress: called with the sequences done, and with their number.
+        limit: maximum number of sequences, from the beginning; None: all.
+        batch_size: number of sequences per batch.
+        seed: seed of the masks.
+        progress: called with the number of sequences done, and with their total number.
 
     Returns:
         `mlm_loss`, `mlm_accuracy`, `perplexity` (the exponential of the loss), `sequences` and `masked_tokens`; with
@@ -82,40 +82,40 @@ def score_records(
         num_sequences = limit
         batches = batches.unbatch().take(limit).batch(batch_size)
     sums, num_done = {}, 0
-    measure = _compiled(lambda batch: _sums(model, *batch), batches.element_spec)
+    measure = _compile(lambda batch: _compute_sums(model, *batch), batches.element_spec)
     for batch in batches:
         for name, value in measure(batch).items():
             sums[name] = sums.get(name, 0.0) + float(value)
         num_done += len(batch[0]["token_ids"])
         if progress is not None:
             progress(num_done, num_sequences)
-    return _records_scores(sums, num_done)
+    return _compute_scores(sums, num_done)
 
 
 def drop_sentence_objective(features: dict, labels: dict) -> tuple[dict, dict]:
-    """Leave out what only a sentence objective reads."""
+    """Remove the features and labels of the next-sentence objective."""
     features = {name: value for name, value in features.items() if name != "pack_starts"}
     return features, {name: value for name, value in labels.items() if not name.startswith("next_sentence")}
 
 
 def score_texts(
-    model, tokenizer: BertTokenizer, texts: Sequence[str], *, progress: Progress | None = None
+    model: keras.Model, tokenizer: BertTokenizer, texts: Sequence[str], *, progress: Progress | None = None
 ) -> dict[str, float]:
     """Score a masked LM on texts by pseudo-perplexity (Salazar et al. 2020, "Masked Language Model Scoring").
 
-    Each token of a text is replaced by [MASK] in turn, and the model says how likely it is there. The loss is the mean
-    of the negative log-likelihoods over all tokens of all texts; the pseudo-perplexity is its exponential. A text of n
-    tokens takes n passes. Longer texts than the model reads are cut into parts, each scored on its own.
+    Each token of a text is masked in turn, and the model predicts it. The loss is the mean negative log-likelihood over
+    all tokens of all texts, and the pseudo-perplexity is its exponential. A text of n tokens takes n forward passes.
+    Texts longer than the model accepts are split into parts, which are scored separately.
 
     Args:
         model: a model with a masked-LM head, see `fill_mask`.
-        tokenizer: the model's.
-        texts: the texts. Those without a token are left out.
-        progress: called with the tokens done, and with their number.
+        tokenizer: the model's tokenizer.
+        texts: the texts; those without tokens are ignored.
+        progress: called with the number of tokens done, and with their total number.
 
     Returns:
-        `loss`, `pseudo_perplexity`, `accuracy` (the share of tokens that the model finds the likeliest), `texts`,
-        `tokens` and `unknown_rate`, the share of [UNK] among them.
+        `loss`, `pseudo_perplexity`, `accuracy` (the share of tokens that are the model's first prediction), `texts`,
+        `tokens` and `unknown_rate`, the share of [UNK] tokens.
 
     Raises:
         InputError: the model has no such head, or no text has a token.
@@ -132,34 +132,34 @@ def score_texts(
         raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: name other texts")
     longest = model.encoder.config.max_sequence_length - 2  # [CLS] and [SEP]
     parts = [ids[start : start + longest] for ids in token_ids for start in range(0, len(ids), longest)]
-    num_tokens, num_done, loss, num_right = sum(map(len, parts)), 0, 0.0, 0.0
-    measure = _compiled(lambda batch: _sums(model, *batch), _SPEC_OF_TEXTS)
-    for batch in _masked_one_by_one(parts, tokenizer):
+    num_tokens, num_done, loss, num_correct = sum(map(len, parts)), 0, 0.0, 0.0
+    measure = _compile(lambda batch: _compute_sums(model, *batch), _TEXT_SPEC)
+    for batch in _mask_one_by_one(parts, tokenizer):
         sums = measure(batch)
-        loss, num_right = loss + float(sums["mlm_loss"]), num_right + float(sums["mlm_right"])
+        loss, num_correct = loss + float(sums["mlm_loss"]), num_correct + float(sums["mlm_correct"])
         num_done += len(batch[0]["token_ids"])
         if progress is not None:
             progress(num_done, num_tokens)
     unknown = sum(ids.count(tokenizer.unk_id) for ids in parts)
     return {
         "loss": loss / num_tokens,
-        "pseudo_perplexity": _exponential(loss / num_tokens),
-        "accuracy": num_right / num_tokens,
+        "pseudo_perplexity": _compute_perplexity(loss / num_tokens),
+        "accuracy": num_correct / num_tokens,
         "texts": len(token_ids),
         "tokens": num_tokens,
         "unknown_rate": unknown / num_tokens,
     }
 
 
-def _compiled(function: Callable, spec) -> Callable:
-    """Return a function of batches of a spec: as a graph on TensorFlow, and op by op on other backends."""
+def _compile(function: Callable, spec: object) -> Callable:
+    """Return a function of batches as a graph on TensorFlow, and unchanged on other backends."""
     if keras.backend.backend() == "tensorflow":
         return tf.function(without_autograph(function), input_signature=[spec])
     return lambda batch: function(tf.nest.map_structure(np.asarray, batch))
 
 
-def _sums(model, features: dict, labels: dict) -> dict:
-    """Return the sums of losses, of right guesses and of weights over a batch."""
+def _compute_sums(model: keras.Model, features: dict, labels: dict) -> dict:
+    """Return the sums of losses, of correct predictions and of weights over a batch."""
     if not hasattr(model, "next_sentence"):
         features, labels = drop_sentence_objective(features, labels)
     outputs = model(features, training=False)
@@ -171,39 +171,39 @@ def _sums(model, features: dict, labels: dict) -> dict:
     for name, (ids, weights) in truth.items():
         logits = outputs[f"{name}_logits"]
         sums[f"{name}_loss"] = ops.sum(cross_entropy(logits, ids) * weights)
-        sums[f"{name}_right"] = ops.sum(is_top(ids, logits) * weights)
+        sums[f"{name}_correct"] = ops.sum(is_top(ids, logits) * weights)
         sums[f"{name}_weight"] = ops.sum(weights)
     return sums
 
 
-def _records_scores(sums: dict[str, float], num_sequences: int) -> dict[str, float]:
+def _compute_scores(sums: dict[str, float], num_sequences: int) -> dict[str, float]:
     scores = {}
     for name in _OUTPUTS:
         if weight := sums.get(f"{name}_weight"):
             scores[f"{name}_loss"] = sums[f"{name}_loss"] / weight
-            scores[f"{name}_accuracy"] = sums[f"{name}_right"] / weight
-    perplexity = _exponential(scores["mlm_loss"])
+            scores[f"{name}_accuracy"] = sums[f"{name}_correct"] / weight
+    perplexity = _compute_perplexity(scores["mlm_loss"])
     return {**scores, "perplexity": perplexity, "sequences": num_sequences, "masked_tokens": round(sums["mlm_weight"])}
 
 
-def _exponential(loss: float) -> float:
-    if not loss < _LARGEST_LOSS:
-        raise InputError(f"the model has a loss of {loss:g} per token: its weights are damaged, so load another one")
+def _compute_perplexity(loss: float) -> float:
+    if not loss < _MAX_LOSS:
+        raise InputError(f"the model has a loss of {loss:g} per token: its weights are damaged, load another one")
     return math.exp(loss)
 
 
-def _masked_one_by_one(parts: list[list[int]], tokenizer: BertTokenizer) -> Iterator[tuple[dict, dict]]:
-    """Yield batches in which each token of each part is masked once; the longest parts come first."""
+def _mask_one_by_one(parts: list[list[int]], tokenizer: BertTokenizer) -> Iterator[tuple[dict, dict]]:
+    """Yield batches in which each token of each part is masked once, the longest parts first."""
     places = ((ids, place) for ids in sorted(parts, key=len, reverse=True) for place in range(len(ids)))
     first = next(places, None)
     while first is not None:
         length = len(first[0]) + 2
-        batch = [first, *itertools.islice(places, max(1, _TOKENS_A_BATCH // length) - 1)]
-        yield _batch_of(batch, length, tokenizer)
+        batch = [first, *itertools.islice(places, max(1, _TOKENS_PER_BATCH // length) - 1)]
+        yield _make_batch(batch, length, tokenizer)
         first = next(places, None)
 
 
-def _batch_of(places: list[tuple[list[int], int]], length: int, tokenizer: BertTokenizer) -> tuple[dict, dict]:
+def _make_batch(places: list[tuple[list[int], int]], length: int, tokenizer: BertTokenizer) -> tuple[dict, dict]:
     token_ids = np.full((len(places), length), tokenizer.pad_id, np.int32)
     padding_mask = np.zeros_like(token_ids)
     for row, (ids, place) in enumerate(places):

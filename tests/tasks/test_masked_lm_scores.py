@@ -74,7 +74,7 @@ def batch_of(records, words, **settings):
 @pytest.fixture
 def eager(monkeypatch):
     """Run op by op: to trace a graph takes a second."""
-    monkeypatch.setattr(masked_lm_scores, "_compiled", lambda function, spec: function)
+    monkeypatch.setattr(masked_lm_scores, "_compile", lambda function, spec: function)
 
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, quick=["BertForPreTraining"]))
@@ -194,7 +194,7 @@ def test_the_size_of_batches_changes_nothing_and_long_texts_are_cut_into_parts(m
     parts = [" ".join((WORDS[:15] * 3)[start : start + 14]) for start in range(0, 45, 14)]
     scores = score_texts(model, words, [long, "a cat"])
     assert (scores["texts"], scores["tokens"]) == (2, 47)
-    monkeypatch.setattr(masked_lm_scores, "_TOKENS_A_BATCH", 40)
+    monkeypatch.setattr(masked_lm_scores, "_TOKENS_PER_BATCH", 40)
     seen = []
     again = score_texts(model, words, [*parts, "a cat"], progress=lambda done, total: seen.append((done, total)))
     assert again["loss"] == pytest.approx(scores["loss"], rel=1e-5)
@@ -217,7 +217,9 @@ def test_what_cannot_be_scored_is_refused(make, words, make_records, eager):
         score_texts(model, words, ["", " "])
     with pytest.raises(bk.InputError, match="no records in the split held_out: make records with a higher --held-out"):
         score_records(model, words, make_records(held_out_rate=0.0))
-    with pytest.raises(bk.InputError, match="sequences of 24 tokens, and the model reads 16: make records with --max"):
+    with pytest.raises(
+        bk.InputError, match="sequences of 24 tokens, and the model accepts up to 16: make rec"
+    ):
         score_records(model, words, make_records(max_sequence_length=24))
     model.mlm_head.bias.assign(np.full(words.vocabulary_size, np.nan))
     with pytest.raises(bk.InputError, match="the model has a loss of nan per token: its weights are damaged"):

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import keras
 import numpy as np
-from keras import ops
 
 from bert_keras.analysis.inspection.input_sequence import Row
-from bert_keras.errors import InputError
 from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.tasks.mask_checks import check_top_k
+from bert_keras.tasks.mask_filling import find_top_tokens, predict_tokens
 
 MOST_WORDS = 64  # masked in turn, each a row of its own
-_TOKENS_A_BATCH = 4096
+_TOKENS_PER_BATCH = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,18 +56,17 @@ def masked_guesses(model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, *, 
         InputError: `top_k` is below 1 or above the vocabulary's size.
     """
     vocabulary = tokenizer.vocabulary
-    if not 1 <= top_k <= len(vocabulary):
-        raise InputError(f"top_k is {top_k}; expected 1 to {len(vocabulary)}, the tokens of the vocabulary")
+    check_top_k(top_k, len(vocabulary))
     written = np.flatnonzero(row.token_ids == tokenizer.mask_id)
-    slots = [written] if len(written) else words_of(row, tokenizer)[:MOST_WORDS]
-    found = []
-    for places, probabilities in _runs(model, tokenizer, row, slots):
-        for place, of_token in zip(places, probabilities, strict=True):
-            best = np.argsort(-of_token[: len(vocabulary)], kind="stable")[:top_k]  # a padded table has more rows
-            own = None if len(written) else float(of_token[row.token_ids[place]])
-            proposals = tuple((vocabulary[token_id], float(of_token[token_id])) for token_id in best)
-            found.append(Guess(int(place), row.tokens[place], own, proposals))
-    return tuple(found)
+    masks = [written] if len(written) else words_of(row, tokenizer)[:MOST_WORDS]
+    guesses = []
+    for places, probabilities in _predict(model, tokenizer, row, masks):
+        best = find_top_tokens(probabilities, top_k)
+        for place, distribution, top_tokens in zip(places, probabilities, best, strict=True):
+            own = None if len(written) else float(distribution[row.token_ids[place]])
+            proposals = tuple((vocabulary[token_id], probability) for token_id, probability in top_tokens)
+            guesses.append(Guess(int(place), row.tokens[place], own, proposals))
+    return tuple(guesses)
 
 
 def words_of(row: Row, tokenizer: BertTokenizer) -> list[np.ndarray]:
@@ -78,19 +77,14 @@ def words_of(row: Row, tokenizer: BertTokenizer) -> list[np.ndarray]:
     return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys[is_word].tolist())]
 
 
-def _runs(
-    model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, slots: list[np.ndarray]
+def _predict(
+    model: MaskedLMModel, tokenizer: BertTokenizer, row: Row, masks: list[np.ndarray]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the masked positions `(M,)` of each masked row and the probabilities there `(M, V)`."""
-    rows_a_batch = max(1, _TOKENS_A_BATCH // len(row))
-    for begin in range(0, len(slots), rows_a_batch):
-        of_batch = slots[begin : begin + rows_a_batch]
-        features = {name: np.repeat(values, len(of_batch), axis=0) for name, values in row.features().items()}
-        positions = np.zeros((len(of_batch), max(map(len, of_batch))), np.int32)
-        for masked_row, of_row, places in zip(features["token_ids"], positions, of_batch, strict=True):
-            masked_row[places] = tokenizer.mask_id
-            of_row[: len(places)] = places
-        logits = model({**features, "mask_positions": positions}, training=False)["mlm_logits"]
-        probabilities = ops.convert_to_numpy(ops.softmax(logits, axis=-1))
-        for places, of_row in zip(of_batch, probabilities, strict=True):
-            yield places, of_row[: len(places)]
+    """Yield each set of masked positions `(M,)` with the probabilities there `(M, V)`."""
+    batch_size = max(1, _TOKENS_PER_BATCH // len(row))
+    for begin in range(0, len(masks), batch_size):
+        batch = masks[begin : begin + batch_size]
+        features = {name: np.repeat(values, len(batch), axis=0) for name, values in row.features().items()}
+        for token_ids, places in zip(features["token_ids"], batch, strict=True):
+            token_ids[places] = tokenizer.mask_id
+        yield from zip(batch, predict_tokens(model, tokenizer, features, batch), strict=True)

@@ -140,7 +140,7 @@ def test_invalid_settings_are_refused(folder, tokenizer):
     model = bk.load(folder)
     with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
         bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
-    with pytest.raises(bk.InputError, match="the tokenizer has 25 tokens, the model 24 rows"):
+    with pytest.raises(bk.InputError, match="the tokenizer has 25 tokens, but the model 24"):
         bk.fill_mask(model, bk.BertTokenizer([*tokenizer.vocabulary, "new"]), TEXTS)
     with pytest.raises(bk.InputError, match="there are no texts to fill"):
         bk.fill_mask(model, tokenizer, [])
@@ -151,11 +151,11 @@ def test_invalid_settings_are_refused(folder, tokenizer):
 FAULTS = {
     "a text without a mask": (
         ["twin", "a [MASK]", "the cat sat"],
-        r"text 2 \('the cat sat'\) has no \[MASK\]; expected one or more: write it for the word",
+        r"text 2 \('the cat sat'\) has no \[MASK\]; expected at least one: write it in place of a word",
     ),
     "a text that is too long": (
         ["twin", "[MASK]" + " the" * 17],
-        r"text 1 .* has 20 tokens with \[CLS\] and \[SEP\]; the model reads 19 at most: cut the text",
+        r"text 1 .* has 20 tokens with \[CLS\] and \[SEP\]; the model accepts up to 19: cut the text",
     ),
     "a model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
 }
