@@ -1,4 +1,4 @@
-"""An answer cut from a context, or none."""
+"""`QuestionAnswering`: an answer extracted from a context, or no answer."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,26 @@ from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.tasks.base import LabelledSequences, Task, softmax
 
-NUM_LOGITS = 20  # of each window, how many of the best starts and ends are paired
+NUM_LOGITS = 20  # number of best starts and of best ends per window that are combined
 
 
 @dataclasses.dataclass(frozen=True)
 class QuestionAnswering(Task):
-    """Where in a context the answer to a question begins and ends (Devlin et al. 2018, 4.2 and 4.3).
+    """Extraction of an answer from a context (Devlin et al. 2018, 4.2 and 4.3).
 
-    Contexts are read in windows. The best answer is the pair of a start and an end, in one window, with the highest
-    sum of logits: the end is not before the start, and the start has most context in this window. That there is no
-    answer is scored by [CLS], in the window where this is least likely. All as in Google's run_squad.py.
+    Contexts are split into windows. The best answer has the highest sum of start and end logits in one window, where
+    the end is not before the start and the start token has the most context of all windows. The score of having no
+    answer is that of [CLS], the lowest over the windows. All this is as in Google's run_squad.py.
 
-    An answer is made of whole words: it begins where the word of its first token does, and ends where that of its last
-    does, as in transformers' `question-answering` pipeline (`align_to_words`). A punctuation mark is a word.
+    An answer is extended to whole words, as in transformers' `question-answering` pipeline (`align_to_words`). A
+    punctuation mark is a word.
 
     Args:
-        max_question_length: longer questions are cut, in tokens.
-        max_answer_length: the longest answer in tokens.
-        num_best: how many different answers are given, the best first; their probabilities sum to 1.
-        allows_null: whether there may be no answer (SQuAD 2.0).
-        null_threshold: no answer is given where its score is above that of the best answer by more than this.
+        max_question_length: maximum length of questions in tokens; longer ones are cut.
+        max_answer_length: maximum length of answers in tokens.
+        num_best: number of different answers, the best first; their probabilities sum to 1.
+        allows_null: whether a question may have no answer (SQuAD 2.0).
+        null_threshold: no answer is given if its score exceeds that of the best answer by more than this.
 
     Raises:
         InputError: a setting is out of range.
@@ -54,7 +54,7 @@ class QuestionAnswering(Task):
     def __post_init__(self):
         super().__post_init__()
         if self.window_overlap is None:
-            raise InputError("contexts are read in windows; expected window_overlap as a number of tokens, 0 or more")
+            raise InputError("contexts are split into windows; expected window_overlap as a number of tokens from 0")
         for name in ("max_question_length", "max_answer_length", "num_best"):
             object.__setattr__(self, name, check_integer(name, getattr(self, name)))
 
@@ -71,9 +71,9 @@ class QuestionAnswering(Task):
         return ("question", "context")
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> Question:
-        """Returns a question, the text, about a context, the second text."""
+        """Create a question (the text) about a context (the second text)."""
         if second_text is None:
-            raise InputError("questions are asked about a context, and there is none; expected a pair: give both")
+            raise InputError("a question needs a context, and there is none; expected a pair of texts: give both")
         place = "" if line is None else f"line {line}"
         return Question("" if line is None else str(line), text, second_text, "", (), False, place)
 
@@ -88,64 +88,67 @@ class QuestionAnswering(Task):
             with_offsets=True,
         )
 
-    def add_labels(self, rows: EncodedSequences, examples: Sequence[Question]) -> LabelledSequences:
-        """A window that does not hold the whole answer teaches that there is none."""
-        positions = np.zeros((2, len(rows)), np.int32)  # 0 is [CLS]
-        wanted = _token_ranges(rows, examples)
-        for row in range(len(rows)):
-            first, last = wanted[rows.examples[row]]
-            begin, end = _context_of(rows, row)
-            numbers = rows.text_positions[begin:end]
-            if last >= first and len(numbers) and numbers[0] <= first and last <= numbers[-1]:
-                positions[:, row] = begin - rows.row_splits[row] + np.array([first, last]) - numbers[0]
-        return LabelledSequences(rows, dict(zip(("start_positions", "end_positions"), positions, strict=True)))
+    def add_labels(self, sequences: EncodedSequences, examples: Sequence[Question]) -> LabelledSequences:
+        """Add the start and end positions; those of a window without the whole answer are [CLS], as for no answer."""
+        positions = np.zeros((2, len(sequences)), np.int32)  # 0 is [CLS]
+        answers = _find_answer_tokens(sequences, examples)
+        for index in range(len(sequences)):
+            first, last = answers[sequences.examples[index]]
+            begin, end = _find_context(sequences, index)
+            tokens = sequences.text_positions[begin:end]
+            if last >= first and len(tokens) and tokens[0] <= first and last <= tokens[-1]:
+                positions[:, index] = begin - sequences.row_splits[index] + np.array([first, last]) - tokens[0]
+        return LabelledSequences(sequences, dict(zip(("start_positions", "end_positions"), positions, strict=True)))
 
-    def decode(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, sequences, outputs, examples) -> list[dict]:
         starts, ends = outputs["start_logits"].astype(np.float64), outputs["end_logits"].astype(np.float64)
-        best_row = has_most_context(rows)
-        firsts = np.searchsorted(rows.examples, np.arange(len(examples) + 1))  # the first row of each example
+        is_best = has_most_context(sequences)
+        firsts = np.searchsorted(sequences.examples, np.arange(len(examples) + 1))  # the first window of each example
         answers = []
         for example, begin, end in zip(examples, firsts[:-1], firsts[1:], strict=True):
-            spans = [span for row in range(begin, end) for span in self._spans(rows, row, starts, ends, best_row)]
-            cls = rows.row_splits[begin:end]
-            answers.append(self._answer(example, spans, float((starts[cls] + ends[cls]).min())))
+            windows = range(begin, end)
+            spans = [span for index in windows for span in self._find_spans(sequences, index, starts, ends, is_best)]
+            cls = sequences.row_splits[begin:end]
+            answers.append(self._make_answer(example, spans, float((starts[cls] + ends[cls]).min())))
         return answers
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> dict[str, float]:
-        return answer_scores(dict(enumerate(answer["answer"] for answer in answers)), _accepted(examples))
+        return answer_scores(dict(enumerate(answer["answer"] for answer in answers)), _get_accepted_texts(examples))
 
     def calibrate(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> "QuestionAnswering":
-        """Returns the task with the threshold that gives the best F1; as it is where all have an answer."""
-        # where no span is possible, none is given whatever the threshold
+        """Return the task with the threshold of the best F1; unchanged if all questions have an answer."""
+        # a question without a possible span gets no answer, whatever the threshold
         found = [(answer, example) for answer, example in zip(answers, examples, strict=True) if answer["best"]]
         if not self.allows_null or not found:
             return self
-        differences = dict(enumerate(_difference(answer) for answer, _ in found))
+        differences = dict(enumerate(_compute_difference(answer) for answer, _ in found))
         best = dict(enumerate(answer["best"][0]["answer"] for answer, _ in found))
-        threshold, *_ = find_null_threshold(differences, best, _accepted([example for _, example in found]))
+        threshold, *_ = find_null_threshold(differences, best, _get_accepted_texts([example for _, example in found]))
         return dataclasses.replace(self, null_threshold=threshold)
 
     def apply_calibration(self, answers: Sequence[Mapping]) -> list[dict]:
-        return [self._chosen(answer) for answer in answers]
+        return [self._apply_threshold(answer) for answer in answers]
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
-        given = {name: value for name, value in answer.items() if name != "best"}
-        return given if num_best == 1 else {**given, "best": list(answer["best"][:num_best])}
+        best = {name: value for name, value in answer.items() if name != "best"}
+        return best if num_best == 1 else {**best, "best": list(answer["best"][:num_best])}
 
-    def _spans(self, rows: EncodedSequences, row: int, starts, ends, best_row) -> list[tuple[float, int, int]]:
-        """Returns (score, start, end) of the possible spans of a window, in characters and whole words."""
-        begin, end = _context_of(rows, row)
-        first_of, last_of = (np.argsort(-logits[begin:end], kind="stable")[:NUM_LOGITS] for logits in (starts, ends))
-        firsts, lasts = (places.ravel() for places in np.meshgrid(first_of + begin, last_of + begin, indexing="ij"))
-        fits = (lasts >= firsts) & (lasts - firsts < self.max_answer_length) & best_row[firsts]
-        firsts, lasts = firsts[fits], lasts[fits]
-        scores = starts[firsts] + ends[lasts]
-        return list(
-            zip(scores.tolist(), rows.word_starts[firsts].tolist(), rows.word_ends[lasts].tolist(), strict=True)
+    def _find_spans(
+        self, sequences: EncodedSequences, index: int, starts: np.ndarray, ends: np.ndarray, is_best: np.ndarray
+    ) -> list[tuple[float, int, int]]:
+        """Return the possible answers in a window as (score, start, end), in characters and whole words."""
+        begin, end = _find_context(sequences, index)
+        top_starts, top_ends = (
+            begin + np.argsort(-logits[begin:end], kind="stable")[:NUM_LOGITS] for logits in (starts, ends)
         )
+        firsts, lasts = (tokens.ravel() for tokens in np.meshgrid(top_starts, top_ends, indexing="ij"))
+        is_valid = (lasts >= firsts) & (lasts - firsts < self.max_answer_length) & is_best[firsts]
+        firsts, lasts = firsts[is_valid], lasts[is_valid]
+        columns = (starts[firsts] + ends[lasts], sequences.word_starts[firsts], sequences.word_ends[lasts])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
-    def _answer(self, example: Question, spans: list[tuple[float, int, int]], null_score: float) -> dict:
-        best = {}  # by their texts, the best first
+    def _make_answer(self, example: Question, spans: list[tuple[float, int, int]], null_score: float) -> dict:
+        best = {}  # keyed by text, the best first
         for score, start, end in sorted(spans, reverse=True):
             text = example.context[start:end]
             best.setdefault(text, {"answer": text, "score": score, "start": start, "end": end})
@@ -155,42 +158,42 @@ class QuestionAnswering(Task):
         probabilities = softmax([answer["score"] for answer in found]).tolist() if found else []
         for answer, probability in zip(found, probabilities, strict=True):
             answer["probability"] = probability
-        return self._chosen({"id": example.id, "best": found, "null_score": null_score})
+        return self._apply_threshold({"id": example.id, "best": found, "null_score": null_score})
 
-    def _chosen(self, answer: Mapping) -> dict:
-        """Returns an answer with the one that is given: the best one, or none."""
+    def _apply_threshold(self, answer: Mapping) -> dict:
+        """Return an answer with the best span, or without one if the score of no answer is above the threshold."""
         best = answer["best"][0] if answer["best"] else None
-        if best is None or (self.allows_null and _difference(answer) > self.null_threshold):
+        if best is None or (self.allows_null and _compute_difference(answer) > self.null_threshold):
             best = {"answer": "", "score": answer["null_score"], "start": None, "end": None, "probability": None}
         return {**answer, **best}
 
 
-def _difference(answer: Mapping) -> float:
-    """Returns by how much the score of there being no answer is above that of the best answer."""
+def _compute_difference(answer: Mapping) -> float:
+    """Return the score of no answer minus the score of the best answer."""
     return answer["null_score"] - answer["best"][0]["score"]
 
 
-def _accepted(examples: Sequence[Question]) -> dict[int, list[str]]:
-    """Returns the accepted texts of each question by its place; ids need be unlike within a file only."""
-    return {place: [answer.text for answer in example.answers] for place, example in enumerate(examples)}
+def _get_accepted_texts(examples: Sequence[Question]) -> dict[int, list[str]]:
+    """Return the accepted texts of each question, keyed by index, because ids are unique only within a file."""
+    return {index: [answer.text for answer in example.answers] for index, example in enumerate(examples)}
 
 
-def _context_of(rows: EncodedSequences, row: int) -> tuple[int, int]:
-    """Returns the range of a row's tokens of context, without [SEP], among all tokens."""
-    return rows.row_splits[row] + rows.second_starts[row], rows.row_splits[row + 1] - 1
+def _find_context(sequences: EncodedSequences, index: int) -> tuple[int, int]:
+    """Return the range of the context tokens of a sequence, without [SEP], among all tokens."""
+    return sequences.row_splits[index] + sequences.second_starts[index], sequences.row_splits[index + 1] - 1
 
 
-def _token_ranges(rows: EncodedSequences, examples: Sequence[Question]) -> list[tuple[int, int]]:
-    """Returns the first and the last token of the first answer of each example; (0, -1) where there is none."""
+def _find_answer_tokens(sequences: EncodedSequences, examples: Sequence[Question]) -> list[tuple[int, int]]:
+    """Return the first and the last token of the first answer of each example; (0, -1) for no answer."""
     ranges = [(0, -1)] * len(examples)
-    best = has_most_context(rows)  # each token of a context once
-    of_tokens = rows.examples[rows.sequence_indices]
-    splits = np.searchsorted(of_tokens, np.arange(len(examples) + 1))
+    best = has_most_context(sequences)  # selects each token of a context once
+    token_examples = sequences.examples[sequences.sequence_indices]
+    splits = np.searchsorted(token_examples, np.arange(len(examples) + 1))
     for index, example in enumerate(examples):
         if not example.answers:
             continue
         within = slice(splits[index], splits[index + 1])
-        starts, ends = rows.starts[within][best[within]], rows.ends[within][best[within]]
+        starts, ends = sequences.starts[within][best[within]], sequences.ends[within][best[within]]
         answer = example.answers[0]
         first = np.searchsorted(ends, answer.start, side="right")
         last = np.searchsorted(starts, answer.start + len(answer.text), side="left") - 1

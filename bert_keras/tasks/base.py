@@ -104,6 +104,11 @@ class Task(abc.ABC):
         return False
 
     @property
+    def has_confusion_matrix(self) -> bool:
+        """Whether each example has exactly one class."""
+        return self.problem == "single_label"
+
+    @property
     def fills_batches(self) -> bool:
         """Whether an incomplete batch may be filled with sequences of weight 0.
 

@@ -1,8 +1,8 @@
-"""A vector for each text, and how alike two texts are: the cosine of their vectors."""
+"""`SentenceEmbedding`: one vector per text, and the cosine similarity of pairs."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledSequences, Task, check_choice
 from bert_keras.tasks.text_classification import TextExample
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
 OBJECTIVES = ("regression", "contrastive")
 
 
@@ -21,15 +24,15 @@ class SentenceEmbedding(Task):
     """Sentence vectors, trained on pairs (Reimers & Gurevych 2019).
 
     Args:
-        objective: "regression": the cosine of a pair is to be its score; "contrastive": each second text is to be found
-            among those of the batch, all pairs being such as belong together.
-        highest_score: the score of two texts that mean the same; scores are divided by it.
-        pooling: how the vectors of tokens become one, see `BertEmbedder`.
+        objective: "regression" trains the cosine of a pair to equal its score; "contrastive" trains each first text to
+            match its own second text among those of the batch.
+        highest_score: the score of two texts with the same meaning; scores are divided by it.
+        pooling: how the token vectors are pooled, see `BertEmbedder`.
         normalize: whether vectors have length 1.
-        include_prompt: whether the tokens of the prompt are pooled with those of the text.
-        prompts: what may stand before texts, by name.
-        default_prompt_name: which of them stands there, in training, in answers and in artifacts.
-        prompt: what stands there instead, as text; "": nothing.
+        include_prompt: whether the tokens of the prompt are pooled too.
+        prompts: texts to put before the input, keyed by name.
+        default_prompt_name: the prompt used in training, in answers and in artifacts.
+        prompt: a text to use instead of the default prompt; "": no prompt.
 
     Raises:
         InputError: a setting is out of range.
@@ -54,7 +57,7 @@ class SentenceEmbedding(Task):
         object.__setattr__(self, "pooling", check_pooling(self.pooling))
         object.__setattr__(self, "prompts", check_prompts(self.prompts, self.default_prompt_name))
         if self.window_overlap is not None:
-            raise InputError("sentence vectors are of whole texts; expected no window_overlap: leave it out")
+            raise InputError("sentence vectors do not use windows; expected no window_overlap: leave it out")
 
     @property
     def main_score(self) -> str:
@@ -62,10 +65,9 @@ class SentenceEmbedding(Task):
 
     @property
     def fills_batches(self) -> bool:
-        """False where pairs are contrasted: each is to be told from the others of its batch.
+        """False for "contrastive", which compares each pair with the others of its batch.
 
-        Rows that only fill a batch repeat its first pair, which would then be told from itself, and a batch cut for
-        several replicas has fewer pairs to be told from.
+        The filling repeats the first pair, which would be compared with itself.
         """
         return self.objective != "contrastive"
 
@@ -75,13 +77,13 @@ class SentenceEmbedding(Task):
 
     @property
     def prompt_text(self) -> str:
-        """What stands before each text; "": nothing."""
+        """The prompt before each text; "": none."""
         if self.prompt is not None:
             return self.prompt
         return "" if self.default_prompt_name is None else self.prompts[self.default_prompt_name]
 
     def with_prompt(self, name: str) -> "SentenceEmbedding":
-        """Return the task with the prompt of that name before each text; "": with none.
+        """Return the task with the prompt of that name; "": without a prompt.
 
         Raises:
             InputError: there is no such prompt; the message lists the names.
@@ -98,32 +100,32 @@ class SentenceEmbedding(Task):
         return TextExample(text, second_text, None, line)
 
     def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
-        """Each text is a row of its own, behind the prompt; the two of a pair are neighbours."""
+        """Tokenize each text, after the prompt, as one sequence; the two texts of a pair are consecutive."""
         prompt = self.prompt_text
         texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
-        rows = encode(tokenizer, [prompt + text for text in texts], max_sequence_length=self.max_sequence_length)
+        sequences = encode(tokenizer, [prompt + text for text in texts], max_sequence_length=self.max_sequence_length)
         if self.include_prompt or not prompt:
-            return rows
-        lengths = np.full(len(rows), num_prompt_tokens(tokenizer, prompt), np.int32)
-        return dataclasses.replace(rows, prompt_lengths=lengths)
+            return sequences
+        lengths = np.full(len(sequences), count_prompt_tokens(tokenizer, prompt), np.int32)
+        return dataclasses.replace(sequences, prompt_lengths=lengths)
 
-    def add_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
+    def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
         if (num_single := sum(example.second_text is None for example in examples)) > 0:
             raise InputError(
-                f"{num_single} of {len(examples)} examples are single texts; expected pairs to learn from: give each a "
+                f"{num_single} of {len(examples)} examples are single texts; expected pairs to train on: give each a "
                 "second text"
             )
-        is_scored = self.objective == "regression"  # others have no labels, and their loss looks at none
+        is_scored = self.objective == "regression"  # the contrastive loss has no labels
         scores = np.array([example.label if is_scored else 0.0 for example in examples], np.float32)
-        return LabelledSequences(rows, np.repeat(scores / self.highest_score, 2), group_size=2)
+        return LabelledSequences(sequences, np.repeat(scores / self.highest_score, 2), group_size=2)
 
-    def decode(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, sequences, outputs, examples) -> list[dict]:
         vectors = outputs["embedding"]
         sizes = [1 if example.second_text is None else 2 for example in examples]
         answers = []
         for size, end in zip(sizes, np.cumsum(sizes), strict=True):
-            own = vectors[end - size : end]
-            answers.append({"embedding": own[0]} if size == 1 else {"cosine": _cosine(*own.astype(np.float64))})
+            texts = vectors[end - size : end]
+            answers.append({"embedding": texts[0]} if size == 1 else {"cosine": _cosine(*texts.astype(np.float64))})
         return answers
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
@@ -134,8 +136,8 @@ class SentenceEmbedding(Task):
         return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
 
 
-def num_prompt_tokens(tokenizer, prompt: str) -> int:
-    """Returns how many tokens of a row are its prompt's, [CLS] among them, as sentence-transformers counts them."""
+def count_prompt_tokens(tokenizer: "BertTokenizer", prompt: str) -> int:
+    """Return the number of tokens of a prompt, including [CLS], as in sentence-transformers."""
     return 1 + int(tokenizer.tokenize([prompt]).row_lengths()[0])
 
 

@@ -1,4 +1,4 @@
-"""Classes, sets of tags, or a number for a text or a pair of texts."""
+"""`TextClassification`: one class, several classes or a number for a text or a pair of texts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ class TextExample(NamedTuple):
 
     Attributes:
         text: the text.
-        second_text: the second one of a pair.
-        label: a class name, a list of them, or a number; None where it is not known.
-        line: where it stands in its file.
+        second_text: the second text of a pair; None: a single text.
+        label: the name of a class, a list of names, or a number; None: unknown.
+        line: its line in the file.
     """
 
     text: str
@@ -33,16 +33,17 @@ class TextExample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TextClassification(Task):
-    """Classes, sets of tags or a number for a text or a pair of texts (Devlin et al. 2018, 4.1).
+    """Classification or regression of texts or pairs of texts (Devlin et al. 2018, 4.1).
 
-    A text that is read in windows is answered by the mean of their logits; in training each text counts once.
+    The logits of a text in several windows are averaged; in training each text has the same total weight.
 
     Args:
         problem: "single_label", "multi_label" or "regression".
-        labels: names of the classes; none in "regression".
-        has_pairs: whether it was trained on pairs of texts. It answers both; an artifact takes what it was trained on.
-        class_weights: "equal", or "balanced": each class counts in training as if all had equally many texts
-            (scikit-learn's rule).
+        labels: names of the classes; empty for "regression".
+        has_pairs: whether the training examples are pairs. The task answers both, but an exported artifact accepts
+            only what it was trained on.
+        class_weights: "equal", or "balanced" to weight each class in training as if all had the same number of texts
+            (scikit-learn's formula).
 
     Raises:
         InputError: a setting is out of range.
@@ -63,7 +64,7 @@ class TextClassification(Task):
         check_choice("problem", self.problem, tuple(_MAIN_SCORES))
         check_choice("class_weights", self.class_weights, CLASS_WEIGHTS)
         if self.class_weights == "balanced" and self.problem != "single_label":
-            raise InputError(f"class weights are for single_label, the problem is {self.problem}: leave them out")
+            raise InputError(f"class weights are for single_label, and the problem is {self.problem}: leave them out")
 
     @property
     def main_score(self) -> str:
@@ -88,48 +89,50 @@ class TextClassification(Task):
         return encode(
             tokenizer,
             [example.text for example in examples],
-            _second_texts(examples),
+            _get_second_texts(examples),
             max_sequence_length=self.max_sequence_length,
             window_overlap=self.window_overlap,
         )
 
-    def add_labels(self, rows: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
-        targets = self._targets(examples)
-        weights = 1.0 / np.bincount(rows.examples)[rows.examples]  # a text in three windows counts once
+    def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
+        targets = self._encode_targets(examples)
+        weights = 1.0 / np.bincount(sequences.examples)[sequences.examples]  # the windows of a text share its weight
         if self.class_weights == "balanced":
             counts = np.bincount(targets, minlength=len(self.labels))
-            weights = weights * (len(targets) / (len(self.labels) * np.maximum(counts, 1)))[targets][rows.examples]
+            weights = weights * (len(targets) / (len(self.labels) * np.maximum(counts, 1)))[targets][sequences.examples]
         weights = None if (weights == 1).all() else weights.astype(np.float32)
-        return LabelledSequences(rows, targets[rows.examples], weights=weights)
+        return LabelledSequences(sequences, targets[sequences.examples], weights=weights)
 
-    def decode(self, rows, outputs, examples) -> list[dict]:
-        logits = self.average_logits(rows, outputs, len(examples))
+    def decode(self, sequences, outputs, examples) -> list[dict]:
+        logits = self.average_logits(sequences, outputs, len(examples))
         if self.problem == "regression":
             return [{"value": float(value)} for value in logits[:, 0]]
         if self.problem == "multi_label":
             probabilities = 1 / (1 + np.exp(-logits))
             return [
-                {"labels": [name for name, p in zip(self.labels, row, strict=True) if p >= 0.5], "probabilities": row}
-                for row in probabilities
+                {"labels": [name for name, p in zip(self.labels, text, strict=True) if p >= 0.5], "probabilities": text}
+                for text in probabilities
             ]
         return [
-            {"label": self.labels[row.argmax()], "probability": float(row.max()), "probabilities": row}
-            for row in softmax(logits)
+            {"label": self.labels[text.argmax()], "probability": float(text.max()), "probabilities": text}
+            for text in softmax(logits)
         ]
 
-    def average_logits(self, rows: EncodedSequences, outputs: Mapping[str, np.ndarray], num_texts: int) -> np.ndarray:
-        """Returns the logits of each text `(N, C)`, float64: of one in windows their means."""
-        return _means(outputs["logits"].astype(np.float64), rows.examples, num_texts)
+    def average_logits(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], num_texts: int
+    ) -> np.ndarray:
+        """Return the logits of each text `(N, C)` float64, averaged over its windows."""
+        return _average(outputs["logits"].astype(np.float64), sequences.examples, num_texts)
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
-        targets = self._targets(examples)
+        targets = self._encode_targets(examples)
         if self.problem == "regression":
             return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
         probabilities = np.stack([answer["probabilities"] for answer in answers])
         if self.problem == "multi_label":
             return classes.tag_set_scores(targets.astype(int), (probabilities >= 0.5).astype(int))
-        of_truth = probabilities[np.arange(len(targets)), targets]
-        loss = {"loss": float(-np.log(np.maximum(of_truth, 1e-30)).mean())}
+        true_probabilities = probabilities[np.arange(len(targets)), targets]
+        loss = {"loss": float(-np.log(np.maximum(true_probabilities, 1e-30)).mean())}
         scores = classes.class_scores(targets, probabilities.argmax(axis=1), num_classes=len(self.labels))
         return scores | loss
 
@@ -145,38 +148,38 @@ class TextClassification(Task):
             return given
         return {**given, "best": [{"label": name, "probability": value} for value, name in ranked[:num_best]]}
 
-    def confusion(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> np.ndarray:
-        """Returns how often each class (row) was taken for each (column), `(C, C)`."""
-        predicted = [self.labels.index(answer["label"]) for answer in answers]
-        return classes.confusion_matrix(self._targets(examples), np.array(predicted), num_classes=len(self.labels))
+    def compute_confusion_matrix(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> np.ndarray:
+        """Return the confusion matrix `(C, C)`, true classes on axis 0 and predicted ones on axis 1."""
+        predicted = encode_labels([answer["label"] for answer in answers], self.labels)
+        return classes.confusion_matrix(self._encode_targets(examples), predicted, num_classes=len(self.labels))
 
-    def _targets(self, examples: Sequence[TextExample]) -> np.ndarray:
-        """Returns the labels as the loss wants them."""
+    def _encode_targets(self, examples: Sequence[TextExample]) -> np.ndarray:
+        """Return the labels as numbers: `(N,)` class ids, `(N, C)` of 0 and 1, or `(N,)` floats."""
         if self.problem == "regression":
             return np.array([example.label for example in examples], np.float32)
         if self.problem == "single_label":
             return encode_labels([example.label for example in examples], self.labels)
         targets = np.zeros((len(examples), len(self.labels)), np.float32)
-        for row, example in zip(targets, examples, strict=True):
-            row[encode_labels(example.label, self.labels)] = 1
+        for target, example in zip(targets, examples, strict=True):
+            target[encode_labels(example.label, self.labels)] = 1
         return targets
 
 
-def _second_texts(examples: Sequence[TextExample]) -> list[str] | None:
-    """Returns the second texts of pairs; None where the examples are single texts."""
+def _get_second_texts(examples: Sequence[TextExample]) -> list[str] | None:
+    """Return the second texts of pairs; None for single texts."""
     seconds = [example.second_text for example in examples]
     if (num_single := seconds.count(None)) == len(seconds):
         return None
     if num_single:
         raise InputError(
             f"{num_single} of {len(seconds)} examples are single texts, and the others are pairs; expected one kind: "
-            "give each a second text, or none"
+            "give each example a second text, or none"
         )
     return seconds
 
 
-def _means(values: np.ndarray, groups: np.ndarray, num_groups: int) -> np.ndarray:
-    """Returns the means of the rows `(N, C)` of each group `(G, C)`."""
+def _average(values: np.ndarray, groups: np.ndarray, num_groups: int) -> np.ndarray:
+    """Return the means `(G, C)` over the values `(N, C)` of each group."""
     sums = np.zeros((num_groups, values.shape[1]))
     np.add.at(sums, groups, values)
     return sums / np.bincount(groups, minlength=num_groups)[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""A tag for each word: entities, parts of speech."""
+"""`TokenClassification`: one tag per word, such as entities or parts of speech."""
 
 import dataclasses
 import itertools
@@ -21,15 +21,15 @@ TOKENS = ("first", "all")
 
 @dataclasses.dataclass(frozen=True)
 class TokenClassification(Task):
-    """A tag for each word (Devlin et al. 2018, 5.3); the first token of a word answers for it.
+    """Tagging of words (Devlin et al. 2018, 5.3), predicted at the first token of each word.
 
-    Longer texts are read in windows, and a word's tag is taken from the window in which it has the most context.
+    Longer texts are split into windows, and a word is tagged in the window where it has the most context.
 
     Args:
         labels: names of the tags.
-        scheme: "IOB2": tags begin with "B-", "I-" or are "O", and make entities; "none": they stand for themselves.
-        labelled_tokens: which tokens of a word are trained: the "first", or "all"; in "IOB2" a "B-" goes on as "I-"
-            then.
+        scheme: "IOB2" if tags are "B-...", "I-..." or "O" and form entities; "none" for other tags.
+        labelled_tokens: the tokens of a word that have a label in training: "first" or "all". With "IOB2", the later
+            tokens of a "B-" word have the "I-" label.
 
     Raises:
         InputError: a setting is out of range.
@@ -59,9 +59,9 @@ class TokenClassification(Task):
         return {"num_classes": len(self.labels), "labels": list(self.labels)}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TaggedSentence:
-        """Returns a text as words, which end at white space and at punctuation, as in training from marked texts."""
+        """Create an example from a text, split into words at white space and punctuation."""
         if second_text is not None:
-            raise InputError("words of single texts are tagged, and a second text was given: leave it out")
+            raise InputError("tagging needs single texts, and a second text was given: leave it out")
         ranges = split_words(text)
         return TaggedSentence(
             text=text,
@@ -73,48 +73,49 @@ class TokenClassification(Task):
         )
 
     def make_example_from_words(self, words: Sequence[str]) -> TaggedSentence:
-        """Return words, as they are to be tagged, with a space between."""
+        """Create an example from words, joined by spaces."""
         for number, word in enumerate(words, 1):
             if not word.strip():
                 raise InputError(
-                    f"the word {number} is {word!r}; expected a character that is no white space: leave it out"
+                    f"the word {number} is {word!r}; expected at least one character besides white space: leave it out"
                 )
         return TaggedSentence.from_words(words, None, line=None) if words else self.make_example("")
 
     def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedSequences:
         return encode(
             tokenizer,
-            [" ".join(sentence.words) for sentence in examples],  # so that no token belongs to two words
+            [" ".join(sentence.words) for sentence in examples],  # the spaces keep a token from joining two words
             max_sequence_length=self.max_sequence_length,
             window_overlap=self.window_overlap,
             with_offsets=True,
         )
 
-    def add_labels(self, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledSequences:
+    def add_labels(self, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledSequences:
         tags = encode_labels([tag for sentence in examples for tag in sentence.tags], self.labels)
-        words = _Words.of(rows, examples)
-        labels = np.full(len(rows.token_ids), IGNORED_LABEL, np.int32)
+        words = _Words.locate(sequences, examples)
+        labels = np.full(len(sequences.token_ids), IGNORED_LABEL, np.int32)
         if self.labelled_tokens == "all":
-            labels[words.places] = self._within()[tags[words.words]]
+            labels[words.places] = self._get_inner_tags()[tags[words.words]]
         labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
-        return LabelledSequences(rows, token_labels=labels)
+        return LabelledSequences(sequences, token_labels=labels)
 
-    def decode(self, rows, outputs, examples) -> list[dict]:
+    def decode(self, sequences, outputs, examples) -> list[dict]:
         answers = []
-        for sentence, of_words in zip(examples, self.compute_word_probabilities(rows, outputs, examples), strict=True):
-            tags = [self.labels[tag] for tag in self._best(of_words)]
-            answers.append(self._answer(sentence, tags, of_words.max(axis=1)))
+        probabilities = self.compute_word_probabilities(sequences, outputs, examples)
+        for sentence, words in zip(examples, probabilities, strict=True):
+            tags = [self.labels[tag] for tag in self._choose_tags(words)]
+            answers.append(self._make_answer(sentence, tags, words.max(axis=1)))
         return answers
 
-    def compute_word_probabilities(self, rows, outputs, examples) -> list[np.ndarray]:
-        """Returns the probabilities of the tags of each word `(W, C)`, for each example.
+    def compute_word_probabilities(self, sequences, outputs, examples) -> list[np.ndarray]:
+        """Return the probabilities of the tags of each word `(W, C)`, for each example.
 
-        A word without tokens (control characters alone) is answered by none: its probabilities are 0.
+        A word without tokens (only control characters) has probabilities of 0.
         """
-        words = _Words.of(rows, examples)
-        answering = words.is_first & has_most_context(rows)[words.places]
+        words = _Words.locate(sequences, examples)
+        is_predicted = words.is_first & has_most_context(sequences)[words.places]
         probabilities = np.zeros((words.num_words, len(self.labels)))
-        probabilities[words.words[answering]] = softmax(outputs["logits"][words.places[answering]])
+        probabilities[words.words[is_predicted]] = softmax(outputs["logits"][words.places[is_predicted]])
         ends = np.cumsum([len(sentence.words) for sentence in examples])
         return np.split(probabilities, ends[:-1])
 
@@ -124,29 +125,29 @@ class TokenClassification(Task):
             flat = [encode_labels(list(itertools.chain(*tags)), self.labels) for tags in (truth, predicted)]
             return classes.class_scores(*flat, num_classes=len(self.labels))
         scores = entity_scores(truth, predicted)
-        if not self._writes_iob2():
+        if not self._has_iob2_labels():
             predicted = [to_iob2(tags, "IOB2") for tags in predicted]
         pairs = zip(itertools.chain(*truth), itertools.chain(*predicted), strict=True)
         return {**scores, "accuracy": float(np.mean([one == other for one, other in pairs]))}
 
-    def _best(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns the number of the likeliest tag of each word `(W,)`; of one without tokens that of "O"."""
+    def _choose_tags(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the most probable tag of each word `(W,)`; "O" for a word without tokens."""
         none = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
         return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), none)
 
-    def _writes_iob2(self) -> bool:
-        """Whether the labels are IOB2's; those of a checkpoint from elsewhere may be IOB1's or IOBES's."""
+    def _has_iob2_labels(self) -> bool:
+        """Return whether the labels are IOB2; those of a third-party checkpoint may be IOB1 or IOBES."""
         letters = {tag[0] for tag in self.labels}
         return letters <= set("BIO") and all(f"B{tag[1:]}" in self.labels for tag in self.labels if tag[0] == "I")
 
-    def _within(self) -> np.ndarray:
-        """Returns the numbers of the tags that the later tokens of a word learn, by the number of its tag."""
+    def _get_inner_tags(self) -> np.ndarray:
+        """Return the tag of the later tokens of a word for each tag of a word, `(C,)`."""
         later = [f"I{tag[1:]}" if self.scheme == "IOB2" and tag[0] == "B" else tag for tag in self.labels]
-        # a label whose entities are all of one word has no I
+        # there is no I tag if all entities of a label have one word
         known = [tag if tag in self.labels else own for tag, own in zip(later, self.labels, strict=True)]
         return encode_labels(known, self.labels)
 
-    def _answer(self, sentence: TaggedSentence, tags: list[str], probabilities: np.ndarray) -> dict:
+    def _make_answer(self, sentence: TaggedSentence, tags: list[str], probabilities: np.ndarray) -> dict:
         if self.scheme == "none":
             spans = [(tag, place, place + 1) for place, tag in enumerate(tags)]
         else:
@@ -162,13 +163,13 @@ class TokenClassification(Task):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Words:
-    """Which word each token belongs to, words being numbered through all sentences.
+    """The word of each token; the words of all sentences are numbered consecutively.
 
     Attributes:
-        places: `(K,)` the tokens of words among all P.
-        words: `(K,)` the number of each one's word.
-        is_first: `(K,)` whether it is the first token of its word.
-        num_words: words of all sentences.
+        places: `(K,)`, indices of the tokens that belong to words, among all P tokens.
+        words: `(K,)`, the word of each of these tokens.
+        is_first: `(K,)`, whether the token is the first one of its word.
+        num_words: number of words in all sentences.
     """
 
     places: np.ndarray
@@ -177,13 +178,15 @@ class _Words:
     num_words: int
 
     @classmethod
-    def of(cls, rows: EncodedSequences, examples: Sequence[TaggedSentence]) -> "_Words":
+    def locate(cls, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> "_Words":
+        """Find the word of each token."""
         lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
         word_starts = np.cumsum(lengths) - lengths
         first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
-        places = np.flatnonzero(rows.text_positions >= 0)
-        in_all = word_starts[first_words[rows.examples[rows.sequence_indices[places]]]] + rows.starts[places]
-        words = np.searchsorted(word_starts, in_all, side="right") - 1
+        places = np.flatnonzero(sequences.text_positions >= 0)
+        token_examples = sequences.examples[sequences.sequence_indices[places]]
+        starts = word_starts[first_words[token_examples]] + sequences.starts[places]
+        words = np.searchsorted(word_starts, starts, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
-        np.minimum.at(firsts, words, rows.text_positions[places])
-        return cls(places, words, rows.text_positions[places] == firsts[words], len(lengths))
+        np.minimum.at(firsts, words, sequences.text_positions[places])
+        return cls(places, words, sequences.text_positions[places] == firsts[words], len(lengths))

@@ -14,9 +14,9 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import MissingExtraError
 from bert_keras.extras import check_tensorflow_backend
 from bert_keras.files import format_json
+from bert_keras.metrics.confusion_figure import render_confusion_matrix
 from bert_keras.pipelines.readers.option_spelling import spell_argument
 from bert_keras.publishing import check_writable_folder, write_or_keep
-from bert_keras.tasks.confusion_report import confusion_picture, has_confusion
 from bert_keras.tasks.examples.file_options import FileOptions
 from bert_keras.tasks.examples.held_out import check_dev_share
 from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
@@ -124,10 +124,11 @@ def folder_parts(tuned: FineTuned, shown: Mapping[str, object], *, pictures: Map
 
 def pictures(tuned: FineTuned) -> dict[str, bytes]:
     """Return `confusion_matrix.png`, where the task has one and matplotlib is installed."""
-    if not has_confusion(tuned.task):
+    if not tuned.task.has_confusion_matrix:
         return {}
     try:
-        return {"confusion_matrix.png": confusion_picture(tuned.task, tuned.answers, tuned.data.dev)}
+        matrix = tuned.task.compute_confusion_matrix(tuned.answers, tuned.data.dev)
+        return {"confusion_matrix.png": render_confusion_matrix(matrix, tuned.task.labels)}
     except MissingExtraError:
         return {}
 

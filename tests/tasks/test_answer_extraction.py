@@ -282,14 +282,14 @@ def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(judged_
 
 def test_a_question_without_a_context_is_refused(save_task):
     predictor, _ = save_task(QuestionAnswering(max_sequence_length=40, window_overlap=12))
-    with pytest.raises(InputError, match="questions are asked about a context, and there is none; expected a pair"):
+    with pytest.raises(InputError, match="a question needs a context, and there is none; expected a pair"):
         predictor(["Where?"])
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"window_overlap": None}, "contexts are read in windows; expected window_overlap as a number of tokens"),
+        ({"window_overlap": None}, "contexts are split into windows; expected window_overlap as a number of tokens"),
         ({"max_answer_length": 0}, "max_answer_length is 0; expected an integer >= 1"),
         ({"max_question_length": 0}, "max_question_length is 0; expected an integer >= 1"),
         ({"num_best": 0}, "num_best is 0; expected an integer >= 1"),

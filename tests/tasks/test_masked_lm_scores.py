@@ -217,9 +217,7 @@ def test_what_cannot_be_scored_is_refused(make, words, make_records, eager):
         score_texts(model, words, ["", " "])
     with pytest.raises(bk.InputError, match="no records in the split held_out: make records with a higher --held-out"):
         score_records(model, words, make_records(held_out_rate=0.0))
-    with pytest.raises(
-        bk.InputError, match="sequences of 24 tokens, and the model accepts up to 16: make rec"
-    ):
+    with pytest.raises(bk.InputError, match="sequences of 24 tokens, and the model accepts up to 16: make rec"):
         score_records(model, words, make_records(max_sequence_length=24))
     model.mlm_head.bias.assign(np.full(words.vocabulary_size, np.nan))
     with pytest.raises(bk.InputError, match="the model has a loss of nan per token: its weights are damaged"):

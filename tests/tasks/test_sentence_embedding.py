@@ -186,7 +186,7 @@ def test_batches_are_filled_but_where_pairs_are_contrasted():
 
 def test_single_texts_are_refused_in_training(tokenizer):
     task, examples = SentenceEmbedding(), [PAIRS[0], TextExample("alone", None, 1.0)]
-    with pytest.raises(InputError, match="1 of 2 examples are single texts; expected pairs to learn from: give each"):
+    with pytest.raises(InputError, match="1 of 2 examples are single texts; expected pairs to train on: give each"):
         task.add_labels(task.encode(tokenizer, examples), examples)
 
 
@@ -194,7 +194,7 @@ def test_single_texts_are_refused_in_training(tokenizer):
     ("settings", "message"),
     [
         ({"objective": "triplets"}, "objective is 'triplets'; expected one of regression, contrastive"),
-        ({"window_overlap": 3}, "sentence vectors are of whole texts; expected no window_overlap: leave it out"),
+        ({"window_overlap": 3}, "sentence vectors do not use windows; expected no window_overlap: leave it out"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

@@ -195,7 +195,7 @@ def test_scores_are_scikit_learn_s(single, several, number):
     probabilities = np.stack([answer["probabilities"] for answer in answers])
     loss = metrics.log_loss(truth, probabilities, labels=range(4))
     np.testing.assert_allclose(scores["loss"], loss, rtol=4e-16)  # two units in the last place; measured: 0
-    matrix = predictor.task.confusion(answers, examples)
+    matrix = predictor.task.compute_confusion_matrix(answers, examples)
     np.testing.assert_array_equal(matrix, metrics.confusion_matrix(wanted, given, labels=LABELS))
 
     predictor, _ = several

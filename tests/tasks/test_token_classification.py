@@ -307,5 +307,5 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def test_pairs_are_refused(entities):
-    with pytest.raises(InputError, match="words of single texts are tagged, and a second text was given: leave it out"):
+    with pytest.raises(InputError, match="tagging needs single texts, and a second text was given: leave it out"):
         entities[0]([("one", "two")])

@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
+    from bert_keras.metrics.confusion_figure import render_confusion_matrix
     from bert_keras.pipelines.readers.bad_examples import BadExamples
-    from bert_keras.tasks.confusion_report import confusion_picture
     from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
 
@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.out:
         _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
     if arguments.plot:
-        _write(arguments.plot, confusion_picture(task, answers, examples))
+        matrix = task.compute_confusion_matrix(answers, examples)
+        _write(arguments.plot, render_confusion_matrix(matrix, task.labels))
     sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
     sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
     result = {"examples": len(examples), "skipped": bad.num_bad, **scores}

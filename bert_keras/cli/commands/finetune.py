@@ -255,14 +255,12 @@ def _describe_files(
 
 def _describe_task(data: TrainingData) -> dict[str, object]:
     """Return the task and its labels, to print."""
-    from bert_keras.tasks.confusion_report import has_confusion
-
     task = data.task
     shown = task_options.describe_skipped(data.bad)
     shown |= {"task": task_options.format_task(task), **task_options.describe_columns(data.columns)}
     if labels := getattr(task, "labels", ()):
         shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
-    if has_confusion(task):
+    if task.has_confusion_matrix:
         shown["baseline"] = _majority(data.train, data.dev)
     shown |= task_options.describe_prompt(task)
     shown["sequences"] = task_options.format_lengths(task)
@@ -313,9 +311,7 @@ def _save(arguments: argparse.Namespace, tuned, shown: dict[str, object]) -> Non
 
 def _report_missing_matplotlib(task: Task) -> None:
     """Print that matplotlib is missing if the task has a confusion matrix to draw."""
-    from bert_keras.tasks.confusion_report import has_confusion
-
-    if has_confusion(task):
+    if task.has_confusion_matrix:
         try:
             check_matplotlib()
         except MissingExtraError as error:

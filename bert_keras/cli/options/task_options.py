@@ -200,9 +200,7 @@ def format_scores(scores: Mapping[str, float], main_score: str) -> str:
 
 def check_can_plot(task: Task) -> None:
     """Raise `InputError` if the task has no confusion matrix, or matplotlib is not installed."""
-    from bert_keras.tasks.confusion_report import has_confusion
-
-    if not has_confusion(task):
+    if not task.has_confusion_matrix:
         raise InputError(
             f"only a classifier with single labels has a confusion matrix, and this is {format_task(task)}: "
             "leave out --plot"

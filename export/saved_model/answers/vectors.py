@@ -6,13 +6,13 @@ from bert_keras.export.saved_model.answers.text_function import RunModel, TextFu
 from bert_keras.features import FEATURES, to_huggingface_names
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.sentence_embedding import SentenceEmbedding, num_prompt_tokens
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding, count_prompt_tokens
 
 
 def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedding) -> TextFunction:
     """Build the function from `text` to `embedding` (B, D). The task's prompt is put before each text."""
     prompt = task.prompt_text
-    num_unpooled = 0 if task.include_prompt or not prompt else num_prompt_tokens(tokenizer, prompt)
+    num_unpooled = 0 if task.include_prompt or not prompt else count_prompt_tokens(tokenizer, prompt)
 
     def answer(text):
         text = tf.strings.join([prompt, text]) if prompt else text

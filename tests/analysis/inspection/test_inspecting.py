@@ -119,7 +119,7 @@ def test_an_encoder_answers_nothing_with_a_pooler_or_without(see):
         ("encoder", (TEXT,), {"head": 5}, "there is no head 5; the model has heads 0 to 4"),
         ("encoder", (TEXT,), {"head": -1}, "there is no head -1"),
         ("masked_lm", (TEXT,), {"top_k": 98}, "top_k is 98; expected 1 to 97"),
-        ("question_answerer", (TEXT,), {}, "questions are asked about a context, and there is none"),
+        ("question_answerer", (TEXT,), {}, "a question needs a context, and there is none"),
         ("token_classifier", (TEXT, SECOND), {}, "a second text was given: leave it out"),
     ],
 )

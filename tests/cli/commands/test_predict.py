@@ -130,7 +130,7 @@ def test_two_quoted_texts_are_a_pair(tuned, answered):
     assert line["answer"] == expected["answer"]
     assert f"\n  text        {question} + {context}\n" in said
     _, said = answered("tag", question, context, status=2)
-    assert "words of single texts are tagged, and a second text was given: leave it out" in said
+    assert "tagging needs single texts, and a second text was given: leave it out" in said
 
 
 @pytest.mark.parametrize(
