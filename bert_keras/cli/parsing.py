@@ -15,6 +15,7 @@ HIDDEN_ALIASES = {
     "--labelled-pieces": "--labelled-tokens",
     "--warmup-rate": "--warmup-ratio",
     "--max-examples-a-row": "--max-examples-per-sequence",
+    "--num-slots": "--num-masked",
 }
 
 

@@ -17,7 +17,7 @@ from bert_keras.cli.commands.evaluate_masked_lm import (
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists
+from bert_keras.cli.options.argument_checks import add_option, add_path, check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
@@ -26,14 +26,10 @@ from bert_keras.publishing import check_writable_file, publish_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="fine-tuned or pretrained checkpoint folder"
-    )
-    parser.add_argument(
-        "file", type=pathlib.Path, metavar="FILE", help="labelled examples; for a masked LM, a records folder or texts"
-    )
-    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write the scores to this JSON file")
-    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the confusion matrix to this PNG file")
+    add_path(parser, "checkpoint", "fine-tuned or pretrained checkpoint folder")
+    add_path(parser, "file", "labelled examples; for a masked LM, a records folder or texts")
+    add_option(parser, "--out", pathlib.Path, "write the scores to this JSON file")
+    add_option(parser, "--plot", pathlib.Path, "draw the confusion matrix to this PNG file")
     task_options.add_length_options(parser, length="as in training", overlap="as in training")
     task_options.add_prompt(parser, default="the model's default prompt")
     task_options.add_file_options(parser)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import non_negative_integer, positive_integer
+from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.publishing import publish_file
@@ -29,11 +29,9 @@ _TABLE_OPTIONS = ("format", "text_column", "columns", "delimiter")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for masked LMs."""
     group = parser.add_argument_group("masked LMs (docs/guide/pretraining.md)")
-    group.add_argument(
-        "--limit", type=positive_integer, metavar="N", help="evaluate only the first N sequences or texts"
-    )
-    group.add_argument("--split", choices=("held_out", "train"), help="split of the records (default held_out)")
-    group.add_argument("--seed", type=non_negative_integer, help="random seed of the masks in records (default 0)")
+    add_option(group, "--limit", positive_integer, "evaluate only the first N sequences or texts")
+    add_option(group, "--split", ("held_out", "train"), "split of the records (default held_out)")
+    add_option(group, "--seed", non_negative_integer, "random seed of the masks in records (default 0)")
 
 
 def is_masked_lm(checkpoint: Checkpoint) -> bool:

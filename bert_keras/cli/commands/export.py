@@ -18,7 +18,9 @@ from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
+    add_option,
     add_overwrite,
+    add_path,
     add_thorough,
     check_all,
     check_exists,
@@ -41,13 +43,8 @@ _FORMAT_OPTIONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "checkpoint",
-        type=pathlib.Path,
-        metavar="CHECKPOINT",
-        help="BERT or ELECTRA folder with a WordPiece vocabulary",
-    )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
+    add_path(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    add_path(parser, "out", "output folder")
     parser.add_argument(
         "--to",
         nargs="+",
@@ -55,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=["saved_model"],
         help="formats to export to (default saved_model)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--min-serving",
+        str,
+        "oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)",
         metavar="VERSION",
-        help="oldest version of TensorFlow Serving that must load the SavedModel (default 2.13)",
     )
-    parser.add_argument(
-        "--model-name", metavar="NAME", help="name of the served model (default: the name of the checkpoint folder)"
-    )
+    add_option(parser, "--model-name", str, "name of the served model (default: the name of the checkpoint folder)")
     parser.add_argument(
         "--pairs",
         action=argparse.BooleanOptionalAction,
@@ -70,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether the SavedModel takes pairs of texts (default: as in training)",
     )
     add_thorough(parser)
+    _add_tflite_options(parser)
+    task_options.add_file_options(parser)
+    task_options.add_on_error(parser)
+    add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets a new version number")
+
+
+def _add_tflite_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TFLite")
     group.add_argument(
         "--quantize",
@@ -78,31 +82,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="precision of the weights, one file each; auto: the smallest file that scores as well as CHECKPOINT on "
         "--eval (default: float32, float16 and dynamic_int8)",
     )
-    group.add_argument(
-        "--eval", type=pathlib.Path, metavar="FILE", help="labelled examples on which the files are evaluated"
-    )
-    group.add_argument(
-        "--tolerance",
-        type=non_negative_number,
-        metavar="POINTS",
-        help="score that auto may lose (default 0.5)",
-    )
-    group.add_argument(
-        "--tflite-length",
-        type=positive_integer,
-        metavar="TOKENS",
-        help="sequence length (default: that of the task, at most 128)",
-    )
-    group.add_argument(
+    add_option(group, "--eval", pathlib.Path, "labelled examples on which the files are evaluated")
+    add_option(group, "--tolerance", non_negative_number, "score that auto may lose (default 0.5)", metavar="POINTS")
+    add_option(group, "--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
+    add_option(
+        group,
         "--tflite-lengths",
-        type=positive_integer,
+        positive_integer,
+        "also write a file with one signature per length, such as 32 64 128",
         nargs="+",
-        metavar="TOKENS",
-        help="also write a file with one signature per length, such as 32 64 128",
     )
-    task_options.add_file_options(parser)
-    task_options.add_on_error(parser)
-    add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets a new version number")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -2,29 +2,21 @@
 
 import argparse
 import dataclasses
-import pathlib
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import check_all, check_unicode, positive_integer
+from bert_keras.cli.options.argument_checks import add_option, add_path, check_all, check_unicode, positive_integer
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "model",
-        type=pathlib.Path,
-        metavar="MODEL",
-        help="BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary",
-    )
+    add_path(parser, "model", "BERT or ELECTRA folder with a masked-LM head and a WordPiece vocabulary")
     parser.add_argument(
         "texts", nargs="+", metavar="TEXT", help="quoted text that contains [MASK]; - for the lines of standard input"
     )
-    parser.add_argument(
-        "--top-k", type=positive_integer, default=5, help="number of predictions per [MASK] (default %(default)s)"
-    )
+    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
 
 
 def run(arguments: argparse.Namespace) -> None:

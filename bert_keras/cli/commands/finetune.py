@@ -22,6 +22,8 @@ from bert_keras.cli.console.report import print_result, print_settings, print_ta
 from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options import task_options, training_options
 from bert_keras.cli.options.argument_checks import (
+    add_option,
+    add_path,
     check_all,
     check_exists,
     non_negative_integer,
@@ -67,50 +69,35 @@ _FLAGS = (
 )
 
 
+# options of single tasks: flag, type or choices, help
+_TASK_FLAGS = (
+    ("--problem", PROBLEMS, "classify: kind of labels (default single_label)"),
+    ("--class-weights", ("equal", "balanced"), "classify: balanced gives rare classes more weight (default equal)"),
+    ("--labelled-tokens", ("first", "all"), "tag: tokens of a word that are trained with its tag (default first)"),
+    ("--max-answer-length", positive_integer, "answer: maximum number of tokens in an answer (default 30)"),
+    (
+        "--objective",
+        ("regression", "contrastive"),
+        "embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
+    ),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "checkpoint",
-        type=pathlib.Path,
-        metavar="CHECKPOINT",
-        help="BERT or ELECTRA folder with a WordPiece vocabulary",
-    )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output checkpoint folder")
-    parser.add_argument(
-        "--task", choices=task_options.TASK_NAMES, default="classify", help="task to train for (default %(default)s)"
-    )
-    parser.add_argument("--train", type=pathlib.Path, required=True, metavar="FILE", help="file with training examples")
-    parser.add_argument(
-        "--dev", type=pathlib.Path, metavar="FILE", help="file with held-out examples (default: a fraction of --train)"
-    )
-    parser.add_argument(
+    add_path(parser, "checkpoint", "BERT or ELECTRA folder with a WordPiece vocabulary")
+    add_path(parser, "out", "output checkpoint folder")
+    add_option(parser, "--task", task_options.TASK_NAMES, "task to train for", "classify")
+    add_option(parser, "--train", pathlib.Path, "file with training examples", required=True)
+    add_option(parser, "--dev", pathlib.Path, "file with held-out examples (default: a fraction of --train)")
+    add_option(
+        parser,
         "--dev-share",
-        type=positive_number,
-        metavar="SHARE",
-        help=f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
+        positive_number,
+        f"without --dev: fraction of --train that is held out, stratified by class (default {DEV_SHARE:g})",
     )
-    parser.add_argument("--problem", choices=PROBLEMS, help="classify: kind of labels (default single_label)")
-    parser.add_argument(
-        "--class-weights",
-        choices=("equal", "balanced"),
-        help="classify: balanced gives rare classes more weight (default equal)",
-    )
-    parser.add_argument(
-        "--labelled-tokens",
-        choices=("first", "all"),
-        help="tag: tokens of a word that are trained with its tag (default first)",
-    )
-    parser.add_argument(
-        "--max-answer-length",
-        type=positive_integer,
-        metavar="TOKENS",
-        help="answer: maximum number of tokens in an answer (default 30)",
-    )
-    parser.add_argument(
-        "--objective",
-        choices=("regression", "contrastive"),
-        help="embed: regression for pairs with scores, contrastive for pairs that match (default regression)",
-    )
+    for flag, kind, text in _TASK_FLAGS:
+        add_option(parser, flag, kind, text)
     task_options.add_prompt(parser, default="that of CHECKPOINT; it becomes the default prompt of OUT")
     task_options.add_length_options(
         parser,
@@ -119,10 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     defaults = FineTuning()
     for flag, field, kind, text in _FLAGS:
-        default = getattr(defaults, field)
-        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": "N"}
-        shown = f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
-        parser.add_argument(flag, dest=field, default=default, help=text + shown * (default is not None), **typed)
+        add_option(parser, flag, kind, text, getattr(defaults, field), dest=field)
     parser.add_argument("--keep-last", action="store_true", help="write the last epoch instead of the best one")
     task_options.add_file_options(parser)
     task_options.add_on_error(parser)

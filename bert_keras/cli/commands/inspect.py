@@ -12,7 +12,9 @@ import pathlib
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import (
+    add_option,
     add_overwrite,
+    add_path,
     check_all,
     check_exists,
     check_unicode,
@@ -27,17 +29,13 @@ from bert_keras.publishing import check_writable_folder
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "model", type=pathlib.Path, metavar="MODEL", help="BERT or ELECTRA folder with a WordPiece vocabulary"
-    )
+    add_path(parser, "model", "BERT or ELECTRA folder with a WordPiece vocabulary")
     parser.add_argument("texts", nargs="*", default=[], metavar="TEXT", help="quoted text, and a second one for a pair")
-    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="OUT", help="output folder")
+    add_option(parser, "--out", pathlib.Path, "output folder", metavar="OUT", required=True)
     parser.add_argument("--training", action="store_true", help="show the training curves of MODEL")
-    parser.add_argument("--layer", type=non_negative_integer, metavar="N", help="layer to draw (default: all)")
-    parser.add_argument("--head", type=non_negative_integer, metavar="N", help="head to draw (default: all)")
-    parser.add_argument(
-        "--top-k", type=positive_integer, default=5, help="number of predictions per [MASK] (default %(default)s)"
-    )
+    add_option(parser, "--layer", non_negative_integer, "layer to draw (default: all)")
+    add_option(parser, "--head", non_negative_integer, "head to draw (default: all)")
+    add_option(parser, "--top-k", positive_integer, "number of predictions per [MASK]", 5)
     parser.add_argument(
         "--no-pictures", action="store_true", help="write only the page, without figures; does not need matplotlib"
     )

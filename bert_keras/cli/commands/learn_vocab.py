@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -18,9 +17,11 @@ from bert_keras.cli.console.report import (
     print_warnings,
 )
 from bert_keras.cli.options.argument_checks import (
+    add_option,
     add_overwrite,
+    add_path,
+    add_workers,
     check_all,
-    count_cores,
     non_negative_integer,
     positive_integer,
 )
@@ -45,46 +46,27 @@ _MAX_WORKERS = 8  # one process reads the text for all of them: 0.75 s of readin
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output file, such as vocab.txt")
+    add_path(parser, "out", "output file, such as vocab.txt")
     add_text_options(parser)
-    parser.add_argument(
-        "--size", type=positive_integer, default=30522, help="maximum number of tokens (default %(default)s)"
-    )
-    parser.add_argument(
-        "--min-frequency",
-        type=positive_integer,
-        default=2,
-        help="minimum number of occurrences of a token (default %(default)s)",
-    )
+    add_option(parser, "--size", positive_integer, "maximum number of tokens", 30522)
+    add_option(parser, "--min-frequency", positive_integer, "minimum number of occurrences of a token", 2)
     add_tokenizer_options(parser)
-    parser.add_argument(
+    add_option(
+        parser,
         "--alphabet",
-        type=positive_integer,
-        metavar="N",
-        help="maximum number of characters in the alphabet, the most frequent ones first; words with other characters "
+        positive_integer,
+        "maximum number of characters in the alphabet, the most frequent ones first; words with other characters "
         "become [UNK] (default: 1,000, or as many as cover 99.95%% of the text, as far as --size permits)",
     )
-    parser.add_argument(
-        "--unused",
-        type=non_negative_integer,
-        default=0,
-        metavar="N",
-        help="number of reserved tokens [unused0], [unused1], ... (default 0)",
-    )
-    parser.add_argument(
+    add_option(parser, "--unused", non_negative_integer, "number of reserved tokens [unused0], [unused1], ...", 0)
+    add_option(
+        parser,
         "--max-words",
-        type=positive_integer,
-        default=1_000_000,
-        help="maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded "
-        "(default %(default)s)",
+        positive_integer,
+        "maximum number of distinct words in memory, 0.9 GB per million; the rarest words beyond it are discarded",
+        1_000_000,
     )
-    parser.add_argument(
-        "--workers",
-        type=positive_integer,
-        default=min(count_cores(), _MAX_WORKERS),
-        help="number of processes that count words; does not affect the result (default: the number of CPU cores, at "
-        "most 8)",
-    )
+    add_workers(parser, "processes that count words", _MAX_WORKERS)
     add_overwrite(parser)
 
 

@@ -20,9 +20,11 @@ from bert_keras.cli.console.report import (
 )
 from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options.argument_checks import (
+    add_option,
     add_overwrite,
+    add_path,
+    add_workers,
     check_all,
-    count_cores,
     positive_integer,
 )
 from bert_keras.cli.options.text_options import (
@@ -48,61 +50,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VOCAB",
         help="vocabulary file from learn-vocab, which stores its settings next to it; or a model folder",
     )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output folder")
+    add_path(parser, "out", "output folder")
     add_text_options(parser)
-    parser.add_argument(
+    add_option(
+        parser,
         "--sentences",
-        choices=("lines", "split"),
-        default="lines",
-        help="lines: one sentence per line; split: running text, with one document per file or .jsonl record (default "
-        "lines)",
+        ("lines", "split"),
+        "lines: one sentence per line; split: running text, with one document per file or .jsonl record",
+        "lines",
     )
     add_tokenizer_options(parser)
-    parser.add_argument(
-        "--max-sequence-length",
-        type=positive_integer,
-        default=128,
-        help="maximum number of tokens per sequence (default %(default)s)",
-    )
-    parser.add_argument(
+    add_option(parser, "--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
+    add_option(
+        parser,
         "--objective",
-        choices=("nsp", "sop", "none"),
-        default="nsp",
-        help="nsp: next-sentence prediction, half of the second sentences come from another document; sop: "
-        "sentence-order prediction, half of the pairs are swapped; none: sequences of full sentences (default nsp)",
+        ("nsp", "sop", "none"),
+        "nsp: next-sentence prediction, half of the second sentences come from another document; sop: sentence-order "
+        "prediction, half of the pairs are swapped; none: sequences of full sentences",
+        "nsp",
     )
-    parser.add_argument(
-        "--short-sequence-rate", type=float, default=0.1, help="fraction of deliberately short pairs (default 0.1)"
-    )
+    add_option(parser, "--short-sequence-rate", float, "fraction of deliberately short pairs", 0.1)
     parser.add_argument(
         "--keep-documents-apart",
         action="store_true",
         help="with --objective none: a sequence never spans two documents",
     )
     parser.add_argument("--pack", action="store_true", help="pack several examples into one sequence where they fit")
-    parser.add_argument(
-        "--max-examples-per-sequence",
-        type=positive_integer,
-        default=8,
-        help="with --pack: maximum number of examples per sequence (default %(default)s)",
-    )
-    parser.add_argument(
-        "--duplicates",
-        type=positive_integer,
-        default=1,
-        help="number of times that examples are drawn from each text (default 1)",
-    )
-    parser.add_argument(
-        "--held-out-rate", type=float, default=0.01, help="fraction of documents that are held out (default 0.01)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default %(default)s)")
-    parser.add_argument(
-        "--workers",
-        type=positive_integer,
-        default=min(count_cores(), _MAX_WORKERS),
-        help="number of processes; does not affect the result (default: the number of CPU cores, at most "
-        f"{_MAX_WORKERS})",
-    )
+    packed = "with --pack: maximum number of examples per sequence"
+    add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
+    add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
+    add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
+    add_option(parser, "--seed", int, "random seed", 0)
+    add_workers(parser, "processes", _MAX_WORKERS)
     parser.add_argument(
         "--beam",
         metavar="OPTIONS",

@@ -11,7 +11,13 @@ import pathlib
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_overwrite, check_all, positive_integer, positive_number
+from bert_keras.cli.options.argument_checks import (
+    add_option,
+    add_overwrite,
+    check_all,
+    positive_integer,
+    positive_number,
+)
 from bert_keras.cli.options.model_folder import read_any_model
 from bert_keras.figures import check_matplotlib
 from bert_keras.publishing import check_writable_folder
@@ -23,34 +29,21 @@ _GIGABYTE = 1e9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="preset, BERT folder, recipe, or TOML file of a recipe")
-    parser.add_argument(
-        "--head", choices=HEADS, help="head of the model (default: the head of the folder, else the pooler)"
-    )
-    parser.add_argument(
-        "--num-classes", type=positive_integer, default=2, help="number of classes of a new head (default %(default)s)"
-    )
-    parser.add_argument(
-        "--length", type=positive_integer, help="tokens per sequence (default 128, or that of the recipe)"
-    )
-    parser.add_argument(
-        "--batch-size", type=positive_integer, help="sequences per batch (default 1, or that of the recipe)"
-    )
-    parser.add_argument(
-        "--num-slots", type=positive_integer, help="masked positions per sequence (default: 15 %% of the tokens)"
-    )
-    parser.add_argument(
+    add_option(parser, "--head", HEADS, "head of the model (default: the head of the folder, else the pooler)")
+    add_option(parser, "--num-classes", positive_integer, "number of classes of a new head", 2)
+    add_option(parser, "--length", positive_integer, "tokens per sequence (default 128, or that of the recipe)")
+    add_option(parser, "--batch-size", positive_integer, "sequences per batch (default 1, or that of the recipe)")
+    add_option(parser, "--num-masked", positive_integer, "masked positions per sequence (default: 15 %% of the tokens)")
+    add_option(
+        parser,
         "--memory",
-        type=positive_number,
+        positive_number,
+        "memory limit of training (default: the memory of this machine)",
         metavar="GB",
-        help="memory limit of training (default: the memory of this machine)",
     )
     parser.add_argument("--quick", action="store_true", help="skip the memory and the time of training")
-    parser.add_argument(
-        "--steps", action="store_true", help="also print every step of the forward pass with its shapes"
-    )
-    parser.add_argument(
-        "--pictures", type=pathlib.Path, metavar="OUT", help="draw charts as PNG and SVG into this folder"
-    )
+    parser.add_argument("--steps", action="store_true", help="print every step of the forward pass with its shapes")
+    add_option(parser, "--pictures", pathlib.Path, "draw charts as PNG and SVG into this folder", metavar="OUT")
     add_overwrite(parser)
 
 
@@ -76,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
         num_classes=arguments.num_classes,
         length=arguments.length,
         batch_size=arguments.batch_size,
-        num_masked=arguments.num_slots,
+        num_masked=arguments.num_masked,
         memory_limit=None if arguments.memory is None else int(arguments.memory * _GIGABYTE),
         quick=arguments.quick,
     )

@@ -23,7 +23,14 @@ from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.console.terminal import print_line, printable_json
 from bert_keras.cli.options import task_options
-from bert_keras.cli.options.argument_checks import check_all, check_exists, check_unicode, positive_integer
+from bert_keras.cli.options.argument_checks import (
+    add_option,
+    add_path,
+    check_all,
+    check_exists,
+    check_unicode,
+    positive_integer,
+)
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
@@ -38,7 +45,7 @@ _LAST_KEYS = ("score", "null_score", "best")  # at the end of each line, because
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="fine-tuned checkpoint folder")
+    add_path(parser, "checkpoint", "fine-tuned checkpoint folder")
     parser.add_argument(
         "inputs",
         metavar="FILE|TEXT",
@@ -46,20 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file of texts; - for standard input, one text per line (default); or a quoted text that contains a "
         "space, and a second one for a pair",
     )
-    parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="output file (default: standard output)")
-    parser.add_argument(
-        "--on-error",
-        choices=("stop", "skip"),
-        default="stop",
-        help="what to do at a bad line (default %(default)s)",
-    )
-    parser.add_argument(
-        "--top",
-        type=positive_integer,
-        default=1,
-        metavar="N",
-        help="classify, answer: number of best classes or answers to list, at most 5 answers (default 1)",
-    )
+    add_option(parser, "--out", pathlib.Path, "output file (default: standard output)")
+    add_option(parser, "--on-error", ("stop", "skip"), "what to do at a bad line", "stop")
+    best = "classify, answer: number of best classes or answers to list, at most 5 answers"
+    add_option(parser, "--top", positive_integer, best, 1)
     task_options.add_length_options(parser, length="as in training", overlap="as in training")
     task_options.add_prompt(parser, default="the model's default prompt")
     task_options.add_file_options(parser, labelled=False)

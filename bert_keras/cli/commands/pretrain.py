@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import (
+    add_option,
+    add_path,
     check_all,
     check_exists,
     non_negative_integer,
@@ -89,18 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RECORDS",
         help="records folders from make-records, one per sequence length",
     )
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="output checkpoint folder")
+    add_path(parser, "out", "output checkpoint folder")
     parser.add_argument(
         "--recipe",
         help="preset settings: bert, roberta, electra-small, 24h or cramming (docs/guide/pretraining.md)",
     )
-    parser.add_argument("--config", type=pathlib.Path, metavar="FILE", help="TOML file with settings")
+    add_option(parser, "--config", pathlib.Path, "TOML file with settings")
+    extras = {
+        str: {"metavar": "MODEL"},
+        MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
+    }
     for flag, key, kind, text in _FLAGS:
-        name = "MODEL" if flag == "--start-from" else flag.removeprefix("--").replace("-", "_").upper()
-        typed = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": name}
-        if kind is MASK_UNITS:
-            typed["type"] = lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)
-        parser.add_argument(flag, dest=key, help=text, **typed)
+        add_option(parser, flag, kind, text, dest=key, **extras.get(kind, {}))
     parser.add_argument(
         "--no-xla",
         action="store_true",

@@ -10,7 +10,7 @@ import pathlib
 from bert_keras.cli.console.parity_table import parity_table
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
-from bert_keras.cli.options.argument_checks import add_thorough, check_all, check_exists
+from bert_keras.cli.options.argument_checks import add_path, add_thorough, check_all, check_exists
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import ParityError
 from bert_keras.extras import check_can_run
@@ -18,8 +18,8 @@ from bert_keras.extras import check_can_run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("artifact", type=pathlib.Path, metavar="ARTIFACT", help="artifact or folder from export")
-    parser.add_argument("checkpoint", type=pathlib.Path, metavar="CHECKPOINT", help="checkpoint that was exported")
+    add_path(parser, "artifact", "artifact or folder from export")
+    add_path(parser, "checkpoint", "checkpoint that was exported")
     add_thorough(parser)
 
 

@@ -92,9 +92,54 @@ def _number(text: str, is_valid: Callable[[float], bool], expected: str) -> floa
     raise argparse.ArgumentTypeError(f"{quote(text)} is not {expected}")
 
 
+def add_path(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Add a positional argument for the path of a file or folder, with its help."""
+    parser.add_argument(name, type=pathlib.Path, metavar=name.upper(), help=text)
+
+
+def add_option(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    kind: Callable | tuple[str, ...],
+    text: str,
+    default: object = None,
+    **options: object,
+) -> None:
+    """Add an option with a value. Its default, if there is one, is appended to the help.
+
+    Args:
+        parser: parser or argument group.
+        flag: the option, such as `--batch-size`.
+        kind: function that parses the value, or the tuple of valid values.
+        text: help of the option.
+        default: value without the option.
+        **options: other arguments of `add_argument`. The default `metavar` is FILE for paths, N for numbers.
+    """
+    if isinstance(kind, tuple):
+        options["choices"] = kind
+    else:
+        metavar = {pathlib.Path: "FILE", str: "NAME"}.get(kind, "N")
+        options = {"type": kind, "metavar": metavar, **options}
+    if default is not None:
+        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
+    parser.add_argument(flag, default=default, help=text, **options)
+
+
 def add_overwrite(parser: argparse.ArgumentParser, text: str = "replace OUT if this command wrote it before") -> None:
     """Add `--overwrite`."""
     parser.add_argument("--overwrite", action="store_true", help=text)
+
+
+def add_workers(parser: argparse.ArgumentParser, purpose: str, max_workers: int) -> None:
+    """Add `--workers`, by default the number of CPU cores up to `max_workers`."""
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument(
+        "--workers",
+        type=positive_integer,
+        default=min(num_cores, max_workers),
+        metavar="N",
+        help=f"number of {purpose}; does not affect the result (default: the number of cores, at most {max_workers})",
+    )
 
 
 def add_thorough(parser: argparse.ArgumentParser) -> None:
@@ -104,8 +149,3 @@ def add_thorough(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare each artifact on 200 sequences and 100 texts instead of 24 and 16: minutes instead of seconds",
     )
-
-
-def count_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bert_keras.checks import quote
-from bert_keras.cli.options.argument_checks import non_negative_integer, positive_integer
+from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
 from bert_keras.tasks.examples import option_checks
@@ -33,74 +33,56 @@ _NUM_PRINTED_SCORES = 3
 def add_file_options(parser: argparse.ArgumentParser, *, labelled: bool = True) -> None:
     """Add the options that describe the format of files. By default it is inferred from the extension and columns."""
     group = parser.add_argument_group("file format")
-    group.add_argument("--format", choices=FORMATS, help="format of the files (default: from the file extension)")
-    group.add_argument(
-        "--text-column", metavar="NAME", help="column of the texts (default: a common name, such as text)"
-    )
-    group.add_argument("--second-text-column", metavar="NAME", help="column of the second texts of pairs")
+    add_option(group, "--format", FORMATS, "format of the files (default: from the file extension)")
+    add_option(group, "--text-column", str, "column of the texts (default: a common name, such as text)")
+    add_option(group, "--second-text-column", str, "column of the second texts of pairs")
     if labelled:
-        group.add_argument("--label-column", metavar="NAME", help="column of the labels or scores")
-    group.add_argument(
-        "--columns",
-        metavar="NAMES",
-        type=_split_names,
-        help="comma-separated names of all columns, for files without a header line",
-    )
-    group.add_argument(
-        "--delimiter",
-        metavar="CHARACTER",
-        help="delimiter of .csv fields: comma, semicolon, tab or | (default: detected from the first lines)",
-    )
+        add_option(group, "--label-column", str, "column of the labels or scores")
+    names = "comma-separated names of all columns, for files without a header line"
+    add_option(group, "--columns", _split_names, names, metavar="NAMES")
+    delimiters = "delimiter of .csv fields: comma, semicolon, tab or | (default: detected from the first lines)"
+    add_option(group, "--delimiter", str, delimiters, metavar="CHARACTER")
     if labelled:
-        group.add_argument("--separator", metavar="TEXT", help="separator between the labels of a text (default |)")
-    group.add_argument(
+        add_option(group, "--separator", str, "separator between the labels of a text (default |)", metavar="TEXT")
+    add_option(
+        group,
         "--word-column",
-        metavar="COLUMN",
-        help="tag: index of the word column, from 0 (default: the first one); in .jsonl, the field (default words or "
-        "tokens)",
+        str,
+        "tag: index of the word column, from 0 (default: the first); in .jsonl, the field (default words or tokens)",
     )
-    group.add_argument(
+    add_option(
+        group,
         "--tag-column",
-        metavar="COLUMN",
-        help="tag: index of the tag column (default: the last one; CoNLL-U: upos); in .jsonl, the field (default tags, "
+        str,
+        "tag: index of the tag column (default: the last; CoNLL-U: upos); in .jsonl, the field (default tags, "
         "ner_tags, ...)",
     )
 
 
 def add_on_error(parser: argparse.ArgumentParser) -> None:
     """Add `--on-error`, which selects whether bad examples stop the command."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--on-error",
-        choices=("stop", "skip"),
-        default="stop",
-        help="stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out "
-        "(default %(default)s)",
+        ("stop", "skip"),
+        "stop: report the number of bad examples and the first ones, and stop; skip: leave bad examples out",
+        "stop",
     )
 
 
 def add_length_options(parser: argparse.ArgumentParser, *, length: str, overlap: str) -> None:
     """Add the options for long texts; `length` and `overlap` describe their defaults."""
-    parser.add_argument(
-        "--max-sequence-length",
-        type=positive_integer,
-        metavar="TOKENS",
-        help=f"maximum number of tokens per sequence (default {length})",
+    add_option(
+        parser, "--max-sequence-length", positive_integer, f"maximum number of tokens per sequence (default {length})"
     )
-    parser.add_argument(
-        "--window-overlap",
-        type=non_negative_integer,
-        metavar="TOKENS",
-        help=f"split longer texts into windows that overlap by this many tokens (default {overlap})",
-    )
+    windows = f"split longer texts into windows that overlap by this many tokens (default {overlap})"
+    add_option(parser, "--window-overlap", non_negative_integer, windows)
 
 
 def add_prompt(parser: argparse.ArgumentParser, *, default: str) -> None:
     """Add `--prompt`; `default` describes which prompt is used without it."""
-    parser.add_argument(
-        "--prompt",
-        metavar="NAME",
-        help=f"embed: name of the model's prompt that is put before each text; '' for none (default: {default})",
-    )
+    prompt = f"embed: name of the model's prompt that is put before each text; '' for none (default: {default})"
+    add_option(parser, "--prompt", str, prompt)
 
 
 def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.options.argument_checks import add_overwrite, non_negative_integer, positive_integer
+from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder, get_companion_folder, write_or_keep
 from bert_keras.staging import lock_folder
@@ -26,22 +26,15 @@ _BACKUP_STEPS = 500
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for devices, workers and backups, and `--overwrite`."""
-    parser.add_argument(
-        "--strategy",
-        choices=STRATEGIES,
-        default="one-device",
-        help="mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu (default %(default)s)",
-    )
-    parser.add_argument(
-        "--workers", type=positive_integer, metavar="N", help="start N multi-worker processes on this machine"
-    )
-    parser.add_argument(
+    strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
+    add_option(parser, "--strategy", STRATEGIES, strategies, "one-device")
+    add_option(parser, "--workers", positive_integer, "start N multi-worker processes on this machine")
+    add_option(
+        parser,
         "--backup-every",
-        type=non_negative_integer,
-        default=_BACKUP_STEPS,
-        metavar="STEPS",
-        help="save the training state next to OUT every STEPS steps, for --resume (default %(default)s; 0: only at "
-        "SIGTERM)",
+        non_negative_integer,
+        "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM",
+        _BACKUP_STEPS,
     )
     parser.add_argument("--resume", action="store_true", help="resume from the latest backup, if there is one")
     parser.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
