@@ -1,10 +1,11 @@
-"""How far artifacts are from their checkpoint: every task, on a body of real weights, or on a random preset.
+"""Measure how much exported artifacts differ from their checkpoint, for every task.
 
-    python benchmarks/parity.py CHECKPOINT [--rows 1000] [--texts 300] [--tasks classifier tags ...] [--to ...]
+    python benchmarks/parity.py CHECKPOINT [--sequences 1000] [--texts 300] [--tasks classifier tags ...] [--to ...]
 
-CHECKPOINT is a BERT folder, or the name of a preset, whose vocabulary is then that of --vocabulary-of. Heads are new,
-so their labels are near each other, which is the harder case. A line for each task and artifact: the largest
-difference of a float output, and how many labels were compared and differ, by the verdict of `bert-keras export`.
+CHECKPOINT is a BERT folder, or the name of a preset with the vocabulary of --vocabulary-of. The heads are randomly
+initialized, so the scores of the labels are close to each other, which is the harder case. Prints one line per task and
+artifact, from the parity check of `bert-keras export`: the largest difference of a float output, and how many labels
+differ.
 """
 
 import argparse
@@ -41,58 +42,65 @@ TASKS = {
 FORMATS = ("saved_model", "tflite", "onnx")
 
 
-def verdict_of(reference, form, folder):
-    """Writes an artifact and returns its verdict."""
-    path = folder / f"model.{form}"
-    if form == "saved_model":
+def check_parity(reference: Reference, format: str, folder: pathlib.Path) -> dict:
+    """Write an artifact and return its parity report."""
+    path = folder / f"model.{format}"
+    if format == "saved_model":
         write_saved_model(reference.model, reference.tokenizer, reference.task, path)
         return start_saved_model_check(reference, path, THOROUGH).report()
-    if form == "tflite":
+    if format == "tflite":
         write_tflite(reference.model, path, length=tflite_length(reference, None))
         return start_tflite_file_check(reference, path, THOROUGH).report()
     write_onnx(reference.model, path)
     return start_onnx_check(reference, path, THOROUGH).report()
 
 
-def main():
+def load_encoder(checkpoint: str, tokenizer: bk.BertTokenizer) -> bk.BertEncoder:
+    """Load the encoder of a folder, or create one of a preset."""
+    if pathlib.Path(checkpoint).is_dir():
+        model = bk.load(checkpoint)
+        return getattr(model, "encoder", model)
+    return bk.BertEncoder(bk.BertConfig.from_preset(checkpoint, vocabulary_size=tokenizer.vocabulary_size))
+
+
+def print_line(name: str, format: str, report: dict, seconds: float) -> None:
+    """Print the line of a task and an artifact."""
+    largest = max(output["max"] for output in report["outputs"].values())
+    compared, differ = (sum(counts[key] for counts in report["labels"].values()) for key in ("compared", "differ"))
+    passed = "equal" if report["passed"] else "DIFFERS"
+    labels = f"{differ} of {compared:,} labels differ"
+    print(
+        f"{name:11} {format:12} {passed}  {report['num_inputs']:5,} inputs  {largest:.1e}  {labels}"
+        f"  {report['bytes'] / 1e6:6.1f} MB  {seconds:4.0f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Parse the arguments and check every task and format."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint")
-    parser.add_argument("--vocabulary-of", help="a folder with a vocabulary, for a preset")
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--texts", type=int, default=300)
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--to", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("checkpoint", help="a BERT folder, or the name of a preset")
+    parser.add_argument("--vocabulary-of", help="folder with the vocabulary for a preset")
+    parser.add_argument("--sequences", type=int, default=1000, help="number of id sequences (default %(default)s)")
+    parser.add_argument("--texts", type=int, default=300, help="number of texts (default %(default)s)")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="tasks (default: all)")
+    parser.add_argument("--to", nargs="+", choices=FORMATS, default=list(FORMATS), help="formats (default: all)")
     arguments = parser.parse_args()
-    probe_inputs.draw_sequences = functools.partial(probe_inputs.draw_sequences, number=arguments.rows)
+    probe_inputs.draw_sequences = functools.partial(probe_inputs.draw_sequences, number=arguments.sequences)
     probe_inputs.draw_texts = functools.partial(probe_inputs.draw_texts, number=arguments.texts)
     is_folder = pathlib.Path(arguments.checkpoint).is_dir()
     tokenizer = bk.BertTokenizer.from_checkpoint(arguments.checkpoint if is_folder else arguments.vocabulary_of)
-    if is_folder:
-        loaded = bk.load(arguments.checkpoint)
-        encoder = getattr(loaded, "encoder", loaded)
-    else:
-        config = bk.BertConfig.from_preset(arguments.checkpoint, vocabulary_size=tokenizer.vocabulary_size)
-        encoder = bk.BertEncoder(config)
+    encoder = load_encoder(arguments.checkpoint, tokenizer)
     for name in arguments.tasks:
         model = TASKS[name](encoder)
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as folder:
             has_task = type(model).__name__ in TASK_CLASSES
-            reference = Reference(model, tokenizer, restore_task(scratch, model, tokenizer) if has_task else None)
-            for form in arguments.to:
+            reference = Reference(model, tokenizer, restore_task(folder, model, tokenizer) if has_task else None)
+            for format in arguments.to:
                 start = time.monotonic()
-                print_line(name, form, verdict_of(reference, form, pathlib.Path(scratch)), time.monotonic() - start)
-
-
-def print_line(name, form, verdict, seconds):
-    largest = max(seen["max"] for seen in verdict["outputs"].values())
-    compared, differ = (sum(seen[key] for seen in verdict["labels"].values()) for key in ("compared", "differ"))
-    passed = "equal" if verdict["passed"] else "DIFFERS"
-    labels = f"{differ} of {compared:,} labels"
-    print(
-        f"{name:11} {form:12} {passed}  {verdict['num_inputs']:5,} inputs  {largest:.1e}  {labels}"
-        f"  {verdict['bytes'] / 1e6:6.1f} MB  {seconds:4.0f} s",
-        flush=True,
-    )
+                print_line(
+                    name, format, check_parity(reference, format, pathlib.Path(folder)), time.monotonic() - start
+                )
 
 
 if __name__ == "__main__":

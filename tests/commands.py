@@ -1,4 +1,4 @@
-"""`bert-keras` in a process of its own."""
+"""Run `bert-keras` in a subprocess."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Done(NamedTuple):
-    """What a process did."""
+    """The result of a process."""
 
     returncode: int
     stdout: str
@@ -14,7 +14,7 @@ class Done(NamedTuple):
 
 
 def run_cli(*arguments, cwd) -> Done:
-    """Run `bert-keras` in a process of its own and return what it did."""
+    """Run `bert-keras` in a subprocess and return its result."""
     command = [sys.executable, "-m", "bert_keras.cli.main", *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     return Done(done.returncode, done.stdout, done.stderr)

@@ -1,8 +1,7 @@
-"""Tiny models and batches in which no swapped axis and no swapped tensor can hide.
+"""Tiny models and batches with which tests detect every swapped axis and swapped tensor.
 
-All sizes are odd or different from each other, every weight is drawn anew (a fresh
-BERT has biases of 0 and layer norms of 1, so two of them could change places unseen),
-rows end in padding at different places, and both segments occur.
+All sizes differ from each other. Every weight is random, because in a new BERT two biases of 0 or two layer norms of 1
+could be swapped unnoticed. Sequences have different amounts of padding, and both segments occur.
 """
 
 import ctypes
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import threading
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests use nothing that is not on this machine
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the tests download nothing
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
@@ -26,7 +25,7 @@ from tests import one_process, summary
 from tests.commands import Done, run_cli
 from tests.made_once import made_once
 
-# torch's GPU build brings triton, whose library ends the process when it is loaded after TensorFlow; no twin needs it
+# torch's GPU build imports triton, whose library crashes the process if it is loaded after TensorFlow; no test needs it
 sys.modules["triton"] = None
 
 SIZES = {
@@ -40,10 +39,10 @@ SIZES = {
 }
 GENERATOR_SIZES = {**SIZES, "num_layers": 2, "num_heads": 3, "hidden_dim": 12, "intermediate_dim": 28}
 LENGTHS = (13, 9, 4)
-NUM_SLOTS = 5
+NUM_MASKED = 5
 LABELS = ("red", "green", "blue", "black")
 
-# one line a kind of model: how it is built on an encoder
+# functions that build each kind of model
 MODELS = {
     "encoder": lambda config: bk.BertEncoder(config),
     "encoder_without_pooler": lambda config: bk.BertEncoder(config, pooler=False),
@@ -80,63 +79,63 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish(session):
-    """Keep the garbage collector away from what was imported: a million objects, half a second each time."""
+    """Exclude imported objects from garbage collection: they are a million and take half a second each time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def freed_memory():
-    """Give the memory of a module's models and traced functions back to the system when its tests are done.
+    """Return the memory of a test module's models and traced functions to the system after its tests.
 
-    What is still there then stays, such as what session fixtures hold: the garbage collector need not look at it again.
+    Objects that remain, such as those of session fixtures, are excluded from garbage collection.
     """
     yield
     keras.utils.clear_session()  # TensorFlow's traced kernels too
     gc.collect()
     gc.freeze()
-    _give_freed_memory_back()
+    _return_freed_memory()
 
 
-def _give_freed_memory_back() -> None:
-    """Undo what the training commands set in the whole process (`training/freed_memory.py`); glibc only."""
+def _return_freed_memory() -> None:
+    """Undo the settings of `training/freed_memory.py`, which affect the whole process; glibc only."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt") and hasattr(library, "malloc_trim"):
-        library.mallopt(-4, 65536)  # M_MMAP_MAX, as it was
-        library.mallopt(-1, 128 * 1024)  # M_TRIM_THRESHOLD, as it was
+        library.mallopt(-4, 65536)  # M_MMAP_MAX, the default
+        library.mallopt(-1, 128 * 1024)  # M_TRIM_THRESHOLD, the default
         library.malloc_trim(0)
 
 
 @pytest.fixture
-def drawn_as_names(monkeypatch):
-    """Files of pictures hold their ending: to draw one takes a second."""
+def fake_figures(monkeypatch):
+    """Figure files contain only the name of their format, because drawing one takes a second."""
     monkeypatch.setattr("bert_keras.figures.render_figure", lambda figure, ending: ending.encode())
 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 256 kB."""
+    """A mounted file system of 256 kB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.name != "posix" or os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True)
     if done.returncode:
-        pytest.skip("this machine does not allow to mount a tmpfs")
+        pytest.skip("this machine does not allow mounting a tmpfs")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def demo_that_began(request, tmp_path_factory):
-    """Begins the quick demo, half a minute of work in a process of its own, while other tests run."""
+def start_demo(request, tmp_path_factory):
+    """Start the quick demo, which takes half a minute in a subprocess, while other tests run."""
     if any("quick_demo" in item.fixturenames for item in request.session.items):
-        tmp_path_factory.getbasetemp()  # which two threads must not make at once
-        threading.Thread(target=made_demo, args=(tmp_path_factory,), daemon=True).start()
+        tmp_path_factory.getbasetemp()  # create it now: two threads must not create it at once
+        threading.Thread(target=run_demo_once, args=(tmp_path_factory,), daemon=True).start()
 
 
-def made_demo(tmp_path_factory):
-    """Run the quick demo once for all test processes; its folder."""
+def run_demo_once(tmp_path_factory):
+    """Run the quick demo once for all test processes, and return its folder."""
 
     def make(folder):
         folder.mkdir()
@@ -147,9 +146,9 @@ def made_demo(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def quick_demo(tmp_path_factory):
-    """A folder in which the quick demo ran, and what it printed."""
+    """A copy of the folder in which the quick demo ran, and the result of the command."""
     folder = tmp_path_factory.mktemp("quick") / "copy"
-    shutil.copytree(made_demo(tmp_path_factory), folder)
+    shutil.copytree(run_demo_once(tmp_path_factory), folder)
     return folder, Done(*json.loads((folder / "done.json").read_text()))
 
 
@@ -161,46 +160,46 @@ def sizes():
 
 @pytest.fixture(scope="session")
 def make_batch():
-    """A function that draws a batch: every feature that some model reads, by our names."""
+    """A function that returns a random batch of features."""
     return _make_batch
 
 
 @pytest.fixture(scope="session")
 def make_model():
-    """A function that builds one of `MODELS` with every weight drawn anew."""
+    """A function that builds one of `MODELS` with random weights."""
     return _make_model
 
 
 @pytest.fixture(params=MODELS)
 def model_kind(request):
-    """Every kind of model, one test each."""
+    """Every kind of model."""
     return request.param
 
 
 @pytest.fixture(scope="session")
 def perturb():
-    """A function that draws every weight of a Keras model anew, biases and layer norms too."""
+    """A function that randomizes every weight of a Keras model, including biases and layer norms."""
     return _perturb
 
 
 @pytest.fixture(scope="session")
 def run():
-    """A function that calls a model for inference and gives its outputs as numpy arrays."""
+    """A function that calls a model in inference mode and returns its outputs as NumPy arrays."""
     return _run
 
 
 def _make_batch(*names: str, seed: int = 0, lengths=LENGTHS, length: int = 13) -> dict:
     rng = np.random.default_rng(seed)
     lengths = np.array(lengths)[:, None]
-    places = np.arange(length)[None, :]
-    padding_mask = (places < lengths).astype("int32")
-    slot_scores = rng.random(padding_mask.shape) * padding_mask  # the highest scores are masked
-    mask_positions = np.sort(np.argsort(-slot_scores, axis=1)[:, :NUM_SLOTS], axis=1).astype("int32")
-    mask_weights = (np.arange(NUM_SLOTS) < np.minimum(lengths - 1, NUM_SLOTS)).astype("float32")
+    positions = np.arange(length)[None, :]
+    padding_mask = (positions < lengths).astype("int32")
+    mask_scores = rng.random(padding_mask.shape) * padding_mask  # the positions with the highest scores are masked
+    mask_positions = np.sort(np.argsort(-mask_scores, axis=1)[:, :NUM_MASKED], axis=1).astype("int32")
+    mask_weights = (np.arange(NUM_MASKED) < np.minimum(lengths - 1, NUM_MASKED)).astype("float32")
     batch = {
         "token_ids": rng.integers(5, SIZES["vocabulary_size"], padding_mask.shape).astype("int32") * padding_mask,
         "padding_mask": padding_mask,
-        "segment_ids": (places >= lengths // 2).astype("int32") * padding_mask,
+        "segment_ids": (positions >= lengths // 2).astype("int32") * padding_mask,
         "mask_positions": mask_positions * mask_weights.astype("int32"),
     }
     names = names or ("token_ids", "padding_mask", "segment_ids")
@@ -209,7 +208,7 @@ def _make_batch(*names: str, seed: int = 0, lengths=LENGTHS, length: int = 13) -
 
 def _make_model(kind: str, **changes):
     model = MODELS[kind](bk.BertConfig(**{**SIZES, **changes}))
-    model(_make_batch())  # the first call makes the weights
+    model(_make_batch())  # the first call creates the weights
     _perturb(model)
     return model
 

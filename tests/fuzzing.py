@@ -1,7 +1,7 @@
-"""Seeded mutations of files and command lines, and a runner that allows a reader success and `InputError` only.
+"""Seeded mutations of files and command lines, and a runner that accepts only success or `InputError`.
 
-`mutate_bytes` suits any file; `mutate_json` and `mutate_toml` also change the structure, so that most of their inputs
-get past the parser; `mutate_words` is for command lines. Every input follows from (seed, number):
+`mutate_bytes` works for any file. `mutate_json` and `mutate_toml` also change the structure, so most of their inputs
+are accepted by the parser. `mutate_words` is for command lines. Each input is determined by its seed and number:
 
     >>> fuzz(lambda content: read(content), lambda random: mutate_bytes(random, b"a,b\\n"), count=100, seed=1)
 """
@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_keras import InputError
 
-MOST_BYTES = 1 << 30  # that one input may add to the memory of the process
-MOST_SECONDS = 120  # for one input; longer is a hang
-LONGEST_MESSAGE = 1500
-_SHOWN = 2000
+MAX_BYTES = 1 << 30  # memory that one input may allocate
+MAX_SECONDS = 120  # for one input; longer is a hang
+MAX_MESSAGE_LENGTH = 1500
+_MAX_INPUT_LENGTH = 2000
 _DEEP, _TWIN = "__deep__", "__twin__"
 
 TEXTS = ["", " ", "0", "-1", "NaN", "..", "../../x", "/etc/passwd", "a/b", "\\", "\0", "\x1b[2J", "\r\n", "é", "\u202e"]
@@ -42,39 +42,40 @@ def fuzz(
     seed: int,
     first: int = 0,
 ) -> collections.Counter:
-    """Feed mutated inputs to a reader and return how many it took and how many it refused.
+    """Feed mutated inputs to a reader, and return how many it accepted ("read") and refused ("refused").
 
     Args:
-        read: gets an input; it may only return or raise `InputError`.
-        mutate: makes an input from a generator of random numbers.
+        read: function of an input that may only return or raise `InputError`.
+        mutate: function that creates an input from a random number generator.
         count: number of inputs.
-        seed: of all inputs.
+        seed: seed of all inputs.
         first: number of the first input, to repeat a single one.
 
     Raises:
-        AssertionError: a reader failed otherwise, took too much memory, or gave a long message; with the input.
+        AssertionError: the reader raised another error, needed too much memory, or its message is invalid. The message
+            contains the input.
     """
     outcomes = collections.Counter()
     for number in range(first, first + count):
         given = mutate(random.Random(f"{seed} {number}"))
-        faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(MAX_SECONDS, exit=True, file=sys.__stderr__)
         try:
             with _bounded_memory():
                 read(given)
             outcomes["read"] += 1
         except InputError as error:
             outcomes["refused"] += 1
-            if fault := _fault_of(str(error)):
-                raise AssertionError(f"{_shown(seed, number, given)}\n{fault}") from error
+            if problem := _check_message(str(error)):
+                raise AssertionError(f"{_describe(seed, number, given)}\n{problem}") from error
         except (Exception, SystemExit) as error:
-            raise AssertionError(f"{_shown(seed, number, given)}\n{type(error).__name__}: {error!s:.500}") from error
+            raise AssertionError(f"{_describe(seed, number, given)}\n{type(error).__name__}: {error!s:.500}") from error
         finally:
             faulthandler.cancel_dump_traceback_later()
     return outcomes
 
 
 def mutate_bytes(random: random.Random, content: bytes) -> bytes:
-    """Change one to four places of a file: flip, insert, delete, repeat, cut, overwrite."""
+    """Mutate a file at one to four places: flip, insert, delete, repeat, truncate or overwrite bytes."""
     for _ in range(random.randint(1, 4)):
         at = random.randint(0, len(content))
         to = min(len(content), at + random.choice((1, 2, 8, 64)))
@@ -97,7 +98,7 @@ def mutate_bytes(random: random.Random, content: bytes) -> bytes:
 
 
 def mutate_json(random: random.Random, value: dict | list) -> bytes:
-    """Change one to three places of a JSON value, and write it; one in ten also gets `mutate_bytes`."""
+    """Mutate a JSON value at one to three places and encode it; a tenth also goes through `mutate_bytes`."""
     holder = [copy.deepcopy(value)]
     for _ in range(random.randint(1, 3)):
         _change(random, holder)
@@ -111,7 +112,7 @@ def mutate_json(random: random.Random, value: dict | list) -> bytes:
 
 
 def mutate_toml(random: random.Random, text: str) -> bytes:
-    """Change one to three lines of a TOML file: other values, other keys, left out, repeated, in another table."""
+    """Mutate one to three lines of a TOML file: other values or keys, deleted or repeated lines, another table."""
     lines = text.split("\n")
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(lines))
@@ -131,7 +132,7 @@ def mutate_toml(random: random.Random, text: str) -> bytes:
 
 
 def mutate_words(random: random.Random, words: Sequence[str]) -> list[str]:
-    """Change one to three words of a command line: other values, left out, repeated, moved, cut."""
+    """Mutate one to three words of a command line: replace, delete, repeat, move or truncate them."""
     words = list(words)
     for _ in range(random.randint(1, 3)):
         at = random.randint(0, len(words))
@@ -153,8 +154,8 @@ def mutate_words(random: random.Random, words: Sequence[str]) -> list[str]:
 
 
 def _change(random: random.Random, holder: list) -> None:
-    """Change one place of a JSON value that stands in a list of one."""
-    places = list(_places(holder))
+    """Mutate one place of a JSON value, given in a list with one item."""
+    places = list(_iterate_places(holder))
     container, key = random.choice(places)
     kind = random.randrange(9)
     if kind <= 2:
@@ -175,15 +176,15 @@ def _change(random: random.Random, holder: list) -> None:
         container[key] = container[key][:at] + random.choice(TEXTS) + container[key][at:]
 
 
-def _places(value: dict | list) -> Iterator[tuple[dict | list, object]]:
-    """Yield every place of a JSON value, as its container and its key in it."""
+def _iterate_places(value: dict | list) -> Iterator[tuple[dict | list, object]]:
+    """Yield every place of a JSON value, as its container and its key or index."""
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(part, dict | list):
-            yield from _places(part)
+            yield from _iterate_places(part)
 
 
-def _hostile(random: random.Random):
+def _hostile(random: random.Random) -> object:
     return copy.deepcopy(random.choice(random.choice((TEXTS, NUMBERS, VALUES, ["\ud800", _DEEP]))))
 
 
@@ -193,28 +194,28 @@ def _toml_value(random: random.Random) -> str:
     return random.choice((random.choice(fixed), str(number), json.dumps(text, ensure_ascii=random.random() < 0.5)))
 
 
-def _fault_of(message: str) -> str | None:
-    """Return what is wrong with a message: it should be one sentence that every terminal can show."""
-    if len(message) > LONGEST_MESSAGE:
+def _check_message(message: str) -> str | None:
+    """Return the problem of an error message, which must be short and valid Unicode; None: no problem."""
+    if len(message) > MAX_MESSAGE_LENGTH:
         return f"the message has {len(message):,} characters: {message[:300]}"
     if re.search("[\ud800-\udfff]", message):
-        return f"the message is no Unicode: {message!a}"
+        return f"the message is not Unicode: {message!a}"
     return None
 
 
-def _shown(seed: int, number: int, given: object) -> str:
+def _describe(seed: int, number: int, given: object) -> str:
     text = repr(given)
-    cut = f" ... {len(text) - _SHOWN:,} more characters" if len(text) > _SHOWN else ""
-    return f"seed {seed}, input {number}: {text[:_SHOWN]}{cut}"
+    cut = f" ... {len(text) - _MAX_INPUT_LENGTH:,} more characters" if len(text) > _MAX_INPUT_LENGTH else ""
+    return f"seed {seed}, input {number}: {text[:_MAX_INPUT_LENGTH]}{cut}"
 
 
 @contextlib.contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """Let the process take no more than `MOST_BYTES` of address space beyond what it has; then `MemoryError`."""
+    """Raise `MemoryError` in the block if the process allocates more than `MAX_BYTES` of address space."""
     with open("/proc/self/statm") as file:
         present = int(file.read().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (present + MOST_BYTES, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (present + MAX_BYTES, hard))
     try:
         yield
     finally:

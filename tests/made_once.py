@@ -1,4 +1,4 @@
-"""What is expensive to make and only read by tests: made once a session, for all test processes."""
+"""Create an expensive, read-only file or folder once per session, for all test processes."""
 
 import fcntl
 import os
@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 
 def made_once(tmp_path_factory, name: str, make: Callable[[pathlib.Path], object]) -> pathlib.Path:
-    """Returns a path that one of the test processes of this session made; the others wait for it.
+    """Return a path that one of the test processes of this session creates, while the others wait for it.
 
     Args:
         tmp_path_factory: pytest's fixture.
-        name: a name of its own for what is made; the same everywhere means the same content.
-        make: writes a file or a folder at the path that it is given. If it fails, the next one tries again.
+        name: a unique name; calls with the same name share the content.
+        make: function that writes a file or folder at a path. If it fails, the next process tries again.
 
     Example:
         >>> path = made_once(tmp_path_factory, "tiny.onnx", lambda path: write_onnx(model, path))
     """
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # of all workers
+        root = root.parent  # shared by all workers
     folder = root / "made_once"
     folder.mkdir(exist_ok=True)
     path = folder / name

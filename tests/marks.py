@@ -1,4 +1,4 @@
-"""Which cases of a test the quick suite runs."""
+"""Mark the cases of a test that the quick suite skips."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,17 +6,17 @@ import pytest
 
 
 def slow_except(cases: Iterable, quick: Collection) -> list:
-    """Return the cases of a `parametrize`: those in `quick` as they are, the others marked slow.
+    """Return the cases of a `parametrize`, with all except those in `quick` marked as slow.
 
     Raises:
-        ValueError: `quick` names something that is no case, so that a renamed case does not leave the quick suite.
+        ValueError: `quick` has an unknown case. So a renamed case cannot drop out of the quick suite.
     """
     cases = list(cases)
     if unknown := [case for case in quick if case not in cases]:
-        raise ValueError(f"{unknown} are not among the cases {cases}: name cases that exist")
+        raise ValueError(f"{unknown} are not among the cases {cases}: choose from these")
     return [case if case in quick else slow(case)[0] for case in cases]
 
 
 def slow(*cases: object) -> list:
-    """Return cases of a `parametrize` that the quick suite leaves out; a tuple is a case of several values."""
+    """Return cases of a `parametrize` marked as slow; a tuple is one case with several values."""
     return [pytest.param(*case if isinstance(case, tuple) else (case,), marks=pytest.mark.slow) for case in cases]

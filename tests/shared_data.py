@@ -1,4 +1,4 @@
-"""Real data sets and vocabularies, where they are at hand: `shared/data`, beside this project."""
+"""Real data sets and vocabularies: the folder `shared/data` next to this project, if it exists."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ SHARED_DATA = pathlib.Path(__file__).parents[2] / "shared" / "data"
 
 
 def shared(name: str) -> pathlib.Path:
-    """Returns a file or folder of `shared/data`; skips the test where it is not at hand."""
+    """Return the path of a file or folder of `shared/data`; skip the test if it is missing."""
     path = SHARED_DATA / name
     if not path.exists():
         pytest.skip(f"{path} is not on this machine")

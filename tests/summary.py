@@ -1,7 +1,7 @@
-"""`pytest --summary`: what ran, by folder, the slowest files, and the memory of each test process.
+"""`pytest --summary`: tests per folder, the slowest files, and the memory of each test process.
 
-Seconds are wall time as pytest measures it. Processor seconds count the test process and the processes it waited for:
-they change little when another program uses the machine, so they are what to compare between two runs.
+Seconds are wall time, as measured by pytest. Processor seconds include the subprocesses of a test process. They hardly
+change when other programs use the machine, so compare them between two runs.
 """
 
 import collections
@@ -21,12 +21,12 @@ _PROPERTY = "cost"
 
 def add_option(parser: pytest.Parser) -> None:
     """Add `--summary` to pytest's options."""
-    parser.addoption("--summary", action="store_true", help="print what ran by folder, and the slowest files")
+    parser.addoption("--summary", action="store_true", help="print the tests per folder, and the slowest files")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """Remember the processor time and the memory at which a test starts."""
+    """Store the processor time and the memory at the start of a test."""
     item.stash[_START] = _processor_seconds(), _held_gigabytes()
     return (yield)
 
@@ -48,7 +48,7 @@ _START = pytest.StashKey[tuple[float, float]]()
 
 
 class Summary:
-    """Collects the reports of all test processes and prints tables at the end."""
+    """Plugin that collects the reports of all test processes and prints tables at the end."""
 
     def __init__(self):
         self._seconds = collections.defaultdict(float)
@@ -69,7 +69,7 @@ class Summary:
 
     def pytest_terminal_summary(self, terminalreporter):
         write = terminalreporter.write_line
-        terminalreporter.section("what ran")
+        terminalreporter.section("tests per folder")
         write(f"{'folder':<34} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8} {'processor':>9}")
         folders = collections.defaultdict(list)
         for file in self._seconds:
@@ -80,11 +80,11 @@ class Summary:
         terminalreporter.section(f"the {NUM_SLOWEST} slowest files")
         for file in sorted(self._seconds, key=self._seconds.get, reverse=True)[:NUM_SLOWEST]:
             write(f"{file:<60} {self._seconds[file]:7.1f} s, processor {self._processor_seconds[file]:7.1f} s")
-        terminalreporter.section(f"the {NUM_LARGEST} files after which most memory stayed")
+        terminalreporter.section(f"the {NUM_LARGEST} files that left the most memory allocated")
         for file in sorted(self._growth, key=self._growth.get, reverse=True)[:NUM_LARGEST]:
             write(f"{file:<60} {self._growth[file]:+5.2f} GB")
         for worker, (gigabytes, file) in sorted(self._peak.items()):
-            write(f"most memory that test process {worker} held: {gigabytes:.1f} GB, first in {file}")
+            write(f"peak memory of test process {worker}: {gigabytes:.1f} GB, in {file}")
 
     def _write_row(self, write, name: str, files: list[str]) -> None:
         outcomes = sum((self._outcomes[file] for file in files), collections.Counter())
@@ -94,13 +94,13 @@ class Summary:
 
 
 def _processor_seconds() -> float:
-    """Return the processor time of this process and of the processes it has waited for."""
+    """Return the processor time of this process and of its finished subprocesses."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def _held_gigabytes() -> float:
-    """Return the resident memory of this process; 0 where the system does not tell."""
+    """Return the resident memory of this process in GB; 0 if unknown."""
     try:
         pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     except OSError:

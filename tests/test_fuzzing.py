@@ -1,4 +1,4 @@
-"""The fuzzing of the other tests: the same inputs for the same seed, and every kind of fault is noticed."""
+"""The fuzzer creates the same inputs from the same seed, and detects every kind of failure."""
 
 import json
 import random
@@ -25,7 +25,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("kind", MUTATIONS)
-def test_inputs_follow_from_the_seed_and_differ(kind):
+def test_the_seed_determines_the_inputs(kind):
     def inputs(seed):
         found = []
         assert fuzz(found.append, MUTATIONS[kind], count=40, seed=seed) == {"read": 40}
@@ -36,7 +36,7 @@ def test_inputs_follow_from_the_seed_and_differ(kind):
     assert len({str(one) for one in inputs(1)}) > 30
 
 
-def test_an_input_can_be_repeated_alone():
+def test_a_single_input_can_be_repeated():
     alone, found = [], []
     fuzz(found.append, MUTATIONS["json"], count=10, seed=3)
     fuzz(alone.append, MUTATIONS["json"], count=1, seed=3, first=7)
@@ -55,12 +55,12 @@ def test_most_structured_inputs_parse(kind, parse):
     assert 80 < parsed < 200
 
 
-def test_words_of_a_command_line_hold_no_nul():
+def test_words_contain_no_nul():
     assert not any("\0" in word for n in range(300) for word in MUTATIONS["words"](random.Random(n)))
 
 
 @pytest.mark.parametrize("error", [KeyError("a"), RecursionError("deep"), SystemExit(2), MemoryError()])
-def test_another_error_is_told_with_seed_number_and_input(error):
+def test_another_error_is_reported_with_seed_number_and_input(error):
     def read(given):
         if given == b"7":
             raise error
@@ -71,8 +71,8 @@ def test_another_error_is_told_with_seed_number_and_input(error):
     assert fuzz(read, _counted(), count=5, seed=5) == {"refused": 5}
 
 
-def test_a_long_message_and_half_a_surrogate_pair_are_told():
-    for message, fault in (("x" * 2000, "has 2,000 characters"), ("a\ud800", "is no Unicode")):
+def test_a_long_or_invalid_message_is_reported():
+    for message, fault in (("x" * 2000, "has 2,000 characters"), ("a\ud800", "is not Unicode")):
 
         def read(given, message=message):
             raise bk.InputError(message)
@@ -81,10 +81,10 @@ def test_a_long_message_and_half_a_surrogate_pair_are_told():
             fuzz(read, _counted(), count=1, seed=0)
 
 
-def test_a_reader_that_takes_too_much_memory_is_told():
+def test_a_reader_that_needs_too_much_memory_is_reported():
     with pytest.raises(AssertionError, match=r"input 0: b'0'\nMemoryError"):
-        fuzz(lambda given: bytearray(2 * fuzzing.MOST_BYTES), _counted(), count=1, seed=0)
-    bytearray(1 << 20)  # the bound is gone
+        fuzz(lambda given: bytearray(2 * fuzzing.MAX_BYTES), _counted(), count=1, seed=0)
+    bytearray(1 << 20)  # the limit is removed
 
 
 def _counted():

@@ -1,4 +1,4 @@
-"""What is made once a session is made by one process, whole, and again if making it failed."""
+"""One process creates what `made_once` returns; if it fails, another process tries again."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from tests.made_once import made_once
 
 
 class Factory:
-    """Stands for pytest's `tmp_path_factory` of a worker."""
+    """Replaces pytest's `tmp_path_factory` of a worker."""
 
     def __init__(self, root, worker):
         self.folder = root / worker
@@ -19,7 +19,7 @@ class Factory:
         return self.folder
 
 
-def test_two_workers_share_what_one_of_them_made(tmp_path, monkeypatch):
+def test_two_workers_share_one_result(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     makers, seen, barrier = [], [], threading.Barrier(2)
 
@@ -27,7 +27,7 @@ def test_two_workers_share_what_one_of_them_made(tmp_path, monkeypatch):
         def make(path):
             makers.append(worker)
             path.mkdir()
-            time.sleep(0.2)  # in which the other one would see half a folder
+            time.sleep(0.2)  # long enough for the other worker to see an incomplete folder
             (path / "content").write_text(worker)
 
         barrier.wait(60)
@@ -42,7 +42,7 @@ def test_two_workers_share_what_one_of_them_made(tmp_path, monkeypatch):
     assert seen == makers * 2
 
 
-def test_what_failed_is_made_again(tmp_path, monkeypatch):
+def test_a_failure_is_tried_again(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
     def fail(path):

@@ -1,4 +1,4 @@
-"""What shipped modules take from other packages is public: no underscore names, no internal modules."""
+"""Shipped modules use only public APIs of other packages: no underscore names, no internal modules."""
 
 import ast
 import importlib
@@ -9,13 +9,13 @@ import pytest
 
 from tests.test_project import MODULES, imports_of
 
-# of named tuples and of os, by Python's documentation
+# documented methods of named tuples and os
 PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_field_defaults", "_exit"}
 INTERNAL = re.compile(
     r"(keras|transformers)\.src\b|tensorflow\.(python|core|compiler|lite\.(python|tools))\b"
     r"|(tensorflow|keras)\S*\.__internal__|onnxruntime\.(capi|quantization\.\w+)"
 )
-COMPAT = "bert_keras.compat"  # holds the internal names that are needed, each with its reason
+COMPAT = "bert_keras.compat"  # has the internal names that we need, each with its reason
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__")) and name not in PUBLIC
 
 
-def own_names(tree: ast.AST) -> set[str]:
-    """Every underscore name that a module makes: attributes of self and cls, fields, functions, classes, globals."""
+def find_own_names(tree: ast.AST) -> set[str]:
+    """Return the underscore names that a module defines: attributes of self and cls, fields, functions, classes, "
+    "globals."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -45,17 +46,17 @@ def is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def foreign_names(tree: ast.AST, inherited: frozenset[str] | set[str] = frozenset()) -> list[str]:
-    """Underscore names that a module reads or sets on an object that may be another package's, with their lines.
+def find_third_party_names(tree: ast.AST, inherited: frozenset[str] | set[str] = frozenset()) -> list[str]:
+    """Return underscore names that a module reads or sets on objects that may belong to another package, with lines.
 
     Args:
         tree: the module.
-        inherited: names that `self` may have from other modules of ours.
+        inherited: names that `self` can inherit from our other modules.
     """
-    made, found = own_names(tree), []
+    own, found = find_own_names(tree), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
-            if node.attr not in (made | inherited if is_own(node.value) else made):
+            if node.attr not in (own | inherited if is_own(node.value) else own):
                 found.append(f"line {node.lineno}: {ast.unparse(node)}")
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr", "delattr"):
             name = node.args[1]
@@ -64,8 +65,8 @@ def foreign_names(tree: ast.AST, inherited: frozenset[str] | set[str] = frozense
     return found
 
 
-def internal_modules(tree: ast.AST) -> list[str]:
-    """Internal modules and names that a module imports, or reads through a public module, with their lines."""
+def find_internal_names(tree: ast.AST) -> list[str]:
+    """Return internal modules and names that a module imports, or reads through a public module, with lines."""
     found = []
     for node in ast.walk(tree):
         names = []
@@ -87,20 +88,20 @@ def internal_modules(tree: ast.AST) -> list[str]:
 
 
 def test_no_underscore_name_of_another_package_is_used(ours):
-    wrong, made = {}, {name: own_names(tree) for name, tree in ours.items()}
+    wrong, own = {}, {name: find_own_names(tree) for name, tree in ours.items()}
     for name, tree in ours.items():
-        inherited = set().union(*(made[module] for module in imports_of(MODULES[name]) if module in made))
-        wrong[name] = [] if name == COMPAT else foreign_names(tree, inherited)
+        inherited = set().union(*(own[module] for module in imports_of(MODULES[name]) if module in own))
+        wrong[name] = [] if name == COMPAT else find_third_party_names(tree, inherited)
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
-def test_internal_modules_are_imported_by_compat_alone(ours):
-    wrong = {name: internal_modules(tree) for name, tree in ours.items() if name != COMPAT}
+def test_only_compat_imports_internal_modules(ours):
+    wrong = {name: find_internal_names(tree) for name, tree in ours.items() if name != COMPAT}
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
-def classes_of(name: str) -> list[type]:
-    """The classes that a module defines; none where it needs a package that is not installed."""
+def find_classes(name: str) -> list[type]:
+    """Return the classes that a module defines; an empty list if it needs a package that is not installed."""
     try:
         module = importlib.import_module(name)
     except ImportError:
@@ -108,16 +109,16 @@ def classes_of(name: str) -> list[type]:
     return [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == name]
 
 
-def overridden(one: type) -> list[str]:
-    """The private names of foreign base classes that a class defines anew."""
-    foreign = [base for base in one.__mro__[1:] if not base.__module__.startswith("bert_keras")]
-    foreign = [base for base in foreign if base.__module__.split(".")[0] in ("keras", "tensorflow", "onnx", "tf_keras")]
-    return [name for name in vars(one) if is_private(name) and any(name in vars(base) for base in foreign)]
+def find_overridden(class_: type) -> list[str]:
+    """Return the private names of third-party base classes that a class overrides."""
+    bases = [base for base in class_.__mro__[1:] if not base.__module__.startswith("bert_keras")]
+    bases = [base for base in bases if base.__module__.split(".")[0] in ("keras", "tensorflow", "onnx", "tf_keras")]
+    return [name for name in vars(class_) if is_private(name) and any(name in vars(base) for base in bases)]
 
 
 def test_no_private_method_of_another_package_is_overridden(ours):
     with_classes = [name for name, tree in ours.items() if any(isinstance(node, ast.ClassDef) for node in tree.body)]
-    wrong = {f"{name}.{one.__name__}": overridden(one) for name in with_classes for one in classes_of(name)}
+    wrong = {f"{name}.{one.__name__}": find_overridden(one) for name in with_classes for one in find_classes(name)}
     assert len(wrong) > 100
     assert {name: found for name, found in wrong.items() if found} == {}
 
@@ -133,8 +134,8 @@ def test_no_private_method_of_another_package_is_overridden(ours):
         "class Step:\n    def build(self):\n        super()._symbolic_build()",
     ],
 )
-def test_a_foreign_underscore_name_is_found(source):
-    assert len(foreign_names(ast.parse(source))) == 1
+def test_a_third_party_underscore_name_is_found(source):
+    assert len(find_third_party_names(ast.parse(source))) == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_a_foreign_underscore_name_is_found(source):
     ],
 )
 def test_an_internal_module_is_found(source):
-    assert internal_modules(ast.parse(source))
+    assert find_internal_names(ast.parse(source))
 
 
 def test_an_overridden_private_method_is_found():
@@ -161,4 +162,4 @@ def test_an_overridden_private_method_is_found():
         def _apply_weight_decay(self, variables):
             pass
 
-    assert overridden(Decays) == ["_apply_weight_decay"]
+    assert find_overridden(Decays) == ["_apply_weight_decay"]

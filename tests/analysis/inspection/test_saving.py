@@ -30,7 +30,7 @@ def test_a_folder_has_the_page_the_numbers_and_each_picture_twice(see, tmp_path)
     assert "Memory by length" in page
 
 
-def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, drawn_as_names):
+def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, fake_figures):
     section = FigureSection("mine", "Mine", "", create_figure())
     names = see("encoder", TEXT).save(tmp_path / "out", sections=[section])
     assert names[-2:] == ["mine.png", "mine.svg"]
@@ -46,7 +46,7 @@ def test_pictures_from_elsewhere_are_saved_too(see, tmp_path, drawn_as_names):
     ],
 )
 def test_layer_and_head_choose_what_the_picture_of_attention_shows(
-    see, tmp_path, drawn_as_names, layer, head, num_maps, name
+    see, tmp_path, fake_figures, layer, head, num_maps, name
 ):
     seen = see("encoder", TEXT, layer=layer, head=head)
     maps = [axes for axes in attention_figure(seen).axes if axes.get_images() and axes.get_label() != "<colorbar>"]

@@ -25,7 +25,7 @@ def run(capsys, *arguments):
     return status, capsys.readouterr()
 
 
-def test_a_page_and_figures_are_written(checkpoint, tmp_path, capsys, drawn_as_names):
+def test_a_page_and_figures_are_written(checkpoint, tmp_path, capsys, fake_figures):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
     assert status == 0
     assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 tokens, 6 heads" in printed.out
@@ -39,7 +39,7 @@ def test_texts_may_follow_the_options(checkpoint, tmp_path, capsys):
     assert "second text  a dog" in printed.err
 
 
-def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_as_names):
+def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, fake_figures):
     options = ["--layer", 1, "--head", 2, "--top-k", 3, "--json"]
     status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
     assert status == 0
@@ -50,7 +50,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, drawn_a
     assert len(result["guesses"][0]["proposals"]) == 3
 
 
-def test_training_shows_the_training_curves_of_a_checkpoint(tuned, tmp_path, capsys, drawn_as_names):
+def test_training_shows_the_training_curves_of_a_checkpoint(tuned, tmp_path, capsys, fake_figures):
     tuning = tuned("classify")
     status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
     assert status == 0
