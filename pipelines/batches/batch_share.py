@@ -25,7 +25,7 @@ class BatchShare:
     worker: int = 0
     num_replicas: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.num_workers < 1 or self.num_replicas < 1 or not 0 <= self.worker < self.num_workers:
             raise InputError(
                 f"the share is worker {self.worker} of {self.num_workers} with {self.num_replicas} replicas; expected "

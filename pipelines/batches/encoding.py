@@ -18,6 +18,7 @@ from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     from bert_keras.pipelines.batches.windows import TokenRanges
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer, Tokens
 
 IGNORED_LABEL = -100  # label of tokens that do not count
 _SEQUENCES_PER_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 tokens
@@ -76,7 +77,7 @@ class EncodedSequences:
 
 
 def encode(
-    tokenizer,
+    tokenizer: BertTokenizer,
     texts: Sequence[str],
     second_texts: Sequence[str] | None = None,
     *,
@@ -171,7 +172,8 @@ class _TokenizedTexts:
     word_ends: np.ndarray | None = None
 
     @classmethod
-    def tokenize(cls, tokenizer, texts: Sequence[str], with_offsets: bool) -> _TokenizedTexts:
+    def tokenize(cls, tokenizer: BertTokenizer, texts: Sequence[str], with_offsets: bool) -> _TokenizedTexts:
+        """Tokenize a column of texts."""
         if not with_offsets:
             ids = tokenizer.tokenize(texts)
             return cls(ids.flat_values.numpy(), ids.row_splits.numpy())
@@ -182,10 +184,12 @@ class _TokenizedTexts:
 
     @property
     def lengths(self) -> np.ndarray:
+        """Length of each text in tokens."""
         return np.diff(self.row_splits)
 
     @property
     def text_positions(self) -> np.ndarray:
+        """Position of each token in its text."""
         return np.arange(len(self.token_ids)) - np.repeat(self.row_splits[:-1], self.lengths)
 
 
@@ -211,7 +215,7 @@ def _pack_in_chunks(columns: list[_TokenizedTexts], ranges: TokenRanges, max_seq
     return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
 
 
-def _look_up(tokenizer, columns: list[_TokenizedTexts], indices: np.ndarray) -> dict[str, np.ndarray]:
+def _look_up(tokenizer: BertTokenizer, columns: list[_TokenizedTexts], indices: np.ndarray) -> dict[str, np.ndarray]:
     """Return the id, position and offsets of each packed token, `(P,)` int32 each."""
     from bert_keras.pipelines.batches.windows import CLS_INDEX, PAD_INDEX, SEP_INDEX
 
@@ -227,7 +231,7 @@ def _look_up(tokenizer, columns: list[_TokenizedTexts], indices: np.ndarray) -> 
     }
 
 
-def _find_words(tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _find_words(tokens: Tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the start and end of each token's word in its text, `(P,)` each."""
     word_ids, row_splits = tokens.word_ids.flat_values.numpy(), tokens.word_ids.row_splits.numpy()
     is_first = np.ones(len(word_ids), bool)

@@ -26,7 +26,7 @@ class Epochs:
     num_epochs: int | None = 1
     first_batch: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.num_epochs is not None:
             check_integer("epochs", self.num_epochs)
         if self.first_batch < 0 or (self.num_epochs is not None and self.first_batch >= self._total):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_keras.pipelines.batches.windows import choose_token_ranges, pack_indices
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 
 class EncodedBatch(NamedTuple):
@@ -26,7 +27,7 @@ class EncodedBatch(NamedTuple):
 
 
 def encode_in_graph(
-    tokenizer,
+    tokenizer: BertTokenizer,
     columns: Sequence[tf.RaggedTensor],
     *,
     max_sequence_length: int,

@@ -119,7 +119,7 @@ def _keep_fitting(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
     than the rest of the budget. The largest remaining size shrinks every round: English words take two or three.
     """
 
-    def keep_next(kept, undecided, rest):
+    def keep_next(kept: tf.Tensor, undecided: tf.Tensor, rest: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         fits = (undecided > 0) & (tf.cumsum(undecided, axis=1) <= rest)
         added = tf.where(fits, undecided, 0)
         rest -= tf.reduce_sum(added, axis=1, keepdims=True)

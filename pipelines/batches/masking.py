@@ -15,6 +15,7 @@ from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.mask_choice import UNITS, choose_tokens, choose_words, draw_spans
 from bert_keras.pipelines.batches.seeds import random_bits_at, uniform, uniform_at
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 BERT_REPLACE_RATES = (0.8, 0.1)  # Devlin et al. 2018, section 3.1: 80 % [MASK], 10 % random, 10 % unchanged
 ELECTRA_REPLACE_RATES = (0.85, 0.0)  # electra/pretrain/pretrain_helpers.py: 85 % [MASK], 15 % unchanged
@@ -40,7 +41,7 @@ class MaskingTokens:
     random_ids: np.ndarray
 
     @classmethod
-    def from_tokenizer(cls, tokenizer) -> "MaskingTokens":
+    def from_tokenizer(cls, tokenizer: BertTokenizer) -> "MaskingTokens":
         """Classify the tokens of a `BertTokenizer`.
 
         Raises:

@@ -11,14 +11,15 @@ import tensorflow as tf
 
 from bert_keras.checks import check_integer, describe_integer, is_integer, quote
 from bert_keras.errors import InputError
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 TRUNCATIONS = ("longest_first", "only_first", "only_second")  # Hugging Face's names
 
 
 def pack(
-    tokenizer,
-    texts,
-    second_texts=None,
+    tokenizer: BertTokenizer,
+    texts: Sequence[str] | tf.Tensor,
+    second_texts: Sequence[str] | tf.Tensor | None = None,
     *,
     max_sequence_length: int,
     truncation: str = "longest_first",

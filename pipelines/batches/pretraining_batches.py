@@ -23,6 +23,7 @@ from bert_keras.pipelines.batches.record_order import ShardedRecords
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds
 from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
 from bert_keras.pipelines.text.autograph import without_autograph
+from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 MASKINGS = ("dynamic", "static")
 
@@ -30,7 +31,7 @@ MASKINGS = ("dynamic", "static")
 @without_autograph
 def make_pretraining_batches(
     folder: str | os.PathLike,
-    tokenizer,
+    tokenizer: BertTokenizer,
     *,
     batch_size: int,
     split: str = "train",

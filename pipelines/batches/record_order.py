@@ -42,7 +42,7 @@ class ShardedRecords:
         first_of_window = skip // _SHUFFLE_WINDOW * _SHUFFLE_WINDOW
         windows = self._read(order, _NUM_INTERLEAVED, first_of_window).batch(_SHUFFLE_WINDOW)
 
-        def reorder(window, records):
+        def reorder(window: tf.Tensor, records: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             numbers, serialized = records
             order = tf.argsort(self._draw_keys(epoch, numbers, _RECORD_ORDER))
             order = order[tf.where(window == 0, skip % _SHUFFLE_WINDOW, 0) :]
@@ -64,7 +64,7 @@ class ShardedRecords:
         num_skipped_records = tf.reduce_max(tf.where(group_ends <= skip, group_ends, 0), axis=0)
         shards = tf.data.Dataset.from_tensor_slices((paths, first_numbers)).skip(num_skipped_groups * num_interleaved)
 
-        def read_group(paths, first_numbers):
+        def read_group(paths: tf.Tensor, first_numbers: tf.Tensor) -> tf.data.Dataset:
             group = tf.data.Dataset.from_tensor_slices((paths, first_numbers))
             return group.interleave(_read_shard, cycle_length=num_interleaved, block_length=1)
 

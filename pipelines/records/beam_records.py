@@ -6,10 +6,12 @@ since the number of a document depends on all text before it. All workers make s
 """
 
 import contextlib
+import os
 import pathlib
 import shlex
 import types
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
 from bert_keras.extras import check_installed
@@ -21,6 +23,9 @@ from bert_keras.pipelines.records.manifest import make_manifest
 from bert_keras.pipelines.records.partial_folder import PartialFolder
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 _TEXT_FACTS = "text.json"
 _ERROR = "error.json"
@@ -40,14 +45,14 @@ def split_beam_options(options: str) -> list[str]:
 
 
 def write_records_with_beam(
-    out,
+    out: str | os.PathLike,
     text: FileText | DocumentText,
-    tokenizer,
+    tokenizer: "BertTokenizer | TokenizerSpec",
     *,
     options: Sequence[str] = (),
     overwrite: bool = False,
     warn: Callable[[str], None] | None = None,
-    **settings,
+    **settings: object,
 ) -> dict:
     """Write the same bytes as `write_records`, as a Beam pipeline.
 
@@ -141,6 +146,8 @@ def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
     """Run the pipeline and wait for its end."""
 
     class MakeShards(beam.DoFn):
+        """The step of the workers."""
+
         def setup(self) -> None:
             self._finish = job.make_worker()
 

@@ -121,10 +121,12 @@ class _Digest:
         self._hash, self.num_bytes = hashlib.sha256(), 0
 
     def update(self, part: bytes) -> None:
+        """Add a part."""
         self._hash.update(part)
         self.num_bytes += len(part)
 
     def facts(self) -> dict:
+        """Return the size and the SHA-256 of all parts."""
         return {"bytes": self.num_bytes, "sha256": self._hash.hexdigest()}
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.default_corpus import python_documents
@@ -13,9 +14,12 @@ from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 from bert_keras.publishing import check_holds_no_input
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
 
 def make_records(
-    tokenizer,
+    tokenizer: "BertTokenizer | TokenizerSpec | str | os.PathLike",
     out: str | os.PathLike,
     text: Names | Sequence[TextSource] | None = None,
     *,
@@ -108,7 +112,9 @@ def make_records(
     return write_records_with_beam(out, opened, spec, options=beam_options, **options)
 
 
-def _read_tokenizer(tokenizer, out: str | os.PathLike, max_sequence_length: int) -> TokenizerSpec:
+def _read_tokenizer(
+    tokenizer: "BertTokenizer | TokenizerSpec | str | os.PathLike", out: str | os.PathLike, max_sequence_length: int
+) -> TokenizerSpec:
     if not isinstance(tokenizer, str | os.PathLike):
         return TokenizerSpec.from_tokenizer(tokenizer)
     check_holds_no_input(out, [tokenizer])

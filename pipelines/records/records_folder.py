@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras import __version__
 from bert_keras.checks import check_integer
@@ -30,6 +31,9 @@ from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder, publish_folder
 from bert_keras.staging import lock_folder
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
 _LOG = logging.getLogger(__name__)
 _RESULTS_DEPEND_ON = ("numpy", "sentencex", "tensorflow", "tensorflow-text")
 
@@ -39,13 +43,13 @@ Progress = Callable[[int, int | None, int], None]
 def write_records(
     out: str | os.PathLike,
     text: FileText | DocumentText | Iterable[Sequence[str]],
-    tokenizer,
+    tokenizer: "BertTokenizer | TokenizerSpec",
     *,
     num_workers: int = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
-    **settings,
+    **settings: object,
 ) -> dict:
     """Write records of a text. `make_records` is the same for users, with text and vocabulary by path.
 
