@@ -1,4 +1,4 @@
-"""Rows made within a graph are those that `encode` makes of the same texts."""
+"""Sequences made in a graph equal those of `encode`."""
 
 import numpy as np
 import pytest
@@ -27,30 +27,30 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", list(CASES))
-def test_rows_in_a_graph_are_those_of_encode(case):
+def test_sequences_in_a_graph_equal_those_of_encode(case):
     pairs, settings = CASES[case]
     rng = np.random.default_rng(7)
     columns = [random_texts(rng, 31, 40), *([random_texts(rng, 31, 50)] if pairs else [])]
 
     @tf.function(input_signature=[[tf.TensorSpec([None], tf.string)] * len(columns)], autograph=False)
     def in_graph(texts):
-        rows = encode_in_graph(TOKENIZER, [TOKENIZER.tokenize(column) for column in texts], **settings)
-        return rows, has_most_context_in_graph(rows)
+        sequences = encode_in_graph(TOKENIZER, [TOKENIZER.tokenize(column) for column in texts], **settings)
+        return sequences, has_most_context_in_graph(sequences)
 
-    rows, best = in_graph([tf.constant(column) for column in columns])
+    sequences, best = in_graph([tf.constant(column) for column in columns])
     expected = encode(TOKENIZER, *columns, **settings)
-    real = rows.features["padding_mask"].numpy() == 1
+    real = sequences.features["padding_mask"].numpy() == 1
     assert real.shape[1] == expected.lengths.max()
     np.testing.assert_array_equal(real.sum(axis=1), expected.lengths)
-    np.testing.assert_array_equal(rows.features["token_ids"].numpy()[real], expected.token_ids)
-    np.testing.assert_array_equal(rows.features["segment_ids"].numpy()[real] == 1, expected.is_second & pairs)
-    np.testing.assert_array_equal(rows.examples, expected.examples)
+    np.testing.assert_array_equal(sequences.features["token_ids"].numpy()[real], expected.token_ids)
+    np.testing.assert_array_equal(sequences.features["segment_ids"].numpy()[real] == 1, expected.is_second & pairs)
+    np.testing.assert_array_equal(sequences.examples, expected.examples)
     np.testing.assert_array_equal(best.numpy()[real], has_most_context(expected))
     assert not best.numpy()[~real].any()
 
 
-def test_no_text_at_all_gives_no_row():
+def test_no_texts_give_no_sequences():
     nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), tf.zeros([1], tf.int64))
-    rows = encode_in_graph(TOKENIZER, [nothing], max_sequence_length=9, window_overlap=2)
-    assert rows.features["token_ids"].shape[0] == 0
-    assert has_most_context_in_graph(rows).shape[0] == 0
+    sequences = encode_in_graph(TOKENIZER, [nothing], max_sequence_length=9, window_overlap=2)
+    assert sequences.features["token_ids"].shape[0] == 0
+    assert has_most_context_in_graph(sequences).shape[0] == 0

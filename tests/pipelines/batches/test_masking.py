@@ -1,4 +1,4 @@
-"""Masks follow the paper's rates, spare special tokens, and depend on an example's own seed only."""
+"""Masks follow the paper's rates, never hit special tokens, and depend only on the example and its seeds."""
 
 import math
 
@@ -24,7 +24,7 @@ VOCABULARY_SIZE = 89
 SPECIAL_IDS = (0, 1, 2, 3, 88)
 MASK_ID = 88
 ORDINARY_IDS = sorted(set(range(VOCABULARY_SIZE)) - set(SPECIAL_IDS))
-NEVER_PUT_IN = 84  # a token as [unused1]
+NEVER_PUT_IN = 84  # an unused token
 RANDOM_IDS = sorted(set(ORDINARY_IDS) - {NEVER_PUT_IN})
 CONTINUES = np.arange(VOCABULARY_SIZE) >= 70  # a fifth of the ordinary tokens
 TOKENS = MaskingTokens(
@@ -33,7 +33,7 @@ TOKENS = MaskingTokens(
 
 
 def packed(num_examples, length, seed=0):
-    """Rows [2] tokens [3] tokens [3] padding, of all different lengths from 3 on."""
+    """Sequences `[2] tokens [3] tokens [3] padding`, with distinct lengths from 3."""
     rng = np.random.default_rng(seed)
     ids = rng.choice(ORDINARY_IDS, (num_examples, length)).astype(np.int32)
     ends = rng.integers(3, length + 1, (num_examples, 1))
@@ -59,9 +59,9 @@ def assert_same(left, right):
 
 
 class Masked:
-    """What became of 4,001 rows of up to 200 tokens, twice: 120,000 chosen of 800,000.
+    """The result of masking 4,001 sequences of up to 200 tokens twice: 120,000 of 800,000 tokens are masked.
 
-    The chosen slots as columns: `row`, `position`, `before` and `after` (ids).
+    The columns of masked positions are `sequence`, `position`, `before` and `after` (ids).
     """
 
     def __init__(self, **settings):
@@ -74,10 +74,12 @@ class Masked:
             self.epochs.append((as_arrays(new), as_arrays(labels)))
         parts = []
         for new, labels in self.epochs:
-            row, slot = np.nonzero(labels["mask_weights"])
-            position = new["mask_positions"][row, slot]
-            parts.append((row, position, labels["mask_ids"][row, slot], new["token_ids"][row, position]))
-        self.row, self.position, self.before, self.after = (np.concatenate(part) for part in zip(*parts, strict=True))
+            sequence, slot = np.nonzero(labels["mask_weights"])
+            position = new["mask_positions"][sequence, slot]
+            parts.append((sequence, position, labels["mask_ids"][sequence, slot], new["token_ids"][sequence, position]))
+        self.sequence, self.position, self.before, self.after = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def many(by_unit, unit):
     return by_unit[unit]
 
 
-def test_names_types_and_shapes_are_those_of_the_table_of_features(unit):
+def test_names_types_and_shapes_match_the_table_of_features(unit):
     features, labels = masked(packed(7, 19), example_seeds(1, 0, tf.range(7)), unit=unit)
     assert set(features) == {"token_ids", "padding_mask", "segment_ids", "mask_positions"}
     assert set(labels) == {"mask_ids", "mask_weights"}
@@ -105,7 +107,7 @@ def test_names_types_and_shapes_are_those_of_the_table_of_features(unit):
         assert tuple(tensor.shape) == tuple(sizes[letter] for letter in FEATURES[name].shape), name
 
 
-def test_slots_hold_the_original_ids_of_ordinary_tokens_in_ascending_order(many):
+def test_mask_ids_are_the_original_ids_of_ordinary_tokens_in_order(many):
     for new, labels in many.epochs:
         used = labels["mask_weights"] == 1.0
         positions = new["mask_positions"]
@@ -114,39 +116,41 @@ def test_slots_hold_the_original_ids_of_ordinary_tokens_in_ascending_order(many)
         assert (np.diff(positions, axis=1)[used[:, 1:]] > 0).all(), "positions not ascending, or one twice"
         assert not positions[~used].any()
         assert not labels["mask_ids"][~used].any()
-    assert (many.original[many.row, many.position] == many.before).all()
+    assert (many.original[many.sequence, many.position] == many.before).all()
     assert not np.isin(many.before, SPECIAL_IDS).any()
 
 
-def test_only_the_slots_change_and_only_to_the_mask_or_tokens_that_may_be_put_in(many):
+def test_only_masked_positions_change_to_mask_or_a_random_token(many):
     for new, labels in many.epochs:
         chosen = np.zeros_like(many.original, bool)
-        rows, slots = np.nonzero(labels["mask_weights"])
-        chosen[rows, new["mask_positions"][rows, slots]] = True
+        sequences, slots = np.nonzero(labels["mask_weights"])
+        chosen[sequences, new["mask_positions"][sequences, slots]] = True
         assert (new["token_ids"][~chosen] == many.original[~chosen]).all()
     assert set(np.unique(many.after[many.after != many.before])) == {MASK_ID, *RANDOM_IDS}
 
 
-def test_15_percent_of_the_tokens_are_chosen(many):
-    """Within three standard errors: a row's count is rounded up or down, so it deviates by 1/2 at most.
+def test_15_percent_of_the_tokens_are_masked(many):
+    """Within three standard errors: the count of a sequence is rounded, so it deviates by at most 1/2.
 
-    The standard error of the total is 45 of 120,000 (0.04 %). Words and spans fill the budget too, as one
-    token in five continues a word here; only in a row of a few long words may nothing fit.
+    The standard error of the total is 45 of 120,000 (0.04 %). Words and spans fill the budget too, since one
+    token in five continues a word here; only a sequence of few long words may have none that fits.
     """
     budget = np.where(many.num_ordinary > 0, np.maximum(0.15 * many.num_ordinary, 1), 0).sum()
     standard_error = math.sqrt(2 * len(many.num_ordinary)) / 2
-    assert len(many.row) > 100_000
-    assert abs(len(many.row) - 2 * budget) < 3 * standard_error
+    assert len(many.sequence) > 100_000
+    assert abs(len(many.sequence) - 2 * budget) < 3 * standard_error
 
 
 @pytest.mark.parametrize("rates", [(0.8, 0.1), ELECTRA_REPLACE_RATES, (0.0, 1.0)])
-def test_chosen_tokens_become_the_mask_a_random_token_or_stay(rates, by_unit):
+def test_masked_tokens_become_mask_or_random_or_stay(rates, by_unit):
     """80/10/10 within three standard errors: 0.12 % for 0.8 and 0.09 % for 0.1, of 120,000."""
     many = by_unit["token"] if rates == (0.8, 0.1) else Masked(replace_rates=rates)
-    assert_rate(np.mean(many.after == MASK_ID), rates[0], len(many.row))
-    same = rates[1] / len(RANDOM_IDS)  # a random token is now and then the same one
+    assert_rate(np.mean(many.after == MASK_ID), rates[0], len(many.sequence))
+    same = rates[1] / len(RANDOM_IDS)  # a random token can be the original one
     assert_rate(
-        np.mean(many.after == many.before), 1 - sum(rates) + same * np.mean(many.before != NEVER_PUT_IN), len(many.row)
+        np.mean(many.after == many.before),
+        1 - sum(rates) + same * np.mean(many.before != NEVER_PUT_IN),
+        len(many.sequence),
     )
 
 
@@ -154,8 +158,8 @@ def assert_rate(measured, rate, count):
     assert abs(measured - rate) <= 3 * math.sqrt(rate * (1 - rate) / count) + 1e-12
 
 
-def test_every_place_and_every_random_token_is_equally_likely():
-    """Chi-square over places and over tokens put in, each within five standard deviations of its mean."""
+def test_all_positions_and_all_random_tokens_are_equally_likely():
+    """Chi-square over positions and over random tokens, each within five standard deviations of its mean."""
     num_examples, length = 4001, 31
     features = {
         "token_ids": tf.fill([num_examples, length], 50),
@@ -171,15 +175,17 @@ def test_every_place_and_every_random_token_is_equally_likely():
         assert chi_square < len(counts) + 5 * math.sqrt(2 * len(counts))
 
 
-def test_an_examples_masks_do_not_depend_on_its_batch_or_padding(unit):
+def test_masks_do_not_depend_on_batch_or_padding(unit):
     features, seeds = packed(13, 23), example_seeds(3, 1, tf.range(13))
     whole = [as_arrays(part) for part in masked(features, seeds, unit=unit)]
-    for row in (0, 7, 12):
+    for sequence in (0, 7, 12):
         alone = masked(
-            {name: tensor[row : row + 1] for name, tensor in features.items()}, seeds[row : row + 1], unit=unit
+            {name: tensor[sequence : sequence + 1] for name, tensor in features.items()},
+            seeds[sequence : sequence + 1],
+            unit=unit,
         )
-        for one, all_rows in zip(alone, whole, strict=True):
-            assert_same(as_arrays(one), {name: array[row : row + 1] for name, array in all_rows.items()})
+        for one, all_sequences in zip(alone, whole, strict=True):
+            assert_same(as_arrays(one), {name: array[sequence : sequence + 1] for name, array in all_sequences.items()})
     padded = {name: tf.pad(tensor, [[0, 0], [0, 6]]) for name, tensor in features.items()}
     new, labels = (as_arrays(part) for part in masked(padded, seeds, unit=unit))
     assert_same(labels, whole[1])
@@ -205,7 +211,7 @@ def test_eager_tf_function_and_tf_data_agree(unit):
 
 
 @pytest.mark.parametrize("change", [(4, 0, 0), (3, 1, 0), (3, 0, 1)], ids=["seed", "epoch", "index"])
-def test_another_seed_epoch_or_index_gives_other_masks(change, unit):
+def test_seed_epoch_and_index_change_the_masks(change, unit):
     features = packed(1, 60, seed=2)
     seed, epoch, index = change
     first = masked(features, example_seeds(3, 0, tf.constant([0])), unit=unit)[0]["mask_positions"].numpy()
@@ -213,18 +219,18 @@ def test_another_seed_epoch_or_index_gives_other_masks(change, unit):
     assert (first != second).any()
 
 
-def test_short_examples_get_one_slot_and_empty_ones_none(unit):
+def test_short_examples_get_one_masked_position_and_empty_ones_none(unit):
     features = {
         "token_ids": tf.constant([[2, 40, 3, 0, 0], [2, 3, 3, 0, 0], [2, 40, 41, 42, 3]]),
         "padding_mask": tf.constant([[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
     }
     for epoch in range(7):
         new, labels = masked(features, example_seeds(0, epoch, tf.range(3)), 9, unit=unit)
-        assert labels["mask_weights"].numpy().sum(axis=1).tolist() == [1, 0, 1]  # 9 slots do not fit in 5 places
+        assert labels["mask_weights"].numpy().sum(axis=1).tolist() == [1, 0, 1]  # 9 masked positions do not fit in 5
         assert new["token_ids"].numpy()[1].tolist() == [2, 3, 3, 0, 0]
 
 
-def test_padding_is_never_chosen_whatever_ids_it_holds(unit):
+def test_padding_is_never_masked_for_any_id(unit):
     features = {"token_ids": tf.fill([9, 21], 50), "padding_mask": tf.sequence_mask(range(1, 10), 21, tf.int32)}
     new, _ = masked(features, example_seeds(0, 0, tf.range(9)), mask_rate=0.9, unit=unit)
     padding = features["padding_mask"] == 0
@@ -232,7 +238,7 @@ def test_padding_is_never_chosen_whatever_ids_it_holds(unit):
     assert (new["mask_positions"].numpy() < np.arange(1, 10)[:, None]).all()
 
 
-def test_never_more_slots_than_asked_for(unit):
+def test_at_most_max_predictions_are_masked(unit):
     _, labels = masked(packed(31, 100), example_seeds(0, 0, tf.range(31)), 2, mask_rate=0.9, unit=unit)
     assert labels["mask_weights"].numpy().sum(axis=1).max() == 2
 
@@ -249,17 +255,17 @@ def test_never_more_slots_than_asked_for(unit):
         ({"replace_rates": (0.8,)}, r"replace_rates is \(0\.8,\)"),
     ],
 )
-def test_settings_out_of_range_are_refused(changes, message):
+def test_settings_out_of_range_are_rejected(changes, message):
     with pytest.raises(InputError, match=message):
         masked(packed(3, 9), example_seeds(0, 0, tf.range(3)), **changes)
 
 
-def test_a_vocabulary_without_words_is_refused():
+def test_a_vocabulary_without_words_is_rejected():
     with pytest.raises(InputError, match="every token of the vocabulary is special or unused"):
         MaskingTokens.from_tokenizer(BertTokenizer([*SPECIAL_TOKENS, "[unused0]", "[unused11]"]))
 
 
-def test_special_and_unused_tokens_are_never_put_in():
+def test_special_and_unused_tokens_never_replace_a_token():
     vocabulary = [
         "[PAD]",
         "[unused0]",
@@ -283,20 +289,20 @@ def test_special_and_unused_tokens_are_never_put_in():
 @pytest.mark.parametrize(
     ("length", "rate", "slots"), [(128, 0.15, 20), (512, 0.15, 77), (100, 0.07, 7), (40, 0.4, 16), (3, 0.01, 1)]
 )
-def test_slots_are_googles_numbers_by_default(length, rate, slots):
+def test_default_max_predictions_equal_googles(length, rate, slots):
     assert default_max_predictions(length, rate) == slots
     new, _ = masked(packed(2, length), example_seeds(0, 0, [0, 1]), None, mask_rate=rate)
     assert new["mask_positions"].shape == (2, slots)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.0, True])
-def test_seeds_out_of_range_are_refused(seed):
+def test_seeds_out_of_range_are_rejected(seed):
     with pytest.raises(InputError, match="expected an integer from 0 to 2,147,483,647"):
         example_seeds(seed, 0, [0])
 
 
-def test_random_bits_are_those_of_splitmix64():
-    """The hash, spelt out in Python integers."""
+def test_random_bits_equal_splitmix64():
+    """Compare with the hash in Python integers."""
     full = 2**64 - 1
 
     def mixed(state):
@@ -305,13 +311,15 @@ def test_random_bits_are_those_of_splitmix64():
         return state ^ state >> 31
 
     seeds = [[5 * 2**32 + 1, 7], [0, 0], [2**62 + 3, 2**40]]
-    for row, (high, low) in zip(random_bits(tf.constant(seeds, tf.int64), 3, 4).numpy().tolist(), seeds, strict=True):
+    for sequence, (high, low) in zip(
+        random_bits(tf.constant(seeds, tf.int64), 3, 4).numpy().tolist(), seeds, strict=True
+    ):
         state = mixed(mixed(mixed(high) ^ low) ^ 3)
-        assert row == [mixed(state + 0x9E3779B97F4A7C15 * count & full) >> 1 for count in range(1, 5)]
+        assert sequence == [mixed(state + 0x9E3779B97F4A7C15 * count & full) >> 1 for count in range(1, 5)]
 
 
-def test_random_bits_at_places_are_those_of_the_row():
+def test_random_bits_at_positions_equal_random_bits():
     seeds = tf.constant([[3, 7], [4, 1]], tf.int64)
-    row = random_bits(seeds, 2, 9).numpy()
+    sequence = random_bits(seeds, 2, 9).numpy()
     places = np.array([[8, 0, 3], [1, 1, 7]])
-    assert (random_bits_at(seeds, 2, tf.constant(places)).numpy() == np.take_along_axis(row, places, 1)).all()
+    assert (random_bits_at(seeds, 2, tf.constant(places)).numpy() == np.take_along_axis(sequence, places, 1)).all()

@@ -1,4 +1,4 @@
-"""Packed sequences have their tokens in the right places, whatever is cut or padded."""
+"""Packed sequences have the right tokens at the right positions for every truncation and padding."""
 
 import itertools
 
@@ -20,7 +20,7 @@ PADDINGS = {
     "multiple": {"pad_to_multiple": 4},
     "buckets": {"pad_to_buckets": (6, 10)},
 }
-# every op that packing may use: TensorFlow Serving has known them all since long before 2.13
+# the ops that packing may use, all much older than TensorFlow Serving 2.13
 OPS = set(
     "AddV2 Cast ConcatV2 Const Equal FloorDiv GatherV2 Greater Identity Less LogicalAnd Max Maximum Minimum Mul Pack "
     "Placeholder Range Reshape SelectV2 Size Split StridedSlice Sub Sum ZerosLike".split()
@@ -31,16 +31,16 @@ every_truncation = pytest.mark.parametrize("truncation", TRUNCATIONS)
 every_padding = pytest.mark.parametrize("padding", PADDINGS.values(), ids=PADDINGS)
 
 
-def ragged(rows):
-    return tf.ragged.constant(rows, dtype=tf.int32, ragged_rank=1)
+def ragged(sequences):
+    return tf.ragged.constant(sequences, dtype=tf.int32, ragged_rank=1)
 
 
 def as_lists(features):
     return {name: tensor.numpy().tolist() for name, tensor in features.items()}
 
 
-def google_packed(first, second, max_sequence_length, length):
-    """Google's `_truncate_seq_pair` (always from the end) and packing, one list at a time."""
+def pack_as_google(first, second, max_sequence_length, length):
+    """Pack one list at a time with Google's `_truncate_seq_pair` (always from the end)."""
     first, second, pair = list(first), list(second or []), second is not None
     while len(first) + len(second) > max_sequence_length - (3 if pair else 2):
         (first if len(first) > len(second) else second).pop()
@@ -54,7 +54,7 @@ def google_packed(first, second, max_sequence_length, length):
 @pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 50])
 @pytest.mark.parametrize("fixed", [False, True], ids=["longest", "fixed"])
-def test_every_row_is_what_googles_code_packs(pair, max_sequence_length, fixed):
+def test_sequences_equal_googles_packing(pair, max_sequence_length, fixed):
     rng = np.random.default_rng(max_sequence_length)
     first, second = ([rng.integers(10, 99, rng.integers(0, 17)).tolist() for _ in range(23)] for _ in range(2))
     length = max_sequence_length + 4 if fixed else None
@@ -68,21 +68,21 @@ def test_every_row_is_what_googles_code_packs(pair, max_sequence_length, fixed):
     special = 3 if pair else 2
     sizes = [len(a) + (len(b) if pair else 0) + special for a, b in zip(first, second, strict=True)]
     length = length or min(max(sizes), max_sequence_length)
-    rows = [
-        google_packed(a, b if pair else None, max_sequence_length, length) for a, b in zip(first, second, strict=True)
+    sequences = [
+        pack_as_google(a, b if pair else None, max_sequence_length, length) for a, b in zip(first, second, strict=True)
     ]
-    for name, expected in zip(("token_ids", "segment_ids", "padding_mask"), zip(*rows, strict=True), strict=True):
+    for name, expected in zip(("token_ids", "segment_ids", "padding_mask"), zip(*sequences, strict=True), strict=True):
         assert features[name].numpy().tolist() == list(expected), name
 
 
-def test_names_and_types_are_those_of_the_table_of_features(tiny_tokenizer):
+def test_names_and_types_match_the_table_of_features(tiny_tokenizer):
     features = pack(tiny_tokenizer, ["the a", "b"], max_sequence_length=7)
     assert set(features) == {"token_ids", "segment_ids", "padding_mask"}
     for name, tensor in features.items():
         assert tensor.dtype.name == FEATURES[name].dtype
 
 
-def test_tokens_and_special_tokens_stand_in_their_places(tiny_tokenizer):
+def test_tokens_and_special_tokens_have_the_right_positions(tiny_tokenizer):
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d", "c"]
     assert as_lists(pack(tiny_tokenizer, first, second, max_sequence_length=9))["token_ids"] == [
         [2, 10, 5, 6, 7, 3, 8, 9, 3],
@@ -101,7 +101,7 @@ def test_tokens_and_special_tokens_stand_in_their_places(tiny_tokenizer):
 def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding):
     padding = PADDINGS[padding]
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d b a the", "c"]
-    for length in (5, 9):  # all rows are cut, some are
+    for length in (5, 9):  # all sequences are truncated, some are
 
         def packed(a, b, length=length):
             return pack(tiny_tokenizer, a, b, max_sequence_length=length, truncation=truncation, **padding)
@@ -115,7 +115,7 @@ def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
-    """Our tokenizer and Hugging Face's for `WORDS`: a text of n words has n tokens."""
+    """Our tokenizer and Hugging Face's for `WORDS`; a text of n words has n tokens."""
     from transformers import BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("letters")
@@ -124,47 +124,47 @@ def letters(tmp_path_factory):
     return BertTokenizer(vocabulary), BertTokenizerFast.from_pretrained(folder)
 
 
-def hugging_face_row(twin, first, second, **options):
-    """Hugging Face's ids and segments of a pair, or `None` where it raises because a text would be cut away."""
+def encode_with_hugging_face(twin, first, second, **options):
+    """Return Hugging Face's ids and segments of a pair; None if it raises because no token of a text would be left."""
     try:
-        row = twin([first], [second], truncation=options["truncation"], max_length=options["max_sequence_length"])
+        sequence = twin([first], [second], truncation=options["truncation"], max_length=options["max_sequence_length"])
     except Exception as error:  # `tokenizers` raises nothing narrower
         if "Sequence to truncate too short" not in str(error):
             raise
         return None
-    return row["input_ids"][0], row["token_type_ids"][0]
+    return sequence["input_ids"][0], sequence["token_type_ids"][0]
 
 
 @every_truncation
 @pytest.mark.parametrize("max_sequence_length", slow_except(range(5, 15), quick=[5, 8]))
-def test_pairs_of_every_length_are_cut_as_hugging_face_cuts_them(letters, truncation, max_sequence_length):
+def test_pairs_of_every_length_are_truncated_as_by_hugging_face(letters, truncation, max_sequence_length):
     ours, twin = letters
     options = {"max_sequence_length": max_sequence_length, "truncation": truncation}
     budget = max_sequence_length - 3
     sizes = list(itertools.product(range(10), range(10)))
     first, second = [" ".join(WORDS[:a]) for a, _ in sizes], [" ".join(WORDS[10:][:b]) for _, b in sizes]
     features = as_lists(pack(ours, first, second, **options))
-    for row, (a, b) in enumerate(sizes):
-        length = sum(features["padding_mask"][row])
-        got = features["token_ids"][row][:length], features["segment_ids"][row][:length]
+    for sequence, (a, b) in enumerate(sizes):
+        length = sum(features["padding_mask"][sequence])
+        got = features["token_ids"][sequence][:length], features["segment_ids"][sequence][:length]
         tokens = range(5, 5 + a), range(15, 15 + b)
-        expected = hugging_face_row(twin, first[row], second[row], **options)
+        expected = encode_with_hugging_face(twin, first[sequence], second[sequence], **options)
         kept = tokens[1 if truncation == "only_first" else 0]
-        # where Hugging Face raises, nothing of the text to cut stays, and the other is cut if it must be
+        # where Hugging Face raises, that text is removed, and the other is truncated if necessary
         assert (expected is None) == (truncation != "longest_first" and a + b > budget and len(kept) >= budget)
         if expected is None:
             tokens = ([], kept[:budget]) if truncation == "only_first" else (kept[:budget], [])
-            expected = google_packed(*tokens, max_sequence_length, length)[:2]
-        # of an odd number of tokens Google leaves the odd one to A, Hugging Face to the longer text or B
+            expected = pack_as_google(*tokens, max_sequence_length, length)[:2]
+        # Google gives an odd token to A, Hugging Face to the longer text or to B
         if truncation == "longest_first" and budget % 2 and budget // 2 < a <= b:
             assert got != expected
-            expected = google_packed(*tokens, max_sequence_length, length)[:2]
+            expected = pack_as_google(*tokens, max_sequence_length, length)[:2]
         assert got == expected, (a, b)
 
 
 @pytest.mark.parametrize("truncation", ["longest_first", "only_first"])
 @pytest.mark.parametrize("max_sequence_length", range(3, 9))
-def test_single_texts_are_cut_as_hugging_face_cuts_them(letters, truncation, max_sequence_length):
+def test_single_texts_are_truncated_as_by_hugging_face(letters, truncation, max_sequence_length):
     ours, twin = letters
     texts = [" ".join(WORDS[:size]) for size in range(10)]
     features = as_lists(pack(ours, texts, max_sequence_length=max_sequence_length, truncation=truncation))
@@ -184,18 +184,18 @@ def test_single_texts_are_cut_as_hugging_face_cuts_them(letters, truncation, max
         ({"pad_to_length": 13}, {2: 13, 11: 13, 20: 13}),
     ],
 )
-def test_batches_are_padded_to_the_length_that_was_asked_for(padding, lengths):
+def test_batches_are_padded_to_the_requested_length(padding, lengths):
     for longest, expected in lengths.items():
-        rows = ragged([[], range(10, 8 + longest), [7]][: 1 if longest == 2 else 3])
-        features = as_lists(pack_tokens(rows, **IDS, max_sequence_length=11, **padding))
-        bare = as_lists(pack_tokens(rows, **IDS, max_sequence_length=11))
+        sequences = ragged([[], range(10, 8 + longest), [7]][: 1 if longest == 2 else 3])
+        features = as_lists(pack_tokens(sequences, **IDS, max_sequence_length=11, **padding))
+        bare = as_lists(pack_tokens(sequences, **IDS, max_sequence_length=11))
         for name, pad in {"token_ids": 9, "segment_ids": 0, "padding_mask": 0}.items():
             width = len(bare[name][0])
-            assert features[name] == [row + [pad] * (expected - width) for row in bare[name]], (longest, name)
+            assert features[name] == [sequence + [pad] * (expected - width) for sequence in bare[name]], (longest, name)
 
 
 @pytest.mark.parametrize("kind", slow_except(PADDINGS, quick=["fixed", "buckets"]))
-def test_known_sizes_are_static_shapes(tiny_tokenizer, kind):
+def test_known_sizes_give_static_shapes(tiny_tokenizer, kind):
     padding = PADDINGS[kind]
 
     def shapes(dataset, **options):
@@ -212,7 +212,7 @@ def test_known_sizes_are_static_shapes(tiny_tokenizer, kind):
 
 @every_truncation
 @every_padding
-def test_only_ops_that_old_servers_know_are_used(truncation, padding):
+def test_only_ops_of_old_servers_are_used(truncation, padding):
     spec = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 
     @tf.function
@@ -225,7 +225,7 @@ def test_only_ops_that_old_servers_know_are_used(truncation, padding):
         assert not graph.library.function
 
 
-def test_keep_special_tokens_is_handed_to_the_tokenizer(tiny_tokenizer, monkeypatch):
+def test_keep_special_tokens_is_passed_to_the_tokenizer(tiny_tokenizer, monkeypatch):
     asked = []
 
     def tokenize(texts, keep_special_tokens=False):
@@ -242,8 +242,8 @@ def test_keep_special_tokens_is_handed_to_the_tokenizer(tiny_tokenizer, monkeypa
     ("padding", "length"),
     [({}, 3), ({"pad_to_length": 7}, 7), ({"pad_to_multiple": 4}, 4), ({"pad_to_buckets": (2, 5, 6)}, 5)],
 )
-@pytest.mark.parametrize("texts", [[], ["", ""]], ids=["no rows", "empty rows"])
-def test_batches_without_tokens_hold_special_tokens_only(tiny_tokenizer, texts, padding, length):
+@pytest.mark.parametrize("texts", [[], ["", ""]], ids=["no sequences", "empty sequences"])
+def test_empty_texts_give_special_tokens_only(tiny_tokenizer, texts, padding, length):
     for truncation in TRUNCATIONS:
         features = pack(tiny_tokenizer, texts, texts, max_sequence_length=6, truncation=truncation, **padding)
         assert features["token_ids"].numpy().tolist() == [[2, 3, 3] + [0] * (length - 3)] * len(texts)
@@ -259,7 +259,7 @@ def test_batches_without_tokens_hold_special_tokens_only(tiny_tokenizer, texts, 
         (None, {"max_sequence_length": 7, "pad_to_buckets": (4, 6)}, "ends with 6, below max_sequence_length 7"),
     ],
 )
-def test_lengths_without_room_are_refused(second, lengths, message):
+def test_lengths_without_room_are_rejected(second, lengths, message):
     with pytest.raises(InputError, match=message):
         pack_tokens(ragged([[7, 8]]), None if second is None else ragged(second), **IDS, **lengths)
 
@@ -292,11 +292,11 @@ def test_lengths_without_room_are_refused(second, lengths, message):
         ({"pad_to_multiple": 8, "pad_to_buckets": (16,)}, "pad_to_multiple and pad_to_buckets are given together"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(options, message):
+def test_contradicting_settings_are_rejected(options, message):
     with pytest.raises(InputError, match=message):
         pack_tokens(ragged([[7, 8]]), **IDS, **{"max_sequence_length": 12, **options})
 
 
-def test_one_second_text_is_never_spread_over_a_batch():
+def test_a_single_second_text_is_not_broadcast_over_a_batch():
     with pytest.raises(tf.errors.InvalidArgumentError):
         pack_tokens(ragged([[7], [8], [7]]), ragged([[8]]), **IDS, max_sequence_length=9)

@@ -1,4 +1,4 @@
-"""Pretraining batches: what the records hold, each row once an epoch, the same for the same seed, from any batch on."""
+"""Pretraining batches have each record once per epoch, are reproducible from the seed, and can start anywhere."""
 
 import collections
 import itertools
@@ -21,7 +21,7 @@ from tests.marks import slow, slow_except
 LENGTH, MAX_EXAMPLES = 23, 3
 SHARDS = (("train", 11), ("train", 0), ("train", 19), ("train", 1), ("held_out", 7), ("train", 8), ("held_out", 2))
 NUM_TRAIN = sum(count for split, count in SHARDS if split == "train")
-# the first part of a row's examples has an A only in "none"; the longest fill a row
+# examples have only an A for "none"; the longest fill a sequence
 KINDS = {
     "single nsp": {"sentence_objective": "nsp"},
     "single none": {"sentence_objective": "none"},
@@ -31,7 +31,7 @@ KINDS = {
 CLS, SEP = 2, 3
 
 
-def drawn_row(rng, sentence_objective, packed=False):
+def draw_record(rng, sentence_objective, packed=False):
     ids, lengths, labels = [], [], []
     for _ in range(rng.integers(1, MAX_EXAMPLES + 1) if packed else 1):
         room = LENGTH - len(ids)
@@ -47,33 +47,33 @@ def drawn_row(rng, sentence_objective, packed=False):
 
 
 def write_by_hand(folder, tokenizer, **settings):
-    """Writes records, puts random rows in shards of `SHARDS` in their place, and returns those with their splits.
+    """Write a records folder, replace its shards by random records in `SHARDS`, and return them with their splits.
 
-    The splits' shards are mixed, so that a row's number is not its place in the split.
+    Shards of both splits alternate, so that the number of a record is not its index in the split.
     """
     documents = [["the a b c d"], ["d c b a the"]]
     limits = {"max_sequence_length": LENGTH, "max_examples_per_sequence": MAX_EXAMPLES}
     manifest = write_records(folder, documents, tokenizer, **limits, **settings)
     rng = np.random.default_rng(3)
-    rows, manifest["shards"] = [], []
+    sequences, manifest["shards"] = [], []
     for number, (split, count) in enumerate(SHARDS):
-        of_shard = [drawn_row(rng, **settings) for _ in range(count)]
-        path = folder / f"rows-{number}.tfrecord"
+        of_shard = [draw_record(rng, **settings) for _ in range(count)]
+        path = folder / f"sequences-{number}.tfrecord"
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for row in of_shard:
-                writer.write(serialize_record(row))
+            for sequence in of_shard:
+                writer.write(serialize_record(sequence))
         entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **compute_digest(path)}
         manifest["shards"].append(entry)
-        rows += [(split, row) for row in of_shard]
+        sequences += [(split, sequence) for sequence in of_shard]
     for split, counts in manifest["splits"].items():
         counts["num_records"] = sum(count for of, count in SHARDS if of == split)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    return rows
+    return sequences
 
 
 @pytest.fixture(scope="module")
 def records(tiny_tokenizer, tmp_path_factory):
-    """For each kind the folder, and its rows with their splits, in the order of their numbers."""
+    """For each kind the folder, and its records with their splits in the order of their numbers."""
     root = tmp_path_factory.mktemp("records")
     return {
         kind: (root / kind.replace(" ", "_"), write_by_hand(root / kind.replace(" ", "_"), tiny_tokenizer, **settings))
@@ -88,7 +88,7 @@ def folder(records):
 
 @pytest.fixture
 def batches(folder, tiny_tokenizer):
-    """Makes batches of the single pairs; and reads them, each as a dict of tuples."""
+    """Function that makes batches of the single pairs and reads each as a dict of tuples."""
 
     def make(**settings):
         return read(make_pretraining_batches(folder, tiny_tokenizer, **{"batch_size": 5, **settings}))
@@ -107,37 +107,41 @@ def as_tuple(array):
     return tuple(map(tuple, array.tolist())) if array.ndim == 2 else tuple(array.tolist())
 
 
-def rows_of(batches):
-    """Each row of all batches, as a dict."""
-    return [dict(zip(batch, row, strict=True)) for batch in batches for row in zip(*batch.values(), strict=True)]
+def list_sequences(batches):
+    """List the sequences of all batches, each as a dict."""
+    return [
+        dict(zip(batch, sequence, strict=True)) for batch in batches for sequence in zip(*batch.values(), strict=True)
+    ]
 
 
-def original(row):
-    """The ids of a row before it was masked."""
-    ids = list(row["token_ids"])
-    for position, index, weight in zip(row["mask_positions"], row["mask_ids"], row["mask_weights"], strict=True):
+def restore_ids(sequence):
+    """Return the ids of a sequence before masking."""
+    ids = list(sequence["token_ids"])
+    for position, index, weight in zip(
+        sequence["mask_positions"], sequence["mask_ids"], sequence["mask_weights"], strict=True
+    ):
         if weight:
             ids[position] = index
     return tuple(ids)
 
 
-def counted(rows):
-    return collections.Counter(tuple(sorted(row.items())) for row in rows)
+def counted(sequences):
+    return collections.Counter(tuple(sorted(sequence.items())) for sequence in sequences)
 
 
-def spelt_out(row, max_examples):
-    """What the features and labels of a row are, one example after the other."""
+def make_expected(sequence, max_examples):
+    """Return the expected features and labels of a record, example by example."""
     out = {"segment_ids": [], "pack_ids": [], "pack_starts": []}
-    for number, (first, second) in enumerate(row.lengths, 1):
+    for number, (first, second) in enumerate(sequence.lengths, 1):
         out["pack_starts"].append(len(out["pack_ids"]))
         out["segment_ids"] += [0] * first + [1] * second
         out["pack_ids"] += [number] * (first + second)
-    out |= {"token_ids": row.token_ids, "padding_mask": [1] * len(row.token_ids)}
+    out |= {"token_ids": sequence.token_ids, "padding_mask": [1] * len(sequence.token_ids)}
     out = {name: padded(values, LENGTH) for name, values in out.items() if name != "pack_starts"} | {
         "pack_starts": padded(out["pack_starts"], max_examples)
     }
-    out["next_sentence_labels"] = padded(row.sentence_labels, max_examples)
-    out["next_sentence_weights"] = padded([1.0] * len(row.sentence_labels), max_examples)
+    out["next_sentence_labels"] = padded(sequence.sentence_labels, max_examples)
+    out["next_sentence_weights"] = padded([1.0] * len(sequence.sentence_labels), max_examples)
     return out
 
 
@@ -146,7 +150,7 @@ def padded(values, length):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_types_and_static_shapes_are_those_of_the_table_of_features(kind, records, tiny_tokenizer):
+def test_names_types_and_static_shapes_match_the_table_of_features(kind, records, tiny_tokenizer):
     dataset = make_pretraining_batches(records[kind][0], tiny_tokenizer, batch_size=5, epochs=3)
     features, labels = dataset.element_spec
     packed, labelled = "packed" in kind, "none" not in kind
@@ -167,15 +171,15 @@ def test_names_types_and_static_shapes_are_those_of_the_table_of_features(kind, 
 
 @pytest.mark.parametrize("split", ["train", "held_out"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_shuffling_rows_come_as_they_were_written(kind, split, records, tiny_tokenizer):
-    folder, rows = records[kind]
+def test_without_shuffling_records_keep_their_order(kind, split, records, tiny_tokenizer):
+    folder, sequences = records[kind]
     settings = {"batch_size": 4, "split": split, "shuffle": False, "drop_remainder": False}
-    given = rows_of(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
-    expected = [row for of_split, row in rows if of_split == split]
+    given = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
+    expected = [sequence for of_split, sequence in sequences if of_split == split]
     assert len(given) == len(expected)
-    for one, row in zip(given, expected, strict=True):
-        wanted = spelt_out(row, MAX_EXAMPLES if "packed" in kind else 1)
-        assert original(one) == wanted.pop("token_ids")
+    for one, sequence in zip(given, expected, strict=True):
+        wanted = make_expected(sequence, MAX_EXAMPLES if "packed" in kind else 1)
+        assert restore_ids(one) == wanted.pop("token_ids")
         for name in set(wanted) & set(one):
             got = one[name] if isinstance(one[name], tuple) else (one[name],)
             assert got == wanted[name], name
@@ -193,43 +197,46 @@ def test_without_shuffling_rows_come_as_they_were_written(kind, split, records, 
     ],
 )
 @pytest.mark.parametrize("kind", ["packed sop", *slow("single nsp")])
-def test_masks_are_a_function_of_the_rows_number_the_seed_and_the_epoch(
-    kind, settings, of_masks, records, tiny_tokenizer
-):
-    """Of its number in all shards, also where only those of a split are read."""
-    folder, rows = records[kind]
+def test_masks_are_a_function_of_record_number_seed_and_epoch(kind, settings, of_masks, records, tiny_tokenizer):
+    """The number counts all shards, even if only those of a split are read."""
+    folder, sequences = records[kind]
     settings = {"batch_size": 3, "split": "held_out", "shuffle": False, "seed": 7, "epochs": 2, **settings}
-    given = rows_of(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
-    numbers = [number for number, (split, _) in enumerate(rows) if split == "held_out"]
+    given = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
+    numbers = [number for number, (split, _) in enumerate(sequences) if split == "held_out"]
     assert len(given) == 2 * len(numbers) == 18
     tokens = MaskingTokens.from_tokenizer(tiny_tokenizer)
     for epoch, of_epoch in enumerate((given[:9], given[9:])):
-        token_ids = tf.constant([original(row) for row in of_epoch])
-        features = {"token_ids": token_ids, "padding_mask": tf.constant([row["padding_mask"] for row in of_epoch])}
+        token_ids = tf.constant([restore_ids(sequence) for sequence in of_epoch])
+        features = {
+            "token_ids": token_ids,
+            "padding_mask": tf.constant([sequence["padding_mask"] for sequence in of_epoch]),
+        }
         options = {"max_predictions": 4, **of_masks}
         seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
         features, labels = mask_tokens(features, tokens, seeds=seeds, **options)
         for name, value in {**features, **labels}.items():
-            assert [tuple(row) for row in value.numpy().tolist()] == [row[name] for row in of_epoch], name
+            assert [tuple(sequence) for sequence in value.numpy().tolist()] == [
+                sequence[name] for sequence in of_epoch
+            ], name
 
 
-def test_an_epoch_holds_every_row_once_whatever_the_order(batches):
-    plain = rows_of(batches(batch_size=1, shuffle=False))
-    shuffled = rows_of(batches(batch_size=1))
+def test_an_epoch_has_every_record_once_in_any_order(batches):
+    plain = list_sequences(batches(batch_size=1, shuffle=False))
+    shuffled = list_sequences(batches(batch_size=1))
     assert len(plain) == NUM_TRAIN
-    assert [original(row) for row in plain] != [original(row) for row in shuffled]
-    # masks belong to the row, not to its place: they are equal as they are
+    assert [restore_ids(sequence) for sequence in plain] != [restore_ids(sequence) for sequence in shuffled]
+    # masks depend on the record, not on its position, so they are equal
     assert counted(plain) == counted(shuffled)
 
 
 @pytest.mark.parametrize("window", [7, *slow(65_536)])
-def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batches, monkeypatch):
+def test_each_epoch_has_a_new_order_and_new_dynamic_masks(window, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     for masking in ("dynamic", "static"):
-        rows = rows_of(batches(batch_size=1, epochs=2, masking=masking))
-        first, second = rows[:NUM_TRAIN], rows[NUM_TRAIN:]
-        assert [original(row) for row in first] != [original(row) for row in second]
-        assert sorted(map(original, first)) == sorted(map(original, second))
+        sequences = list_sequences(batches(batch_size=1, epochs=2, masking=masking))
+        first, second = sequences[:NUM_TRAIN], sequences[NUM_TRAIN:]
+        assert [restore_ids(sequence) for sequence in first] != [restore_ids(sequence) for sequence in second]
+        assert sorted(map(restore_ids, first)) == sorted(map(restore_ids, second))
         assert (counted(first) == counted(second)) == (masking == "static")
 
 
@@ -246,7 +253,7 @@ def test_every_epoch_has_its_own_order_and_dynamic_masks_of_its_own(window, batc
         quick=[(True, False, 4, 1)],
     ),
 )
-def test_a_run_can_begin_with_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
+def test_a_run_can_start_at_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
     settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
@@ -256,7 +263,7 @@ def test_a_run_can_begin_with_any_batch(shuffle, drop_remainder, window, interle
         assert batches(**settings, first_batch=first_batch) == whole[first_batch:]
 
 
-def test_what_does_not_fill_a_batch_is_left_out_unless_it_is_asked_for(batches, folder, tiny_tokenizer):
+def test_the_remainder_is_dropped_unless_requested(batches, folder, tiny_tokenizer):
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16)] == [16, 16]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16, drop_remainder=False)] == [16, 16, 7]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=99, drop_remainder=False)] == [NUM_TRAIN]
@@ -265,8 +272,8 @@ def test_what_does_not_fill_a_batch_is_left_out_unless_it_is_asked_for(batches, 
     assert dataset.cardinality().numpy() == 3
 
 
-def test_batches_depend_on_the_seed_and_on_nothing_else(folder, tiny_tokenizer):
-    """Not on a global seed, on what was read before, or on the number of threads."""
+def test_batches_depend_only_on_the_seed(folder, tiny_tokenizer):
+    """Not on a global seed, on earlier reads, or on the number of threads."""
     settings = {"batch_size": 5, "epochs": 2}
     dataset = make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
     expected = read(dataset)
@@ -282,7 +289,7 @@ def test_batches_depend_on_the_seed_and_on_nothing_else(folder, tiny_tokenizer):
     assert read(make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
 
 
-def test_without_epochs_the_records_repeat_without_end(folder, tiny_tokenizer, batches):
+def test_epochs_none_is_endless(folder, tiny_tokenizer, batches):
     endless = make_pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
     assert endless.cardinality().numpy() == tf.data.INFINITE_CARDINALITY
     assert read(endless.take(12)) == batches(epochs=3)[9:21]
@@ -292,7 +299,7 @@ def test_without_epochs_the_records_repeat_without_end(folder, tiny_tokenizer, b
     ("objective", "packed"),
     slow_except(itertools.product(["nsp", "sop", "none"], [False, True]), quick=[("nsp", True), ("none", False)]),
 )
-def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokenizer, tmp_path):
+def test_batches_match_the_counts_of_write_records(objective, packed, tiny_tokenizer, tmp_path):
     rng = np.random.default_rng(0)
     words = ["the", "unaffable", "playing", "a", "b", "c", "d"]
     documents = [
@@ -311,14 +318,17 @@ def test_batches_hold_what_write_records_counted(objective, packed, tiny_tokeniz
     assert len(manifest["shards"]) > 4
     for split, counts in manifest["splits"].items():
         settings = {"batch_size": 4, "split": split, "drop_remainder": False, "max_sequence_length": LENGTH}
-        rows = rows_of(read(make_pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
-        assert len(rows) == counts["num_records"]
-        assert sum(sum(row["padding_mask"]) for row in rows) == counts["num_tokens"]
-        assert sum(np.sum(row.get("next_sentence_labels", 0)) for row in rows) == counts["num_positive_labels"]
-        assert sum(max(row.get("pack_ids", [1])) for row in rows) == counts["num_examples"]
-        for row in rows:
-            ids = np.array(original(row))
-            starts = [0, *np.flatnonzero(np.diff(row["pack_ids"]) == 1) + 1] if packed else [0]
+        sequences = list_sequences(read(make_pretraining_batches(tmp_path / "records", tiny_tokenizer, **settings)))
+        assert len(sequences) == counts["num_records"]
+        assert sum(sum(sequence["padding_mask"]) for sequence in sequences) == counts["num_tokens"]
+        assert (
+            sum(np.sum(sequence.get("next_sentence_labels", 0)) for sequence in sequences)
+            == counts["num_positive_labels"]
+        )
+        assert sum(max(sequence.get("pack_ids", [1])) for sequence in sequences) == counts["num_examples"]
+        for sequence in sequences:
+            ids = np.array(restore_ids(sequence))
+            starts = [0, *np.flatnonzero(np.diff(sequence["pack_ids"]) == 1) + 1] if packed else [0]
             assert (ids[starts] == CLS).all()
             assert (ids == CLS).sum() == len(starts)
 
@@ -341,19 +351,19 @@ FAULTS = {
         r"has records of 23 tokens; expected 128: make records of that length with make-records --max-sequence-length",
     ),
     "an unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
-    "a place behind the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
+    "a first batch after the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
     "a place before the beginning": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_settings_out_of_range_are_refused_before_reading(fault, batches):
+def test_settings_out_of_range_are_rejected_before_reading(fault, batches):
     changes, message = FAULTS[fault]
     with pytest.raises(InputError, match=message):
         batches(**changes)
 
 
-def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
+def test_records_without_held_out_split_are_reported(folder, tiny_tokenizer, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["shards"] = [shard for shard in manifest["shards"] if shard["split"] == "train"]
     manifest["splits"]["held_out"]["num_records"] = 0
@@ -367,7 +377,7 @@ def test_records_without_held_out_rows_say_so(folder, tiny_tokenizer, tmp_path):
         make_pretraining_batches(tmp_path, tiny_tokenizer, batch_size=1, split="held_out")
 
 
-def test_records_of_another_tokenizer_are_refused(folder, tiny_tokenizer):
+def test_records_of_another_tokenizer_are_rejected(folder, tiny_tokenizer):
     other = type(tiny_tokenizer)([*tiny_tokenizer.vocabulary, "e"])
     with pytest.raises(InputError, match="the records were made with another tokenizer"):
         make_pretraining_batches(folder, other, batch_size=1)

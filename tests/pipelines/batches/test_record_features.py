@@ -1,4 +1,4 @@
-"""Rows become features: every position knows its segment and its example."""
+"""Features of records have the right segment and packed example at every position."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
 from bert_keras.pipelines.records import Record, parse_records, serialize_record
 
-ROWS = [
+RECORDS = [
     Record([2, 5, 3, 6, 7, 3], [(3, 3)], [1]),
     Record([2, 5, 5, 3, 6, 3, 2, 7, 3, 8, 3], [(4, 2), (3, 2)], [0, 1]),
     Record([2, 5, 3, 2, 6, 3], [(3, 0), (3, 0)]),
@@ -39,19 +39,21 @@ FEATURES = {
 }
 
 
-def features_of(serialized, length=11, max_examples=4):
+def make_features(serialized, length=11, max_examples=4):
     return pad_records(parse_records(serialized), max_sequence_length=length, max_examples=max_examples, pad_id=9)
 
 
 @pytest.mark.parametrize("run", [lambda function: function, tf.function], ids=["eager", "graph"])
-def test_features_are_those_of_the_table_spelt_out(run):
-    features = run(features_of)(tf.constant([serialize_record(row) for row in ROWS]))
+def test_features_equal_the_expected_table(run):
+    features = run(make_features)(tf.constant([serialize_record(record) for record in RECORDS]))
     assert {name: value.numpy().tolist() for name, value in features.items()} == FEATURES
     assert {value.dtype for value in features.values()} == {tf.int32}
 
 
-def test_unused_places_of_examples_have_no_weight():
-    labels = pad_sentence_labels(parse_records(tf.constant([serialize_record(row) for row in ROWS])), max_examples=3)
+def test_unused_labels_have_weight_0():
+    labels = pad_sentence_labels(
+        parse_records(tf.constant([serialize_record(record) for record in RECORDS])), max_examples=3
+    )
     assert labels["next_sentence_labels"].numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].numpy().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].dtype == tf.float32
@@ -59,21 +61,21 @@ def test_unused_places_of_examples_have_no_weight():
 
 @settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.lists(st.tuples(st.integers(2, 6), st.integers(0, 5)), min_size=1, max_size=5), max_size=4))
-def test_any_row_is_told_apart_by_its_lengths(lengths):
-    rows = [Record(list(range(10, 10 + sum(map(sum, of_row)))), of_row) for of_row in lengths]
-    serialized = tf.constant([serialize_record(row) for row in rows], tf.string)
-    features = {name: value.numpy() for name, value in features_of(serialized, length=57, max_examples=5).items()}
-    assert features["token_ids"].shape == (len(rows), 57)
-    for place, row in enumerate(rows):
-        num_tokens = len(row.token_ids)
-        assert features["token_ids"][place].tolist() == [*row.token_ids, *[9] * (57 - num_tokens)]
-        parts = [(number, segment) for number, pair in enumerate(row.lengths, 1) for segment in (0, 1)]
-        repeats = [length for pair in row.lengths for length in pair]
+def test_lengths_determine_segments_and_examples(lengths):
+    records = [Record(list(range(10, 10 + sum(map(sum, of_record)))), of_record) for of_record in lengths]
+    serialized = tf.constant([serialize_record(record) for record in records], tf.string)
+    features = {name: value.numpy() for name, value in make_features(serialized, length=57, max_examples=5).items()}
+    assert features["token_ids"].shape == (len(records), 57)
+    for place, record in enumerate(records):
+        num_tokens = len(record.token_ids)
+        assert features["token_ids"][place].tolist() == [*record.token_ids, *[9] * (57 - num_tokens)]
+        parts = [(number, segment) for number, pair in enumerate(record.lengths, 1) for segment in (0, 1)]
+        repeats = [length for pair in record.lengths for length in pair]
         expected = np.repeat(np.array(parts), repeats, axis=0)
         assert features["pack_ids"][place, :num_tokens].tolist() == expected[:, 0].tolist()
         assert features["segment_ids"][place, :num_tokens].tolist() == expected[:, 1].tolist()
         assert features["padding_mask"][place].sum() == num_tokens
         assert not features["pack_ids"][place, num_tokens:].any()
         assert not features["segment_ids"][place, num_tokens:].any()
-        starts = np.cumsum([0, *map(sum, row.lengths)])[:-1].tolist()
+        starts = np.cumsum([0, *map(sum, record.lengths)])[:-1].tolist()
         assert features["pack_starts"][place].tolist() == starts + [0] * (5 - len(starts))

@@ -1,4 +1,4 @@
-"""Documents whose tokens tell where they come from, and a way to read records back."""
+"""Documents with traceable tokens, and a function that reads records back."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from bert_keras.pipelines.records import Record, parse_records, read_manifest, s
 
 @pytest.fixture(scope="session")
 def made_documents():
-    """A function that makes documents of 1 to 29 sentences of 1 to 12 tokens; token = 10,000 x document + place."""
+    """Function that makes documents of 1 to 29 sentences of 1 to 12 tokens; token = 10,000 x document + position."""
 
     def made(num_documents=211, seed=0, max_sentences=29):
         rng = np.random.default_rng(seed)
@@ -25,7 +25,7 @@ def made_documents():
 
 @pytest.fixture(scope="session")
 def made_text():
-    """A function that makes documents of sentences of the tiny vocabulary's words, no two alike in a row."""
+    """Function that makes documents of sentences of the tiny vocabulary's words; consecutive ones differ."""
 
     def made(num_documents=40, seed=0, max_sentences=12):
         words = "a b c d the play un playing unable , .".split()
@@ -39,19 +39,19 @@ def made_text():
 
 
 @pytest.fixture(scope="session")
-def read_rows():
-    """A function that reads the rows of a split of a folder, in the order of its shards."""
+def read_records():
+    """Function that reads the records of a split of a folder in the order of its shards."""
 
     def read(folder, split="train"):
         paths = shard_paths(folder, read_manifest(folder), split)
-        return rows_of(record.numpy() for record in tf.data.TFRecordDataset(paths))
+        return parse_to_records(record.numpy() for record in tf.data.TFRecordDataset(paths))
 
     return read
 
 
-def rows_of(records):
-    """Returns serialized records as rows of plain lists."""
-    parsed = parse_records(tf.constant(list(records), tf.string))
+def parse_to_records(serialized):
+    """Parse serialized records to `Record` of lists."""
+    parsed = parse_records(tf.constant(list(serialized), tf.string))
     columns = (parsed[name].to_list() for name in ("token_ids", "lengths", "sentence_labels"))
     return [
         Record(ids, [tuple(pair) for pair in lengths], labels) for ids, lengths, labels in zip(*columns, strict=True)

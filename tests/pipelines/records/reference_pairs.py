@@ -1,4 +1,4 @@
-"""The pairs as the first version made them, sentence by sentence in plain lists: the judge of the flat arrays."""
+"""Reference implementation of the pairs, sentence by sentence with lists, to check the version with flat arrays."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ NUM_SPECIAL = 3
 
 
 def reference_pairs(documents, *, max_sequence_length, seed, short_sequence_rate=0.1):
-    """Yields `(first_ids, second_ids, is_random)` of all documents, none of which is empty."""
+    """Yield `(first_ids, second_ids, is_random)` of all documents; none may be empty."""
     for index in range(len(documents)):
         yield from document_pairs(documents, index, max_sequence_length, seed, short_sequence_rate)
 

@@ -1,4 +1,4 @@
-"""Beam writes the very bytes of the local builder, goes on where it was stopped, and tells bad input as plainly."""
+"""Beam writes the bytes of `write_records`, resumes after a stop, and reports bad input in the same way."""
 
 import importlib.util
 import sys
@@ -19,7 +19,7 @@ SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out
 OPTIONS = ["--runner=DirectRunner"]
 
 
-def content_of(folder):
+def read_content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
@@ -32,18 +32,18 @@ def text(made_text, tmp_path):
 
 
 @pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_beam_writes_the_bytes_of_the_local_builder(text, tiny_tokenizer, tmp_path, objective, read_rows):
+def test_beam_writes_the_bytes_of_write_records(text, tiny_tokenizer, tmp_path, objective, read_records):
     settings = {**SETTINGS, "sentence_objective": objective}
     local = write_records(tmp_path / "local", text(), tiny_tokenizer, **settings)
     beam = write_records_with_beam(tmp_path / "beam", text(), tiny_tokenizer, options=OPTIONS, **settings)
     assert beam == local
-    assert content_of(tmp_path / "beam") == content_of(tmp_path / "local")
-    rows = [sorted(map(str, read_rows(tmp_path / name))) for name in ("beam", "local")]
-    assert rows[0] == rows[1]
+    assert read_content(tmp_path / "beam") == read_content(tmp_path / "local")
+    records = [sorted(map(str, read_records(tmp_path / name))) for name in ("beam", "local")]
+    assert records[0] == records[1]
     assert not (tmp_path / ".beam.partial").exists()
 
 
-def test_beam_goes_on_with_finished_blocks(text, tiny_tokenizer, tmp_path):
+def test_beam_resumes_with_finished_blocks(text, tiny_tokenizer, tmp_path):
     class StoppedError(Exception):
         pass
 
@@ -61,10 +61,10 @@ def test_beam_goes_on_with_finished_blocks(text, tiny_tokenizer, tmp_path):
     write_records_with_beam(tmp_path / "out", text(), tiny_tokenizer, options=OPTIONS, **SETTINGS)
     assert (tmp_path / "out/train-00000.tfrecord").stat().st_ino == made
     write_records(tmp_path / "local", text(), tiny_tokenizer, **SETTINGS)
-    assert content_of(tmp_path / "out") == content_of(tmp_path / "local")
+    assert read_content(tmp_path / "out") == read_content(tmp_path / "local")
 
 
-def test_bad_input_is_told_as_the_local_builder_tells_it(tiny_tokenizer, tmp_path):
+def test_bad_input_gives_the_error_of_write_records(tiny_tokenizer, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"a b\n\nc \xff")
     bad = FileText(find_sources(tmp_path / "bad.txt"))
     with pytest.raises(InputError, match=r"bad\.txt, line 3: byte 0xff at column 3 is not UTF-8"):
@@ -76,7 +76,7 @@ def test_bad_input_is_told_as_the_local_builder_tells_it(tiny_tokenizer, tmp_pat
         write_records_with_beam(tmp_path / "out", FileText(find_sources("-")), tiny_tokenizer, **SETTINGS)
 
 
-def test_a_missing_beam_is_told_with_the_install_line(monkeypatch):
+def test_a_missing_beam_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=r"pip install 'bert-keras\[beam\]'"):
         split_beam_options("--runner=DirectRunner")

@@ -1,4 +1,4 @@
-"""Blocks: their borders are the text's alone, documents are cut only if they must be, and nothing is read ahead."""
+"""The bounds of blocks depend on the text only, documents are cut only if necessary, and nothing is read ahead."""
 
 import itertools
 import math
@@ -10,22 +10,22 @@ from bert_keras.pipelines.records.blocks import Block, is_held_out, plan_blocks
 SETTINGS = {"block_bytes": 100, "seed": 5, "held_out_rate": 0.3}
 
 
-def passages_of(documents):
+def list_passages(documents):
     for document in documents:
         yield from [*document, ""]
 
 
 def made_documents(lengths):
-    """Documents of so many passages of nine bytes, the line end counted, each of its own."""
+    """Make documents with the given numbers of distinct passages of nine bytes, including the line end."""
     return [[f"d{number:02}p{place:04}" for place in range(length)] for number, length in enumerate(lengths)]
 
 
-def planned(documents, **changes):
-    return list(plan_blocks(passages_of(documents), **{**SETTINGS, **changes}))
+def plan(documents, **changes):
+    return list(plan_blocks(list_passages(documents), **{**SETTINGS, **changes}))
 
 
 def group_documents(blocks):
-    """The documents that the blocks hold, put together again."""
+    """Join the documents of blocks."""
     found = {}
     for block in blocks:
         for number, part, passages in block.documents():
@@ -36,43 +36,43 @@ def group_documents(blocks):
 
 @pytest.mark.parametrize("lengths", [[3, 5, 2, 8, 1, 1, 4], [50], [1], [20, 20, 1], [1, 40, 1, 1], [9, 9, 9], [22, 1]])
 @pytest.mark.parametrize("block_bytes", [1, 100, 200, 10_000])
-def test_blocks_hold_every_passage_once_in_order(lengths, block_bytes):
+def test_blocks_have_every_passage_once_in_order(lengths, block_bytes):
     documents = made_documents(lengths)
-    blocks = planned(documents, block_bytes=block_bytes)
+    blocks = plan(documents, block_bytes=block_bytes)
     assert group_documents(blocks) == documents
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert all(block.text for block in blocks)
 
 
 def test_a_block_ends_with_the_document_that_fills_it():
-    blocks = planned(made_documents([3, 5, 5, 8, 1, 3, 4]))
+    blocks = plan(made_documents([3, 5, 5, 8, 1, 3, 4]))
     assert [[number for number, *_ in block.documents()] for block in blocks] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_a_document_is_cut_at_twice_the_size_and_keeps_its_number():
-    blocks = planned(made_documents([1, 50, 3]))
+    blocks = plan(made_documents([1, 50, 3]))
     assert [[entry[:2] for entry in block.documents()] for block in blocks] == [
         [(0, 0), (1, 0)],
         [(1, 1)],
         [(1, 2), (2, 0)],
     ]
-    assert max(len(block.text) for block in blocks) < 200 + 9  # the passage that reached it is kept whole
+    assert max(len(block.text) for block in blocks) < 200 + 9  # the last passage is not cut
 
 
 def test_a_document_that_ends_where_it_was_cut_leaves_no_empty_part():
-    blocks = planned(made_documents([20, 3]))
+    blocks = plan(made_documents([20, 3]))
     assert [[entry[:2] for entry in block.documents()] for block in blocks] == [[(0, 0)], [(1, 0)]]
 
 
-def test_empty_documents_and_repeated_ends_change_nothing():
+def test_empty_documents_and_repeated_ends_have_no_effect():
     passages = ["", "", "a", "", "", "b", "c", "", ""]
     [block] = plan_blocks(passages, **SETTINGS)
     assert list(block.documents()) == [(0, 0, [b"a"]), (1, 0, [b"b", b"c"])]
-    assert planned([]) == []
+    assert plan([]) == []
     assert list(plan_blocks(["a"], **SETTINGS)) == [Block(0, 0, 0, b"a")]
 
 
-def test_the_text_is_read_no_further_than_the_block_that_is_asked_for():
+def test_the_text_is_read_only_up_to_the_requested_block():
     num_read = 0
 
     def passages():
@@ -89,7 +89,7 @@ def test_the_text_is_read_no_further_than_the_block_that_is_asked_for():
 
 def test_a_pool_is_the_latest_earlier_document_of_its_split():
     documents = made_documents([7] * 60)
-    blocks = planned(documents)
+    blocks = plan(documents)
     kept = [number for number in range(60) if not is_held_out(5, number, 0.3)]
     held_out = [number for number in range(60) if is_held_out(5, number, 0.3)]
     for block in blocks:
@@ -101,39 +101,39 @@ def test_a_pool_is_the_latest_earlier_document_of_its_split():
 
 def test_the_parts_of_a_document_never_have_its_own_beginning_as_a_pool():
     documents = made_documents([2, 100, 100])
-    for block in planned(documents, held_out_rate=0):
+    for block in plan(documents, held_out_rate=0):
         for number, _, _ in block.documents():
             assert f"d{number:02}".encode() not in block.pools[0]
         assert bool(block.pools[0]) == bool(block.first_document)
 
 
-def test_where_the_first_document_fills_a_block_the_text_is_read_again_for_a_later_one():
+def test_the_text_is_reread_if_its_first_document_fills_a_block():
     documents = made_documents([100, 3, 3])
     num_readings = 0
 
-    def read_again():
+    def reread():
         nonlocal num_readings
         num_readings += 1
-        return passages_of(documents)
+        return list_passages(documents)
 
-    blocks = planned(documents, held_out_rate=0, reread=read_again)
+    blocks = plan(documents, held_out_rate=0, reread=reread)
     alone = [block for block in blocks if [number for number, *_ in block.documents()] == [0]]
     assert len(alone) >= 4
     assert {block.pools[0][:8] for block in alone} == {b"d01p0000"}
     assert num_readings == 1
-    assert planned(documents, held_out_rate=0)[0].pools == (b"", b"")
-    assert planned(documents[:1], reread=lambda: passages_of(documents[:1]))[0].pools == (b"", b"")
-    planned(made_documents([3] * 50), reread=read_again)
-    assert num_readings == 1  # only where there is need
+    assert plan(documents, held_out_rate=0)[0].pools == (b"", b"")
+    assert plan(documents[:1], reread=lambda: list_passages(documents[:1]))[0].pools == (b"", b"")
+    plan(made_documents([3] * 50), reread=reread)
+    assert num_readings == 1  # only if necessary
 
 
 def test_a_pool_is_bounded():
     documents = [["x" * 1000] * 500, ["y"] * 5000]
-    blocks = planned(documents, block_bytes=300_000)
+    blocks = plan(documents, block_bytes=300_000)
     assert max(len(block.pools[0]) for block in blocks) < 1 << 16
 
 
-def test_a_digest_tells_blocks_apart():
+def test_different_blocks_have_different_digests():
     fields = (3, 7, 0, b"text\n\nmore", (b"a", b"b"))
     changes = [
         (2, *fields[1:]),
@@ -148,7 +148,7 @@ def test_a_digest_tells_blocks_apart():
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
-def test_documents_are_held_out_at_the_rate_asked_for_within_three_standard_errors(rate):
+def test_the_held_out_rate_holds_within_three_standard_errors(rate):
     number = 100_000
     share = sum(is_held_out(3, document, rate) for document in range(number)) / number
     assert abs(share - rate) < 3 * math.sqrt(rate * (1 - rate) / number)
@@ -156,7 +156,7 @@ def test_documents_are_held_out_at_the_rate_asked_for_within_three_standard_erro
     assert chosen[0] != chosen[1]
 
 
-def test_the_first_two_documents_are_always_trained_on_and_rate_0_holds_nothing_out():
+def test_the_first_two_documents_are_never_held_out_and_rate_0_holds_out_none():
     assert not any(is_held_out(seed, document, 0.999) for seed in range(100) for document in (0, 1))
     assert is_held_out(0, 2, 0.999)
     assert not any(is_held_out(0, document, 0) for document in range(1000))

@@ -1,4 +1,4 @@
-"""Text as passages: lines or paragraphs, documents apart, and a hash of what was read that `sha256sum` would give."""
+"""Text is read as passages, lines or paragraphs, separated into documents, with the SHA-256 that `sha256sum` prints."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ PARAGRAPHS = ["Chapter I", "It rained. Mr. Smith stayed  at home.", "He slept."]
 
 @pytest.fixture
 def read(tmp_path):
-    """A function that writes files and reads them as passages."""
+    """Function that writes files and reads them as passages."""
 
     def read(files, **options):
         for name, content in files.items():
@@ -46,7 +46,7 @@ def test_a_json_record_is_a_document_of_lines_or_of_paragraphs(read):
     assert passages[:6] == ["Chapter I", "It rained. Mr. Smith", "stayed  at", "home.", "He slept.", ""]
 
 
-def test_a_paragraph_without_end_is_cut_at_a_line_end(read):
+def test_a_huge_paragraph_is_cut_at_a_line_end(read):
     passages, _ = read({"a.txt": b"word word word\n" * 20_000}, sentences="split")
     assert len(passages) > 4
     assert max(map(len, passages)) < 70_000
@@ -63,7 +63,7 @@ def test_the_facts_are_size_and_sha256_of_the_unpacked_text(read, sentences):
         assert fact["sha256"] == hashlib.sha256(expected).hexdigest()
 
 
-def test_bytes_are_counted_as_they_lie_on_disk(read, tmp_path):
+def test_bytes_on_disk_are_counted(read, tmp_path):
     _, text = read({"a.txt": gzip.compress(b"word\n" * 9999), "b.txt": b"x"})
     assert text.num_bytes_read == text.num_bytes == (tmp_path / "a.txt").stat().st_size + 1
 
@@ -77,25 +77,25 @@ def test_bytes_are_counted_as_they_lie_on_disk(read, tmp_path):
         (b"One.\n\xff", r"a\.txt, line 2: byte 0xff at column 1 is not UTF-8"),
         (gzip.compress(b"One.\n" * 99)[:-9], r"a\.txt: the gzip data is truncated or damaged"),
     ],
-    ids=["blank", "binary", "no utf-8", "cut gzip"],  # gzip writes the time into its bytes: no names from those
+    ids=["blank", "binary", "no utf-8", "cut gzip"],  # gzip stores the time, so its bytes cannot be test ids
 )
-def test_what_is_no_text_is_refused_by_file_and_line(read, content, message, sentences):
+def test_invalid_text_is_rejected_with_file_and_line(read, content, message, sentences):
     with pytest.raises(InputError, match=message):
         read({"a.txt": content}, sentences=sentences)
 
 
 @pytest.mark.parametrize("line", [b'{"text": "One."', b'{"body": "One."}'], ids=["no JSON", "no text"])
-def test_a_record_that_is_none_is_refused_by_file_and_line(read, line):
+def test_invalid_json_records_are_rejected_with_file_and_line(read, line):
     with pytest.raises(InputError, match=r"a\.jsonl, line 2"):
         read({"a.jsonl": b'{"text": "One."}\n' + line + b"\n"})
 
 
-def test_an_unknown_way_to_find_sentences_is_refused():
+def test_an_unknown_sentences_mode_is_rejected():
     with pytest.raises(InputError, match="sentences is 'words'; expected one of lines, split"):
         FileText([], sentences="words")
 
 
-def test_documents_of_a_program_are_passages_too():
+def test_documents_in_memory_are_passages():
     text = DocumentText(iter([["One. ", "", "a\nb"], [], ["Two."]]), name="mine")
     assert list(text.passages()) == ["One.", "a b", "", "", "Two.", ""]
     content = b"One.\na b\n\n\nTwo.\n\n"

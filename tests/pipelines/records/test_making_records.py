@@ -30,7 +30,7 @@ def text(tmp_path):
     return path
 
 
-def content_of(folder):
+def read_content(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.tfrecord")}
 
 
@@ -40,7 +40,9 @@ def test_paths_give_the_records_of_the_objects(vocabulary, text, tiny_tokenizer,
     write_records(tmp_path / "written", FileText(find_sources(text)), tiny_tokenizer, **SETTINGS)
     assert manifest == read_manifest(tmp_path / "by path", tokenizer=tiny_tokenizer)
     assert manifest["num_documents"] == 3
-    assert content_of(tmp_path / "by path") == content_of(tmp_path / "by object") == content_of(tmp_path / "written")
+    assert (
+        read_content(tmp_path / "by path") == read_content(tmp_path / "by object") == read_content(tmp_path / "written")
+    )
 
 
 def test_documents_in_memory_give_the_records_of_their_file(vocabulary, text, tmp_path):
@@ -48,7 +50,7 @@ def test_documents_in_memory_give_the_records_of_their_file(vocabulary, text, tm
     manifest = bk.make_records(vocabulary, tmp_path / "memory", documents=documents, **SETTINGS)
     bk.make_records(vocabulary, tmp_path / "file", text, **SETTINGS)
     assert manifest["sources"][0]["name"] == "documents"
-    assert content_of(tmp_path / "memory") == content_of(tmp_path / "file")
+    assert read_content(tmp_path / "memory") == read_content(tmp_path / "file")
 
 
 def test_running_text_and_json_records_are_read(vocabulary, tmp_path):
@@ -70,7 +72,7 @@ def test_running_text_and_json_records_are_read(vocabulary, tmp_path):
         ({"num_workers": 0}, "num_workers is 0; expected"),
     ],
 )
-def test_invalid_arguments_are_refused_and_leave_nothing(changes, message, vocabulary, text, tmp_path):
+def test_invalid_arguments_are_rejected_and_write_nothing(changes, message, vocabulary, text, tmp_path):
     arguments = {"tokenizer": vocabulary, "out": tmp_path / "out", "text": text, **SETTINGS, **changes}
     with pytest.raises(bk.InputError, match=message):
         bk.make_records(**arguments)
@@ -78,7 +80,7 @@ def test_invalid_arguments_are_refused_and_leave_nothing(changes, message, vocab
 
 
 @pytest.mark.parametrize("name", ["text", "tokenizer"])
-def test_an_input_inside_the_output_folder_is_refused(name, vocabulary, text, tmp_path):
+def test_an_input_inside_the_output_folder_is_rejected(name, vocabulary, text, tmp_path):
     (tmp_path / "out").mkdir()
     inside = tmp_path / "out" / "file.txt"
     inside.write_bytes({"text": text, "tokenizer": vocabulary}[name].read_bytes())

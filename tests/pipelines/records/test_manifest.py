@@ -1,4 +1,4 @@
-"""Manifests of strangers: every value is of its type, and no shard lies outside its folder."""
+"""Untrusted manifests: every value must have its type, and every shard must be inside the folder."""
 
 import json
 
@@ -17,7 +17,7 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
 
 class Counts(dict):
-    """The counts of a shard: 3 of everything that is asked for."""
+    """The counts of a shard: 3 for every key."""
 
     def __missing__(self, name):
         return 3
@@ -25,7 +25,7 @@ class Counts(dict):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of two shards and their manifest."""
+    """A folder with two shards and their manifest."""
     folder = tmp_path / "records"
     folder.mkdir()
     shards = []
@@ -46,12 +46,12 @@ def edit(folder, change) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def test_the_folder_is_whole(folder):
+def test_the_folder_is_valid(folder):
     assert len(shard_paths(folder, read_manifest(folder))) == 1
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "x/../../outside", 5, None, ["a"]])
-def test_a_shard_outside_the_folder_is_refused(folder, name):
+def test_a_shard_outside_the_folder_is_rejected(folder, name):
     (folder.parent / "outside").write_bytes(b"records")
     edit(folder, lambda manifest: manifest["shards"][0].update(name=name))
     with pytest.raises(bk.InputError, match=r"manifest\.json (names|sets name to) .*expected a (path|text|string)"):
@@ -76,7 +76,7 @@ def test_a_shard_outside_the_folder_is_refused(folder, name):
         (lambda manifest: manifest.update(format=["x" * 70_000]), "has format"),
     ],
 )
-def test_a_wrong_value_is_named(folder, change, pattern):
+def test_an_invalid_value_is_reported_with_its_key(folder, change, pattern):
     edit(folder, change)
     with pytest.raises(bk.InputError, match=rf"manifest\.json:? .*{pattern}") as caught:
         read_manifest(folder)
@@ -84,7 +84,7 @@ def test_a_wrong_value_is_named(folder, change, pattern):
 
 
 @pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
-def test_a_mutated_manifest_is_read_or_refused(folder, count):
+def test_a_mutated_manifest_is_read_or_rejected(folder, count):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
 

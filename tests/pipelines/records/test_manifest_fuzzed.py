@@ -1,4 +1,4 @@
-"""Mutated manifests of records are read and fit the commands that use them, or are `InputError`."""
+"""Mutated manifests are read and work in the commands that use them, or raise `InputError`."""
 
 import dataclasses
 import hashlib
@@ -17,7 +17,7 @@ from bert_keras.training.config.recipes import Pretraining
 from tests.fuzzing import fuzz, mutate_json
 
 QUICK, LONG, SEED = 200, 10_000, 22
-SHARDS = {"train-00000.tfrecord": b"rows", "held_out-00000.tfrecord": b"more"}
+SHARDS = {"train-00000.tfrecord": b"records", "held_out-00000.tfrecord": b"more"}
 MANIFEST = {
     "format": FORMAT,
     "format_version": FORMAT_VERSION,
@@ -52,7 +52,7 @@ MANIFEST = {
 
 @pytest.fixture(autouse=True)
 def records(tmp_path, monkeypatch):
-    """A records folder, by the name of `records`."""
+    """A records folder with the name `records`."""
     monkeypatch.chdir(tmp_path)
     folder = pathlib.Path("records")
     folder.mkdir()
@@ -62,7 +62,7 @@ def records(tmp_path, monkeypatch):
 
 
 def use(content: bytes) -> None:
-    """Do with a manifest what `pretrain` does before TensorFlow loads."""
+    """Use a manifest as `pretrain` does before TensorFlow loads."""
     pathlib.Path("records/manifest.json").write_bytes(content)
     manifest = read_manifest("records")
     for split in ("train", "held_out"):
@@ -74,12 +74,12 @@ def use(content: bytes) -> None:
     json.dumps([*find_records_warnings(manifest)], ensure_ascii=False).encode()
 
 
-def test_the_manifest_itself_is_good():
+def test_the_unchanged_manifest_is_valid():
     use(json.dumps(MANIFEST).encode())
 
 
 def test_a_manifest_without_the_share_of_long_words_is_read():
-    """As the first folders of version 0.2 have it."""
+    """The first folders of release 0.2 lack it."""
     manifest = json.loads(json.dumps(MANIFEST))
     del manifest["quality"]["long_word_share"]
     use(json.dumps(manifest).encode())
@@ -92,13 +92,13 @@ def test_manifests_of_format_version_2_are_read_with_todays_keys():
     assert read_manifest("records") == {**MANIFEST, "format_version": 2}
 
 
-def test_mutated_manifests_are_read_or_refused():
+def test_mutated_manifests_are_read_or_rejected():
     outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=QUICK, seed=SEED)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
-def test_many_mutated_manifests_are_read_or_refused():
+def test_many_mutated_manifests_are_read_or_rejected():
     outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=LONG, seed=SEED)
     print("manifest", dict(outcomes))
     assert sum(outcomes.values()) == LONG
@@ -122,14 +122,14 @@ def test_many_mutated_manifests_are_read_or_refused():
         (lambda m: m.update(quality={"unknown_token_share": "x"}), "sets quality to .*; expected an object of numbers"),
     ],
 )
-def test_values_that_do_not_fit_are_named(change, message):
+def test_contradicting_values_are_reported(change, message):
     manifest = json.loads(json.dumps(MANIFEST))
     change(manifest)
     with pytest.raises(InputError, match=rf"manifest\.json {message}"):
         use(json.dumps(manifest).encode())
 
 
-def test_a_source_whose_name_is_not_utf8_is_escaped():
+def test_a_source_name_that_is_not_utf8_is_escaped():
     path = pathlib.Path("caf\udce9.txt")
     path.write_text("a line\n")
     text = FileText(find_sources(path))

@@ -1,4 +1,4 @@
-"""A records folder appears whole, says what it holds, is the same however it was made, and notices a change."""
+"""A records folder is written atomically, describes itself, is reproducible, and detects a change."""
 
 import collections
 import hashlib
@@ -23,7 +23,7 @@ DOCUMENTS = [["The unaffable a.", "Playing b, c."], ["", "\t"], ["a b c d", "", 
 
 @pytest.fixture(scope="module")
 def text(made_text):
-    """Documents of seven blocks."""
+    """Documents that fill seven blocks."""
     return made_text(70)
 
 
@@ -33,30 +33,30 @@ def folder(text, tiny_tokenizer, tmp_path):
     return tmp_path / "records"
 
 
-def content_of(folder):
+def read_content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def split_of(text, split, seed=5, rate=0.2):
+def select_split(text, split, seed=5, rate=0.2):
     return [document for n, document in enumerate(text) if is_held_out(seed, n, rate) == (split == "held_out")]
 
 
-def parts_of(row, tokenizer):
-    """The segments of a row's examples, special tokens checked and taken off; and the labels."""
+def split_segments(record, tokenizer):
+    """Split a record into the segments of its examples, without special tokens, and its labels."""
     place, parts = 0, []
-    for first, second in row.lengths:
-        ids = row.token_ids[place : place + first + second]
+    for first, second in record.lengths:
+        ids = record.token_ids[place : place + first + second]
         assert ids[0] == tokenizer.cls_id
         assert ids[first - 1] == tokenizer.sep_id
         assert not second or ids[-1] == tokenizer.sep_id
         parts.append((ids[1 : first - 1], ids[first : first + second - 1]))
         place += first + second
-    assert place == len(row.token_ids)
+    assert place == len(record.token_ids)
     return parts
 
 
-def quality_of(documents):
-    """The counts of texts of the tiny vocabulary's words, in which nothing is unknown."""
+def make_quality_counts(documents):
+    """Compute the quality counts of texts without unknown words."""
     words = [word for document in documents for sentence in document for word in sentence.split()]
     tokens = {"unable": 2, "playing": 2}
     num_characters = sum(map(len, words))
@@ -69,51 +69,51 @@ def quality_of(documents):
     }
 
 
-def words_of(examples):
+def split_words(examples):
     return collections.Counter(token for example in examples for part in example for token in part)
 
 
 @pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_rows_hold_examples_that_fit_with_special_tokens_in_place(
-    text, tiny_tokenizer, tmp_path, read_rows, objective, packed
+def test_records_have_examples_that_fit_with_special_tokens(
+    text, tiny_tokenizer, tmp_path, read_records, objective, packed
 ):
     settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_per_sequence": 3}
     manifest = write(tmp_path / "out", text, tiny_tokenizer, **settings)
     for split in ("train", "held_out"):
-        rows = read_rows(tmp_path / "out", split)
+        records = read_records(tmp_path / "out", split)
         counts = manifest["splits"][split]
-        assert rows
-        assert max(len(row.token_ids) for row in rows) <= 29
-        assert max(len(row.lengths) for row in rows) <= (3 if packed else 1)
-        examples = [example for row in rows for example in parts_of(row, tiny_tokenizer)]
-        assert all(len(row.sentence_labels) == (objective != "none") * len(row.lengths) for row in rows)
+        assert records
+        assert max(len(record.token_ids) for record in records) <= 29
+        assert max(len(record.lengths) for record in records) <= (3 if packed else 1)
+        examples = [example for record in records for example in split_segments(record, tiny_tokenizer)]
+        assert all(len(record.sentence_labels) == (objective != "none") * len(record.lengths) for record in records)
         assert all((second == []) == (objective == "none") for _, second in examples)
         quality_counts = {name: counts.pop(name) for name in QUALITY_COUNTS}
-        assert quality_counts == quality_of(split_of(text, split))
+        assert quality_counts == make_quality_counts(select_split(text, split))
         assert counts == {
-            "num_documents": len(split_of(text, split)),
-            "num_sentences": sum(map(len, split_of(text, split))),
+            "num_documents": len(select_split(text, split)),
+            "num_sentences": sum(map(len, select_split(text, split))),
             "num_examples": len(examples),
-            "num_records": len(rows),
-            "num_tokens": sum(len(row.token_ids) for row in rows),
-            "num_positive_labels": sum(sum(row.sentence_labels) for row in rows),
+            "num_records": len(records),
+            "num_tokens": sum(len(record.token_ids) for record in records),
+            "num_positive_labels": sum(sum(record.sentence_labels) for record in records),
         }
         shards = [shard for shard in manifest["shards"] if shard["split"] == split]
-        assert sum(shard["num_records"] for shard in shards) == len(rows)
+        assert sum(shard["num_records"] for shard in shards) == len(records)
         assert sum(shard["num_examples"] for shard in shards) == len(examples)
         assert all(shard["num_records"] for shard in shards)
 
 
-def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer, tmp_path, read_rows):
+def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer, tmp_path, read_records):
     found = {}
     for packed in (False, True):
         write(tmp_path / str(packed), text, tiny_tokenizer, **SETTINGS, packed=packed)
-        rows = read_rows(tmp_path / str(packed))
+        records = read_records(tmp_path / str(packed))
         found[packed] = sorted(
             (*example, label)
-            for row in rows
-            for example, label in zip(parts_of(row, tiny_tokenizer), row.sentence_labels, strict=True)
+            for record in records
+            for example, label in zip(split_segments(record, tiny_tokenizer), record.sentence_labels, strict=True)
         )
     assert found[True] == found[False]
     assert read_manifest(tmp_path / "True")["num_records"] < read_manifest(tmp_path / "False")["num_records"]
@@ -121,49 +121,49 @@ def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer,
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_with_objective_none_every_token_of_the_text_stands_there_exactly_once(
-    text, tiny_tokenizer, tmp_path, read_rows, apart, packed
-):
+def test_objective_none_writes_every_token_once(text, tiny_tokenizer, tmp_path, read_records, apart, packed):
     settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": apart, "packed": packed}
     write(tmp_path / "out", text, tiny_tokenizer, **settings)
     for split in ("train", "held_out"):
-        found = words_of(
-            example for row in read_rows(tmp_path / "out", split) for example in parts_of(row, tiny_tokenizer)
+        found = split_words(
+            example
+            for record in read_records(tmp_path / "out", split)
+            for example in split_segments(record, tiny_tokenizer)
         )
-        sentences = [sentence for document in split_of(text, split) for sentence in document]
-        expected = words_of([tiny_tokenizer.tokenize(sentences).to_list()])
+        sentences = [sentence for document in select_split(text, split) for sentence in document]
+        expected = split_words([tiny_tokenizer.tokenize(sentences).to_list()])
         assert (found.pop(tiny_tokenizer.sep_id, 0) > 0) == (not apart)  # between two documents
         assert found == expected
 
 
-def test_sentences_without_tokens_change_nothing(text, tiny_tokenizer, tmp_path, read_rows):
+def test_sentences_without_tokens_have_no_effect(text, tiny_tokenizer, tmp_path, read_records):
     holed = [[*document[:1], "\u200b", *document[1:], "\u200b"] for document in text]
     settings = {**SETTINGS, "block_bytes": 100_000}
     manifests = [write(tmp_path / name, t, tiny_tokenizer, **settings) for name, t in (("a", text), ("b", holed))]
     assert manifests[0]["splits"] == manifests[1]["splits"]
     for split in ("train", "held_out"):
-        assert read_rows(tmp_path / "a", split) == read_rows(tmp_path / "b", split)
+        assert read_records(tmp_path / "a", split) == read_records(tmp_path / "b", split)
 
 
-def test_held_out_text_is_never_in_training_rows(tiny_tokenizer, tmp_path, read_rows):
-    """Each document has one word of its own."""
+def test_held_out_text_is_never_in_training_records(tiny_tokenizer, tmp_path, read_records):
+    """Each document has a unique word."""
     words = [f"w{number}" for number in range(300)]
     tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     documents = [[f"{word} {word} {word}"] * 6 for word in words]
     write(tmp_path / "out", documents, tokenizer, **SETTINGS)
     found = {
-        split: {token for row in read_rows(tmp_path / "out", split) for token in row.token_ids} - {2, 3}
+        split: {token for record in read_records(tmp_path / "out", split) for token in record.token_ids} - {2, 3}
         for split in ("train", "held_out")
     }
     held_out = {n + 5 for n in range(300) if is_held_out(5, n, 0.2)}
     assert found["train"] == {n + 5 for n in range(300)} - held_out
-    borrowed = found["held_out"] - held_out  # a block's only held-out document, before there was another one
+    borrowed = found["held_out"] - held_out  # the first held-out document, alone in its block
     assert found["held_out"] >= held_out
     assert len(borrowed) <= 10
 
 
 @pytest.mark.parametrize("first_is_long", [False, True])
-def test_a_document_over_several_blocks_never_gets_its_own_text_as_a_random_next(tmp_path, read_rows, first_is_long):
+def test_a_document_in_several_blocks_never_gets_itself_as_random_next(tmp_path, read_records, first_is_long):
     words = [f"w{number}" for number in range(4)]
     tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     lengths = [1, 3000, 1, 2000] if not first_is_long else [3000, 1, 1, 2000]
@@ -172,20 +172,20 @@ def test_a_document_over_several_blocks_never_gets_its_own_text_as_a_random_next
     assert len(manifest["shards"]) > 10
     assert manifest["num_documents"] == 4
     assert manifest["num_sentences"] == 5002
-    for row in read_rows(tmp_path / "out"):
-        for (first, second), label in zip(parts_of(row, tokenizer), row.sentence_labels, strict=True):
+    for record in read_records(tmp_path / "out"):
+        for (first, second), label in zip(split_segments(record, tokenizer), record.sentence_labels, strict=True):
             assert len(set(first)) == len(set(second)) == 1
             assert (first[0] == second[0]) == (not label)
 
 
-def test_duplicates_are_drawn_anew_each_time(text, tiny_tokenizer, tmp_path, read_rows):
+def test_duplicates_differ(text, tiny_tokenizer, tmp_path, read_records):
     for duplicates in (1, 3):
         settings = {**SETTINGS, "duplicates": duplicates, "block_bytes": 100_000}
         write(tmp_path / str(duplicates), text, tiny_tokenizer, **settings)
-    once, thrice = read_rows(tmp_path / "1"), read_rows(tmp_path / "3")
+    once, thrice = read_records(tmp_path / "1"), read_records(tmp_path / "3")
     assert thrice[: len(once)] == once
     assert 2.5 * len(once) < len(thrice) < 3.5 * len(once)
-    assert len({tuple(row.token_ids) for row in thrice}) > 2 * len(once)
+    assert len({tuple(record.token_ids) for record in thrice}) > 2 * len(once)
     assert read_manifest(tmp_path / "3")["num_documents"] == read_manifest(tmp_path / "1")["num_documents"]
 
 
@@ -194,25 +194,25 @@ def test_any_number_of_workers_writes_the_same_bytes(text, tiny_tokenizer, tmp_p
     settings = {**SETTINGS, "packed": True}
     write(tmp_path / "1", text, tiny_tokenizer, **settings)
     write(tmp_path / "n", iter(text), TokenizerSpec.from_tokenizer(tiny_tokenizer), **settings, num_workers=num_workers)
-    assert content_of(tmp_path / "1") == content_of(tmp_path / "n")
-    assert len(content_of(tmp_path / "1")) > 7
+    assert read_content(tmp_path / "1") == read_content(tmp_path / "n")
+    assert len(read_content(tmp_path / "1")) > 7
 
 
-def test_the_seed_decides_the_bytes(text, tiny_tokenizer, folder, tmp_path):
+def test_the_seed_determines_the_bytes(text, tiny_tokenizer, folder, tmp_path):
     write(tmp_path / "again", text, tiny_tokenizer, **SETTINGS)
-    assert content_of(tmp_path / "again") == content_of(folder)
+    assert read_content(tmp_path / "again") == read_content(folder)
     other = write(tmp_path / "other", text, tiny_tokenizer, **{**SETTINGS, "seed": 6})
     assert other["shards"] != read_manifest(folder)["shards"]
 
 
-def test_rows_of_packed_blocks_are_in_a_random_order(text, tiny_tokenizer, tmp_path, read_rows):
+def test_packed_sequences_are_in_random_order(text, tiny_tokenizer, tmp_path, read_records):
     write(tmp_path / "out", text * 5, tiny_tokenizer, **{**SETTINGS, "block_bytes": 100_000}, packed=True)
-    lengths = [len(row.token_ids) for row in read_rows(tmp_path / "out")]
+    lengths = [len(record.token_ids) for record in read_records(tmp_path / "out")]
     assert sorted(lengths[: len(lengths) // 2]) != sorted(lengths)[len(lengths) // 2 :]
     assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
 
 
-def test_the_manifest_tells_settings_sources_and_shards(tiny_tokenizer, tmp_path):
+def test_the_manifest_has_settings_sources_and_shards(tiny_tokenizer, tmp_path):
     (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in DOCUMENTS))
     text = FileText(find_sources(tmp_path / "a.txt"))
     written = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=11, seed=5)
@@ -229,33 +229,33 @@ def test_the_manifest_tells_settings_sources_and_shards(tiny_tokenizer, tmp_path
         3,
         4,
         7,
-    )  # a blank line is a border
+    )  # a blank line ends a document
     settings = RecordSettings(max_sequence_length=11, seed=5)
     assert {name: manifest[name] for name in vars(settings)} == vars(settings)
     assert manifest["sentences"] == "lines"
     assert (manifest["lowercase"], manifest["vocabulary_size"]) == (True, 18)
     names = {LISTING, "manifest.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", shard["name"]}
-    assert set(content_of(tmp_path / "out")) == names
+    assert set(read_content(tmp_path / "out")) == names
     with pytest.raises(InputError, match="split is 'dev'; expected one of train, held_out"):
         shard_paths(tmp_path / "out", manifest, "dev")
 
 
-def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_rows):
+def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_records):
     (tmp_path / "a.txt").write_bytes("\ufeffUnable the. Playing\r\nthe a, b.\r\n\r\nPlay the.".encode())
     (tmp_path / "b.txt").write_text("C the. The d.")
     text = FileText(find_sources([tmp_path / "a.txt", tmp_path / "b.txt"]), sentences="split")
     manifest = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=29, sentence_objective="none")
     assert (manifest["num_documents"], manifest["num_sentences"], manifest["sentences"]) == (2, 5, "split")
-    [row] = read_rows(tmp_path / "out")
-    tokens = ["[SEP]" if i == 3 else tiny_tokenizer.vocabulary[i] for i in row.token_ids]
+    [record] = read_records(tmp_path / "out")
+    tokens = ["[SEP]" if i == 3 else tiny_tokenizer.vocabulary[i] for i in record.token_ids]
     assert tokens == "[CLS] un ##able the . play ##ing the a , b . play the . [SEP] c the . the d . [SEP]".split()
 
 
-def test_a_records_folder_carries_its_tokenizer(folder):
+def test_a_records_folder_has_its_tokenizer(folder):
     read_manifest(folder, tokenizer=BertTokenizer.from_checkpoint(folder))
 
 
-def test_tokenizer_facts_make_the_same_tokenizer_and_the_same_files(tiny_tokenizer, tmp_path):
+def test_a_spec_makes_the_same_tokenizer_and_the_same_files(tiny_tokenizer, tmp_path):
     special = BertTokenizer(
         [*tiny_tokenizer.vocabulary, "[E1]"], lowercase=False, additional_special_tokens=["[E1]"], max_sequence_length=9
     )
@@ -264,10 +264,10 @@ def test_tokenizer_facts_make_the_same_tokenizer_and_the_same_files(tiny_tokeniz
         assert TokenizerSpec.from_tokenizer(BertTokenizer(**facts.arguments)) == facts
         tokenizer.save(tmp_path / "one")
         facts.save(tmp_path / "two")
-        assert content_of(tmp_path / "one") == content_of(tmp_path / "two")
+        assert read_content(tmp_path / "one") == read_content(tmp_path / "two")
 
 
-def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
+def test_progress_is_called_after_every_block(text, tiny_tokenizer, tmp_path):
     calls = []
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=lambda *call: calls.append(call))
     num_bytes = sum(len(sentence) + 1 for document in text for sentence in document)
@@ -298,7 +298,7 @@ def test_progress_is_told_after_every_block(text, tiny_tokenizer, tmp_path):
         ({"num_workers": 0}, "num_workers is 0; expected an integer >= 1"),
     ],
 )
-def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, changes, message):
+def test_bad_input_is_reported_and_leaves_nothing(tiny_tokenizer, tmp_path, changes, message):
     arguments = {
         "text": DOCUMENTS,
         "tokenizer": tiny_tokenizer,
@@ -311,7 +311,7 @@ def test_bad_input_is_told_and_leaves_nothing_behind(tiny_tokenizer, tmp_path, c
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_vocabulary_without_mask_is_refused(tiny_tokenizer):
+def test_a_vocabulary_without_mask_is_rejected(tiny_tokenizer):
     with pytest.raises(InputError, match=r"none of the 17 lines is \[MASK\]"):
         TokenizerSpec(tuple(token for token in tiny_tokenizer.vocabulary if token != "[MASK]"))
 
@@ -325,7 +325,7 @@ def test_one_document_is_enough_for_the_other_objectives(tiny_tokenizer, tmp_pat
         assert manifest["num_examples"] >= 1
 
 
-def test_a_folder_with_files_is_replaced_only_when_asked(text, tiny_tokenizer, folder):
+def test_a_folder_is_replaced_only_with_overwrite(text, tiny_tokenizer, folder):
     before = read_manifest(folder)
     with pytest.raises(InputError, match="exists and is not empty"):
         write(folder, text, tiny_tokenizer, max_sequence_length=9)
@@ -334,7 +334,7 @@ def test_a_folder_with_files_is_replaced_only_when_asked(text, tiny_tokenizer, f
     assert read_manifest(folder) == after != before
 
 
-def spoil_manifest(path: pathlib.Path, **changes):
+def change_manifest(path: pathlib.Path, **changes):
     manifest = json.loads(path.read_text())
     manifest.update(changes)
     path.write_text(json.dumps({key: value for key, value in manifest.items() if value is not None}))
@@ -347,23 +347,23 @@ def spoil_manifest(path: pathlib.Path, **changes):
         (lambda folder: (folder / "train-00001.tfrecord").unlink(), r"train-00001\.tfrecord is missing"),
         (lambda folder: (folder / "train-00002.tfrecord").write_bytes(b"x"), "bytes; expected .*truncated"),
         (
-            lambda folder: spoil_manifest(folder / "manifest.json", format_version=1),
+            lambda folder: change_manifest(folder / "manifest.json", format_version=1),
             "version 1; expected .* version 2 or 3",
         ),
         (
-            lambda folder: spoil_manifest(folder / "manifest.json", format="other"),
+            lambda folder: change_manifest(folder / "manifest.json", format="other"),
             "format 'other', version 3; expected",
         ),
-        (lambda folder: spoil_manifest(folder / "manifest.json", seed=None), "lacks seed: copy the folder again"),
+        (lambda folder: change_manifest(folder / "manifest.json", seed=None), "lacks seed: copy the folder again"),
     ],
 )
-def test_a_damaged_folder_is_refused(folder, spoil, message):
+def test_a_damaged_folder_is_rejected(folder, spoil, message):
     spoil(folder)
     with pytest.raises(InputError, match=message):
         read_manifest(folder)
 
 
-def test_one_flipped_bit_is_noticed(folder):
+def test_one_flipped_bit_is_detected(folder):
     path = folder / "train-00000.tfrecord"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -372,7 +372,7 @@ def test_one_flipped_bit_is_noticed(folder):
         read_manifest(folder)
 
 
-def test_another_tokenizer_is_refused_with_both_values(folder, tiny_tokenizer):
+def test_another_tokenizer_is_rejected_with_both_values(folder, tiny_tokenizer):
     with pytest.raises(InputError, match=r"another tokenizer \(lowercase True there, False here; strip_accents True"):
         read_manifest(folder, tokenizer=BertTokenizer(tiny_tokenizer.vocabulary, lowercase=False))
     with pytest.raises(InputError, match=r"vocabulary_size 18 there, 19 here; vocabulary_sha256 \w+ there, \w+ here"):

@@ -1,4 +1,4 @@
-"""A run that is killed, interrupted or out of disk goes on, and ends with the bytes of an undisturbed one."""
+"""A run that is killed, interrupted or out of disk resumes and gives the bytes of an uninterrupted run."""
 
 import json
 import os
@@ -27,19 +27,19 @@ def text(made_text):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(text, tiny_tokenizer, tmp_path_factory):
-    """The files of a run that nobody disturbed."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+def uninterrupted(text, tiny_tokenizer, tmp_path_factory):
+    """The files of an uninterrupted run."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "out"
     write(folder, text, tiny_tokenizer, **SETTINGS)
-    return content_of(folder)
+    return read_content(folder)
 
 
-def content_of(folder):
+def read_content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 class StoppedError(Exception):
-    """What stops a run."""
+    """The error that stops a run."""
 
 
 def stop_after(num_blocks, error):
@@ -53,14 +53,14 @@ def stop_after(num_blocks, error):
 
 
 def stopped(folder, text, tokenizer, num_blocks=3, error=StoppedError, **changes):
-    """Writes records until some blocks are finished."""
+    """Write records until some blocks are finished."""
     with pytest.raises(error):
         write(folder, text, tokenizer, **{**SETTINGS, **changes}, progress=stop_after(num_blocks, error))
 
 
 @pytest.fixture
 def blocks_made(monkeypatch):
-    """The indices of the blocks that are really made."""
+    """The indices of the blocks that are actually made."""
     made = []
     make_worker = folder_module.make_block_worker
 
@@ -73,15 +73,15 @@ def blocks_made(monkeypatch):
 
 
 @pytest.mark.parametrize("num_blocks", [1, 3, 7])
-def test_a_stopped_run_goes_on_and_ends_with_the_same_bytes(
-    text, tiny_tokenizer, tmp_path, undisturbed, blocks_made, num_blocks
+def test_a_stopped_run_resumes_with_the_same_bytes(
+    text, tiny_tokenizer, tmp_path, uninterrupted, blocks_made, num_blocks
 ):
     stopped(tmp_path / "out", text, tiny_tokenizer, num_blocks)
     assert not (tmp_path / "out").exists()
     assert count_finished_blocks(tmp_path / "out") == num_blocks
     calls = []
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=lambda *call: calls.append(call))
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
     assert blocks_made == list(range(7))  # each once
     assert len(calls) == 7
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -95,22 +95,22 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_bytes(
         ({"max_sequence_length": 31}, "max_sequence_length 31 there, 29 here"),
     ],
 )
-def test_a_run_with_other_settings_starts_afresh_and_says_so(
-    text, tiny_tokenizer, tmp_path, undisturbed, blocks_made, caplog, changes, told
+def test_a_run_with_other_settings_starts_afresh_with_a_warning(
+    text, tiny_tokenizer, tmp_path, uninterrupted, blocks_made, caplog, changes, told
 ):
     stopped(tmp_path / "out", text, tiny_tokenizer, **changes)
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert f"an unfinished run with other settings ({told}): starting afresh" in caplog.text
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
     assert blocks_made == [0, 1, 2, *range(7)]
 
 
-def test_another_tokenizer_starts_afresh(text, tiny_tokenizer, tmp_path, undisturbed, caplog):
+def test_another_tokenizer_starts_afresh(text, tiny_tokenizer, tmp_path, uninterrupted, caplog):
     cased = type(tiny_tokenizer)(tiny_tokenizer.vocabulary, lowercase=False)
     stopped(tmp_path / "out", text, cased)
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert "lowercase false there, true here; strip_accents false there, true here; tokenizer_sha256" in caplog.text
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
 
 
 def test_other_sources_start_afresh(text, tiny_tokenizer, tmp_path, caplog):
@@ -119,14 +119,12 @@ def test_other_sources_start_afresh(text, tiny_tokenizer, tmp_path, caplog):
     assert 'sources ["mine"] there, ["documents"] here' in caplog.text
 
 
-def test_blocks_whose_text_has_changed_are_made_again_and_no_others(
-    text, tiny_tokenizer, tmp_path, undisturbed, blocks_made, caplog
-):
+def test_only_blocks_with_changed_text_are_remade(text, tiny_tokenizer, tmp_path, uninterrupted, blocks_made, caplog):
     other = [[*text[0][:-1], "un un"], *text[1:]]
     stopped(tmp_path / "out", other, tiny_tokenizer, 7)
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert "the text of block 0 has changed" in caplog.text
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
     assert blocks_made[7] == 0
     assert len(blocks_made) < 14
 
@@ -140,30 +138,30 @@ def test_blocks_whose_text_has_changed_are_made_again_and_no_others(
         lambda folder: (folder / "block-00001.json").write_text("{}"),
     ],
 )
-def test_a_damaged_block_is_made_again(text, tiny_tokenizer, tmp_path, undisturbed, blocks_made, harm):
+def test_a_damaged_block_is_remade(text, tiny_tokenizer, tmp_path, uninterrupted, blocks_made, harm):
     stopped(tmp_path / "out", text, tiny_tokenizer, 3)
     harm(partial_path(tmp_path / "out"))
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
     assert blocks_made == [0, 1, 2, 1, 3, 4, 5, 6]
 
 
-def test_what_else_lies_in_the_partial_folder_is_not_published(text, tiny_tokenizer, tmp_path, undisturbed):
-    stopped(tmp_path / "out", text * 3, tiny_tokenizer, 12)  # a longer text of the same beginning
+def test_other_files_in_the_partial_folder_are_not_published(text, tiny_tokenizer, tmp_path, uninterrupted):
+    stopped(tmp_path / "out", text * 3, tiny_tokenizer, 12)  # a longer text with the same beginning
     (partial_path(tmp_path / "out") / ".train-00005.tfrecord.tmp").write_bytes(b"torn")
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
 
 
-def test_a_torn_fingerprint_starts_afresh(text, tiny_tokenizer, tmp_path, undisturbed, blocks_made):
+def test_a_damaged_fingerprint_starts_afresh(text, tiny_tokenizer, tmp_path, uninterrupted, blocks_made):
     stopped(tmp_path / "out", text, tiny_tokenizer)
     (partial_path(tmp_path / "out") / "run.json").unlink()
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
-    assert content_of(tmp_path / "out") == undisturbed
+    assert read_content(tmp_path / "out") == uninterrupted
     assert blocks_made == [0, 1, 2, *range(7)]
 
 
-def test_two_runs_at_once_are_refused_and_the_first_keeps_its_folder(text, tiny_tokenizer, tmp_path):
+def test_a_second_concurrent_run_is_rejected(text, tiny_tokenizer, tmp_path):
     path = partial_path(tmp_path / "out")
     with lock_folder(path):
         with pytest.raises(InputError, match=r"another process is using .*\.out\.partial"):
@@ -172,7 +170,7 @@ def test_two_runs_at_once_are_refused_and_the_first_keeps_its_folder(text, tiny_
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
 
 
-def test_an_error_of_the_disk_is_one_sentence_that_says_what_stays(text, tiny_tokenizer, tmp_path):
+def test_a_disk_error_is_one_sentence_with_the_remaining_blocks(text, tiny_tokenizer, tmp_path):
     error = OSError(28, "No space left on device", "x.tfrecord")
     with pytest.raises(InputError) as told:
         write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=stop_after(2, error))
@@ -183,9 +181,7 @@ def test_an_error_of_the_disk_is_one_sentence_that_says_what_stays(text, tiny_to
     )
 
 
-def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_is_room(
-    text, tiny_tokenizer, tmp_path, small_disk
-):
+def test_a_full_disk_leaves_complete_files_and_the_run_resumes(text, tiny_tokenizer, tmp_path, small_disk):
     settings = {**SETTINGS, "duplicates": 20, "packed": False}
     with pytest.raises(InputError, match=r"out cannot be written \(.*No space left on device\).* blocks remain"):
         write(small_disk / "out", text, tiny_tokenizer, **settings)
@@ -195,11 +191,11 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     write(small_disk / "out", text, tiny_tokenizer, **settings)
     write(tmp_path / "out", text, tiny_tokenizer, **settings)
-    assert content_of(small_disk / "out") == content_of(tmp_path / "out")
+    assert read_content(small_disk / "out") == read_content(tmp_path / "out")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs a folder that nobody may write")
-def test_a_place_that_cannot_be_written_is_told(text, tiny_tokenizer, tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="needs a folder without write permission")
+def test_an_unwritable_place_is_reported(text, tiny_tokenizer, tmp_path):
     (tmp_path / "file").write_text("x")
     for place in (pathlib.Path("/proc/out"), tmp_path / "file/out"):
         with pytest.raises(InputError, match=rf"{place} cannot be written \(.*\): name a folder elsewhere"):
@@ -207,8 +203,8 @@ def test_a_place_that_cannot_be_written_is_told(text, tiny_tokenizer, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-# Without TensorFlow, so that a process starts in a fifth of a second and can be killed often: its blocks are the text,
-# written backwards, which is as good as rows for what is tested here.
+# Without TensorFlow a process starts in 0.2 s and can be killed often: its shards are the reversed text, which is as
+# good as records for this test.
 SCRIPT = """
 import sys, time
 from bert_keras.pipelines.records import TokenizerSpec, records_folder, write_records
@@ -230,7 +226,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_a_process_killed_again_and_again_at_random_ends_with_the_same_bytes(tmp_path, num_workers):
+def test_a_process_killed_repeatedly_ends_with_the_same_bytes(tmp_path, num_workers):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py")]
     subprocess.run([*command, str(tmp_path / "calm"), "1"], check=True)
@@ -247,7 +243,7 @@ def test_a_process_killed_again_and_again_at_random_ends_with_the_same_bytes(tmp
     subprocess.run([*command, str(tmp_path / "out"), str(num_workers)], check=True)
     assert finished == sorted(finished)
     assert 5 <= finished[-1] < 75
-    assert content_of(tmp_path / "out") == content_of(tmp_path / "calm")
+    assert read_content(tmp_path / "out") == read_content(tmp_path / "calm")
     assert not partial_path(tmp_path / "out").exists()
 
 

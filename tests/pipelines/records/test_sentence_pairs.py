@@ -1,4 +1,4 @@
-"""Pairs: half random or half swapped, never random from the same document, nothing lost, the same for a seed."""
+"""Pairs are half random or half swapped, random ones come from other documents, and no text is lost."""
 
 import collections
 import dataclasses
@@ -25,56 +25,56 @@ def documents(made_documents):
     return made_documents(NUM_DOCUMENTS)
 
 
-def made_pairs(documents, pairs=generate_next_sentence_pairs, **changes):
-    """The pairs as `(first ids, second ids, label)`."""
+def make_pairs(documents, pairs=generate_next_sentence_pairs, **changes):
+    """Return the pairs as `(first ids, second ids, label)`."""
     text = documents if isinstance(documents, TokenizedText) else TokenizedText.from_sentences(documents)
     ids = text.ids.tolist()
     return [(ids[a:b], ids[c:d], label) for a, b, c, d, label in pairs(text, **{**SETTINGS, **changes})]
 
 
-def document_of(ids):
+def find_document(ids):
     (index,) = {token // 10_000 for token in ids}
     return index
 
 
-def is_run(ids):
+def is_range(ids):
     return ids == list(range(ids[0], ids[0] + len(ids)))
 
 
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 37, 1000])
 @pytest.mark.parametrize("short_sequence_rate", [0, 0.1, 1])
 @pytest.mark.parametrize("seed", [0, 3])
-def test_pairs_are_those_of_the_plain_first_version(documents, max_sequence_length, short_sequence_rate, seed):
+def test_pairs_equal_the_reference(documents, max_sequence_length, short_sequence_rate, seed):
     settings = {"max_sequence_length": max_sequence_length, "short_sequence_rate": short_sequence_rate, "seed": seed}
-    assert made_pairs(documents, **settings) == list(reference_pairs(documents, **settings))
+    assert make_pairs(documents, **settings) == list(reference_pairs(documents, **settings))
 
 
 @pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 37, 1000])
-def test_both_parts_are_unbroken_runs_that_fit(documents, pairs, max_sequence_length):
-    for first, second, _ in made_pairs(documents, pairs, max_sequence_length=max_sequence_length):
+def test_both_segments_are_contiguous_and_fit(documents, pairs, max_sequence_length):
+    for first, second, _ in make_pairs(documents, pairs, max_sequence_length=max_sequence_length):
         assert first
         assert second
-        assert is_run(first)
-        assert is_run(second)
+        assert is_range(first)
+        assert is_range(second)
         assert len(first) + len(second) + 3 <= max_sequence_length
 
 
-def test_a_true_next_follows_and_a_random_one_is_of_another_document(documents):
+def test_a_true_next_follows_and_a_random_one_is_from_another_document(documents):
     kinds = collections.Counter()
-    for first, second, is_random in made_pairs(documents, max_sequence_length=1000):
+    for first, second, is_random in make_pairs(documents, max_sequence_length=1000):
         kinds[is_random] += 1
-        assert (document_of(first) == document_of(second)) == (not is_random)
+        assert (find_document(first) == find_document(second)) == (not is_random)
         if not is_random:
             assert second[0] == first[-1] + 1
     assert min(kinds.values()) > 100
 
 
 def test_half_are_random_within_three_standard_errors():
-    """A chunk of two sentences and more has a fair coin; sentences of one token leave no lone ones but at the ends."""
+    """With sentences of one token, only the last chunk of a document can be a single sentence."""
     documents = [[[index * 10_000 + place] for place in range(2000)] for index in range(20)]
-    labels = [label for *_, label in made_pairs(documents, max_sequence_length=13, short_sequence_rate=0)]
-    num_lone = len(documents)  # a document's last sentence may be alone, and is random then
+    labels = [label for *_, label in make_pairs(documents, max_sequence_length=13, short_sequence_rate=0)]
+    num_lone = len(documents)  # a single last sentence of a document always gets a random one
     low, high = sum(labels) - num_lone, sum(labels)
     error = 3 * math.sqrt(0.25 / len(labels))
     assert len(labels) > 5000
@@ -82,109 +82,111 @@ def test_half_are_random_within_three_standard_errors():
     assert low / len(labels) < 0.5 + error
 
 
-def test_any_other_document_can_be_drawn_and_each_about_as_often():
+def test_all_other_documents_are_drawn_about_equally_often():
     documents = [[[index * 10_000 + place] for place in range(300)] for index in range(7)]
     drawn = collections.Counter(
-        document_of(b) for seed in range(40) for _, b, f in made_pairs(documents, seed=seed) if f
+        find_document(b) for seed in range(40) for _, b, f in make_pairs(documents, seed=seed) if f
     )
     expected = sum(drawn.values()) / 7
     assert len(drawn) == 7
     assert max(abs(count - expected) for count in drawn.values()) < 4 * math.sqrt(expected)
 
 
-def test_every_sentence_is_used_and_what_a_random_part_replaced_is_used_again(documents):
+def test_every_sentence_is_used_even_if_a_random_one_replaced_it(documents):
     used = set()
-    for first, second, is_random in made_pairs(documents, max_sequence_length=10_000):
+    for first, second, is_random in make_pairs(documents, max_sequence_length=10_000):
         used.update(first if is_random else first + second)
     assert used == {token for document in documents for sentence in document for token in sentence}
 
 
 @pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
-def test_one_in_ten_sequences_is_made_shorter_within_three_standard_errors(pairs):
-    """Of the short lengths 2 to 61 all are drawn alike; 61 is the whole room, so 59 of 60 show."""
+def test_short_sequence_rate_holds_within_three_standard_errors(pairs):
+    """Short lengths are uniform from 2 to 61; 61 is the full length, so 59 of 60 are visible."""
     documents = [[[index * 10_000 + place] for place in range(9001)] for index in range(7)]
     settings = {"max_sequence_length": 64}
-    lengths = np.array([len(a) + len(b) + 3 for a, b, _ in made_pairs(documents, pairs, **settings)])
+    lengths = np.array([len(a) + len(b) + 3 for a, b, _ in make_pairs(documents, pairs, **settings)])
     short_rate, expected = np.mean(lengths < 64), 0.1 * 59 / 60
-    num_rests = 2 * len(documents)  # what is left at a document's end is short by itself, also random parts there
+    num_rests = 2 * len(documents)  # the rest at the end of a document is short anyway
     error = 3 * math.sqrt(expected * (1 - expected) / len(lengths))
     assert len(lengths) > 900
     assert expected - error < short_rate < expected + error + num_rests / len(lengths)
     if pairs is generate_sentence_order_pairs:
-        exact = [len(a) + len(b) for a, b, _ in made_pairs(documents, pairs, **settings, short_sequence_rate=0)]
+        exact = [len(a) + len(b) for a, b, _ in make_pairs(documents, pairs, **settings, short_sequence_rate=0)]
         assert exact.count(61) >= len(exact) - len(documents)
 
 
-def test_too_long_parts_are_cut_at_both_ends_longest_first():
+def test_long_segments_are_cut_at_both_ends_longest_first():
     documents = [[list(range(index * 10_000, index * 10_000 + 500))] for index in range(2)]
     starts = set()
     for seed in range(40):
-        for first, second, _ in made_pairs(documents, max_sequence_length=24, seed=seed, short_sequence_rate=0):
+        for first, second, _ in make_pairs(documents, max_sequence_length=24, seed=seed, short_sequence_rate=0):
             assert (len(first), len(second)) == (11, 10)
             starts.add(first[0] % 10_000)
     front_mean = np.mean(list(starts))
-    assert abs(front_mean - 489 / 2) < 30  # a fair coin for each token cut off
+    assert abs(front_mean - 489 / 2) < 30  # a fair coin for each removed token
     assert len(starts) > 10
 
 
 @pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
-def test_a_documents_draws_depend_on_seed_number_part_and_duplicate_only(documents, pairs):
+def test_draws_depend_only_on_seed_number_part_and_duplicate(documents, pairs):
     text = TokenizedText.from_sentences(documents)
-    whole = made_pairs(text, pairs)
-    assert made_pairs(text, pairs) == whole
-    odd = dataclasses.replace(text.documents[4], number=999)  # other draws for this document, the same for all others
-    changed = made_pairs(dataclasses.replace(text, documents=[*text.documents[:4], odd, *text.documents[5:]]), pairs)
+    whole = make_pairs(text, pairs)
+    assert make_pairs(text, pairs) == whole
+    odd = dataclasses.replace(
+        text.documents[4], number=999
+    )  # other draws for this document, and the same for all others
+    changed = make_pairs(dataclasses.replace(text, documents=[*text.documents[:4], odd, *text.documents[5:]]), pairs)
     differing = [pair for pair in whole if pair not in changed]
     assert differing
     own = [first + second * (pairs is generate_sentence_order_pairs) for first, second, _ in differing]
-    assert {document_of(ids) for ids in own} == {4}
+    assert {find_document(ids) for ids in own} == {4}
     renumbered = [Document(place.number + 1, 0, place.start, place.end) for place in text.documents]
     second_parts = [Document(place.number, 1, place.start, place.end) for place in text.documents]
-    others = [made_pairs(text, pairs, seed=4), made_pairs(text, pairs, duplicate=1)]
+    others = [make_pairs(text, pairs, seed=4), make_pairs(text, pairs, duplicate=1)]
     others += [
-        made_pairs(dataclasses.replace(text, documents=changed), pairs) for changed in (renumbered, second_parts)
+        make_pairs(dataclasses.replace(text, documents=changed), pairs) for changed in (renumbered, second_parts)
     ]
     assert len({str(pairs) for pairs in [whole, *others]}) == 5
 
 
-def test_a_lone_document_borrows_its_random_parts_and_makes_no_pairs_of_what_it_borrowed(documents):
+def test_a_single_document_borrows_random_segments_only(documents):
     text = TokenizedText.from_sentences(documents[:3])
     lone = TokenizedText(text.ids, text.starts, text.documents[:1], text.documents[1:])
-    found = made_pairs(lone)
-    assert {document_of(first) for first, *_ in found} == {0}
-    assert {document_of(second) for _, second, label in found if label} <= {1, 2}
+    found = make_pairs(lone)
+    assert {find_document(first) for first, *_ in found} == {0}
+    assert {find_document(second) for _, second, label in found if label} <= {1, 2}
 
 
-def test_one_document_only_is_refused_with_the_way_to_mend_it():
+def test_a_single_document_is_rejected_with_the_fix():
     with pytest.raises(
         InputError, match=r"the text has 1 document\(s\).*blank line between.*the objective sop or none"
     ):
-        made_pairs([[[7], [8]]])
-    assert made_pairs([]) == []
+        make_pairs([[[7], [8]]])
+    assert make_pairs([]) == []
 
 
-def test_empty_sentences_and_documents_change_nothing(documents):
+def test_empty_sentences_and_documents_have_no_effect(documents):
     documents = documents[:9]
     holed = [[[], documents[0][0], [], *documents[0][1:]], *documents[1:], []]
-    assert made_pairs(holed) == made_pairs(documents)
+    assert make_pairs(holed) == make_pairs(documents)
 
 
-def test_swapped_pairs_are_two_neighbours_of_one_document_swapped_half_of_the_time(documents):
+def test_sentence_order_pairs_are_neighbours_swapped_half_of_the_time(documents):
     labels = []
-    for first, second, is_swapped in made_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000):
+    for first, second, is_swapped in make_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000):
         before, after = (second, first) if is_swapped else (first, second)
         assert after[0] == before[-1] + 1
-        assert document_of(before) == document_of(after)
+        assert find_document(before) == find_document(after)
         labels.append(is_swapped)
     many = [[[index * 10_000 + place] for place in range(3000)] for index in range(20)]
-    labels = [label for *_, label in made_pairs(many, generate_sentence_order_pairs, max_sequence_length=13)]
+    labels = [label for *_, label in make_pairs(many, generate_sentence_order_pairs, max_sequence_length=13)]
     assert len(labels) > 5000
     assert abs(np.mean(labels) - 0.5) < 3 * math.sqrt(0.25 / len(labels))
 
 
-def test_swapped_pairs_use_every_token_once_but_lone_ones(documents):
+def test_sentence_order_pairs_use_every_token_once_except_single_ones(documents):
     tokens = [
-        p for a, b, _ in made_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000) for p in a + b
+        p for a, b, _ in make_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000) for p in a + b
     ]
     expected = [token for document in documents for sentence in document for token in sentence]
     lone = [document[0][0] for document in documents if sum(map(len, document)) == 1]
@@ -194,12 +196,12 @@ def test_swapped_pairs_use_every_token_once_but_lone_ones(documents):
     assert all(token + 1 not in expected for token in rests)  # the last token of its document
 
 
-def test_swapped_pairs_need_no_second_document_and_cut_a_lone_sentence():
-    assert made_pairs([[[7, 8]]], generate_sentence_order_pairs) in ([([7], [8], 0)], [([8], [7], 1)])
-    assert made_pairs([[[7]]], generate_sentence_order_pairs) == []
+def test_sentence_order_pairs_need_no_second_document_and_cut_a_single_sentence():
+    assert make_pairs([[[7, 8]]], generate_sentence_order_pairs) in ([([7], [8], 0)], [([8], [7], 1)])
+    assert make_pairs([[[7]]], generate_sentence_order_pairs) == []
     cuts = {
         len(a)
         for seed in range(50)
-        for a, b, _ in made_pairs([[list(range(6))]], generate_sentence_order_pairs, seed=seed)
+        for a, b, _ in make_pairs([[list(range(6))]], generate_sentence_order_pairs, seed=seed)
     }
     assert cuts == {1, 2, 3, 4, 5}
