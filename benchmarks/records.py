@@ -1,11 +1,11 @@
-"""How fast records are made, in how much memory, and what packing saves.
+"""Measure the speed and memory of `make-records`, and the padding that packing saves.
 
     python benchmarks/records.py VOCAB.txt TEXT.gz [--copies 10] [--workers 1 2]
 
-Each run is a process of its own, `bert-keras make-records --pack`, on the text and on so many copies of it. CPU
-seconds are user and system time of all its processes. Starting TensorFlow takes seconds in each of them, whatever the
-text, so the rate a core is that of the text that the longer run has more: MB divided by CPU seconds, both as
-differences. Peak memory is the largest resident set of any one process.
+Each run is a new process, `bert-keras make-records --pack`, once on the text and once on copies of it. CPU seconds are
+the user and system time of all processes of a run. Each process spends seconds on starting TensorFlow, so the rate per
+core is computed from the differences of the two runs: MB of text divided by CPU seconds. Peak memory is the largest
+resident set of a single process.
 """
 
 import argparse
@@ -18,11 +18,11 @@ import sys
 import tempfile
 import time
 
-EXAMPLES_A_ROW = (1, 2, 3, 4, 8, 16)
+MAX_EXAMPLES = (1, 2, 3, 4, 8, 16)
 
 
-def make_records(vocabulary, texts, out, *options):
-    """Runs the verb, and returns its result with `wall_seconds` and `cpu_seconds`."""
+def make_records(vocabulary: pathlib.Path, texts: list[pathlib.Path], out: pathlib.Path, *options: object) -> dict:
+    """Run the command and return its result, with `wall_seconds` and `cpu_seconds`."""
     command = [sys.executable, "-m", "bert_keras.cli.main", "make-records", vocabulary, out, "--json", "--overwrite"]
     command += ["--text", *texts, *options]
     started = time.monotonic()
@@ -37,16 +37,16 @@ def make_records(vocabulary, texts, out, *options):
     return {**result, "wall_seconds": time.monotonic() - started, "cpu_seconds": cpu_seconds}
 
 
-def copies_of(text, number, folder):
-    """Copies a file, since one that is named twice is read once."""
+def copy_text(text: pathlib.Path, number: int, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Copy a file several times, since `make-records` reads a file only once even if it is named twice."""
     folder.mkdir()
     return [pathlib.Path(shutil.copy(text, folder / f"{place}-{text.name}")) for place in range(number)]
 
 
-def measure_speed(arguments, folder):
-    """Prints a line a run, and one of the rate a core."""
-    print("| text | workers | seconds | CPU seconds | peak memory | each worker |\n|---|---|---|---|---|---|")
-    texts = copies_of(arguments.text, arguments.copies, folder / "texts")
+def measure_speed(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
+    """Print a table of the runs and the rate per core."""
+    print("| text | workers | seconds | CPU seconds | peak memory | of a worker |\n|---|---|---|---|---|---|")
+    texts = copy_text(arguments.text, arguments.copies, folder / "texts")
     for workers in arguments.workers:
         results = []
         for part in (texts[:1], texts):
@@ -64,29 +64,30 @@ def measure_speed(arguments, folder):
         peaks = [max(r["peak_memory_bytes"], r["worker_peak_memory_bytes"] or 0) for r in results]
         wall = long["wall_seconds"] - short["wall_seconds"]
         print(
-            f"\n{workers} workers: {num_bytes / 1e6 / seconds:.1f} MB/s a core, {num_bytes / 1e6 / wall:.1f} MB/s in "
-            f"all; peak memory {peaks[1] / peaks[0] - 1:+.1%}\n",
+            f"\n{workers} workers: {num_bytes / 1e6 / seconds:.1f} MB/s per core, {num_bytes / 1e6 / wall:.1f} MB/s in "
+            f"total; peak memory {peaks[1] / peaks[0] - 1:+.1%}\n",
             flush=True,
         )
 
 
-def measure_packing(arguments, folder):
-    """Prints what share of the tokens is real for each number of examples that a row may hold."""
-    print("| examples a row, at most | rows | real tokens |\n|---|---|---|")
-    for limit in EXAMPLES_A_ROW:
+def measure_packing(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
+    """Print the share of real tokens for each maximum number of examples per sequence."""
+    print("| max examples per sequence | sequences | real tokens |\n|---|---|---|")
+    for limit in MAX_EXAMPLES:
         options = ["--pack", "--max-examples-per-sequence", limit, "--workers", "1"]
         result = make_records(arguments.vocabulary, [arguments.text], folder / "out", *options)
         share = result["num_tokens"] / result["num_records"] / result["max_sequence_length"]
         print(f"| {limit} | {result['num_records']:,} | {share:.2%} |", flush=True)
 
 
-def main():
+def main() -> None:
+    """Parse the arguments and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vocabulary", type=pathlib.Path)
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--packing", action="store_true", help="measure what packing saves, too")
+    parser.add_argument("--packing", action="store_true", help="measure packing too")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measure_speed(arguments, pathlib.Path(folder))
