@@ -44,7 +44,7 @@ def export_model(
     *,
     overwrite: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
-    **settings,
+    **settings: object,
 ) -> dict:
     """Export a checkpoint as SavedModel, TFLite or ONNX, as `bert-keras export` does.
 

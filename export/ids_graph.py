@@ -43,7 +43,7 @@ def build_ids_function(
         convert_outputs: applied to the outputs.
     """
 
-    def from_ids(**inputs):
+    def from_ids(**inputs: tf.Tensor) -> Outputs:
         return convert_outputs(run_model(model, {name: inputs[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}))
 
     specs = {name: tf.TensorSpec([batch_size, length], tf.int32, name=name) for name in HUGGINGFACE_NAMES.values()}

@@ -68,7 +68,7 @@ def _convert(model: keras.Model, variables: dict[str, keras.Variable]) -> onnx.M
     weights = [tf.TensorSpec(variable.shape, variable.dtype, name=name) for name, variable in variables.items()]
     outputs = {}
 
-    def from_ids_and_weights(*tensors):
+    def from_ids_and_weights(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         id_tensors, weight_tensors = tensors[: len(ids)], tensors[len(ids) :]
         features = {name: tf.cast(values, tf.int32) for name, values in zip(HUGGINGFACE_NAMES, id_tensors, strict=True)}
         with keras.StatelessScope(zip(variables.values(), weight_tensors, strict=True)):

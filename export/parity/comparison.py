@@ -17,6 +17,7 @@ class _FloatDifferences:
     squares: float = 0.0  # sum of squared deviations from each array's mean: the scale of a relative difference
 
     def summarize(self) -> dict[str, float]:
+        """Return the `max`, the `mean`, and the `mean_relative` in standard deviations of the expected values."""
         mean, deviation = self.total / self.count, (self.squares / self.count) ** 0.5
         return {"max": self.largest, "mean": mean, "mean_relative": mean / deviation if deviation else mean}
 

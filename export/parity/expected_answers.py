@@ -114,7 +114,7 @@ def _compare_tags(
         comparison.compare_labels("words", [True] * num_words, _match_words(tokenizer, example, word_numbers, got))
 
 
-def _match_words(tokenizer: BertTokenizer, example, word_numbers: np.ndarray, got: Answer) -> list[bool]:
+def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.ndarray, got: Answer) -> list[bool]:
     """Return whether each served word is the example's word, apart from characters at its edges that have no token."""
     words = [word.decode() for word in got.get("words", ())]
     ranges = list(zip(got.get("starts", ()), got.get("ends", ()), strict=True))

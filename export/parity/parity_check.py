@@ -139,7 +139,7 @@ def start_ids_check(
         for sequences, *_ in parts:
             _cache_outputs(reference, sequences)
 
-    def compare(_, answers: Answers) -> dict:
+    def compare(_: None, answers: Answers) -> dict:
         comparison, outputs = Comparison(tolerance, relative=relative), map(convert_answers, answers.outputs)
         for sequences, batches, length in parts:
             served = [next(outputs) for _ in batches]

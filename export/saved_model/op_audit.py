@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers its ops
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
 from bert_keras.errors import InputError, ParityError
+from bert_keras.export.saved_model.proto_messages import build_message_class
 from bert_keras.export.saved_model.serving_releases import (
     OLDEST_SERVING,
     check_release,
@@ -24,6 +24,8 @@ from bert_keras.export.saved_model.serving_releases import (
 
 # TensorFlow 2.21 writes it for every variable. A server of 2.13 logs that it ignores it and answers the same (tested).
 _HARMLESS = {"VarHandleOp.debug_name"}
+# tensorflow/core/protobuf/saved_model.proto, with its graphs as bytes
+_SavedModel = build_message_class({"SavedModel": {"meta_graphs": (2, "repeated bytes")}}, "SavedModel")
 _TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
 
 
@@ -148,17 +150,3 @@ def _list_facts(node: tf.compat.v1.NodeDef, definition: Message | None) -> Itera
             yield f"{node.op}.{name}={_TYPES[value.type].name.removeprefix('DT_').lower()}"
         elif value.WhichOneof("value") == "s":
             yield f"{node.op}.{name}={value.s.decode(errors='replace')}"
-
-
-def _build_saved_model_class() -> type[Message]:
-    """Build the class of `SavedModel` (tensorflow/core/protobuf/saved_model.proto), with its graphs as bytes."""
-    file = descriptor_pb2.FileDescriptorProto(name="bert_keras/saved_model.proto", package="bert_keras")
-    message = file.message_type.add(name="SavedModel")
-    repeated_bytes = {"label": 3, "type": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES}
-    message.field.add(name="meta_graphs", number=2, **repeated_bytes)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("bert_keras.SavedModel"))
-
-
-_SavedModel = _build_saved_model_class()

@@ -159,5 +159,5 @@ def _choose_image_tag(min_serving: str) -> str:
     return IMAGE_TAG if (major, minor) <= newest else f"{major}.{minor}.0"
 
 
-def _fill(template: str, **facts) -> str:
+def _fill(template: str, **facts: object) -> str:
     return Template(template).substitute(facts)

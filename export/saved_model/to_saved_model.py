@@ -60,7 +60,7 @@ class ServedModel(tf.Module):
     def _build_text_signature(self) -> tf.types.experimental.ConcreteFunction:
         function = self._text_function.value
 
-        def from_texts(**texts):
+        def from_texts(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
             with _skip_padding(self._model.value):
                 return accept_empty_batch(function.answer)(*(texts[name] for name in function.inputs))
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from bert_keras.errors import InputError, ParityError
+from bert_keras.export.saved_model.proto_messages import build_message_class
 from bert_keras.export.settings import check_model_name
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
@@ -26,16 +26,13 @@ MAX_REQUESTS = 1000  # a server refuses a model with more
 # tensorflow_serving/apis/{model,predict,prediction_log}.proto: field, number, type. On the wire, a nested message (here
 # a tensor) is a bytes field, and a map is a repeated message with a key and a value.
 _MESSAGES = {
-    "ModelSpec": [("name", 1, "string"), ("signature_name", 3, "string")],
-    "Input": [("key", 1, "string"), ("value", 2, "bytes")],
-    "PredictRequest": [("model_spec", 1, "ModelSpec"), ("inputs", 2, "repeated Input")],
-    "PredictLog": [("request", 1, "PredictRequest")],
-    "PredictionLog": [("predict_log", 6, "PredictLog")],
+    "ModelSpec": {"name": (1, "string"), "signature_name": (3, "string")},
+    "Input": {"key": (1, "string"), "value": (2, "bytes")},
+    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "repeated Input")},
+    "PredictLog": {"request": (1, "PredictRequest")},
+    "PredictionLog": {"predict_log": (6, "PredictLog")},
 }
-_TYPES = {
-    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
-    "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
-}
+_PredictionLog = build_message_class(_MESSAGES, "PredictionLog")
 
 
 class WarmupRequest(NamedTuple):
@@ -172,20 +169,3 @@ def _find_reason(error: Exception) -> str:
     """Return the line of TensorFlow's message that contains the reason, without the names of nodes around it."""
     line = re.split(r"\n\s*\[\[", str(getattr(error, "message", error)).strip())[0].split("\n")[-1]
     return re.sub(r"^\{\{.*?\}\} | \[Op:.*$", "", line)
-
-
-def _build_message_class(name: str) -> type[Message]:
-    """Build the class of one of `_MESSAGES`, in a separate pool, so that the real ones can be imported too."""
-    file = descriptor_pb2.FileDescriptorProto(name="bert_keras/warmup.proto", package="bert_keras", syntax="proto3")
-    for message, fields in _MESSAGES.items():
-        declared = file.message_type.add(name=message)
-        for field, number, kind in fields:
-            label, kind = (3, kind.split()[1]) if " " in kind else (1, kind)  # LABEL_REPEATED, LABEL_OPTIONAL
-            type_of = {"type": _TYPES[kind]} if kind in _TYPES else {"type": 11, "type_name": kind}  # TYPE_MESSAGE
-            declared.field.add(name=field, number=number, label=label, **type_of)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"bert_keras.{name}"))
-
-
-_PredictionLog = _build_message_class("PredictionLog")

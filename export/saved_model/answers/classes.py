@@ -19,7 +19,7 @@ def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassifi
     - "regression": `value` (B,).
     """
 
-    def answer(*texts):
+    def answer(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         columns = [tokenizer.tokenize(column) for column in texts]
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
         batch = encode_in_graph(tokenizer, columns, **settings)

@@ -27,7 +27,7 @@ def build_mask_filler(run: RunModel, tokenizer: BertTokenizer, length: int) -> T
     is_suffix = [token.startswith("##") for token in tokens]
     strings = [token.removeprefix("##") for token in tokens]
 
-    def answer(text):
+    def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenized = tokenizer.tokenize_with_offsets(text, keep_special_tokens=True)
         batch = encode_in_graph(tokenizer, [tokenized.token_ids], max_sequence_length=length)
         masks = tf.cast(tf.where(batch.features["token_ids"] == tokenizer.mask_id), tf.int32)  # (masks, 2)
@@ -49,7 +49,9 @@ def build_mask_filler(run: RunModel, tokenizer: BertTokenizer, length: int) -> T
         }
         return {**group_outputs(proposals, examples, num_texts), "num_masks": num_masks}
 
-    def _replace_masks(characters: TextCharacters, examples, starts, ends, ids) -> tf.Tensor:
+    def _replace_masks(
+        characters: TextCharacters, examples: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, ids: tf.Tensor
+    ) -> tf.Tensor:
         """Return the texts (masks, K) with each mask replaced by a token; suffixes follow the word without a space."""
         before = characters.cut(examples, tf.zeros_like(starts), starts)[:, tf.newaxis]
         stripped = tf.strings.regex_replace(before, r"[\s\p{Z}]+$", "")

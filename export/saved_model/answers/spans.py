@@ -36,6 +36,7 @@ class _Spans(NamedTuple):
     ends: tf.Tensor
 
     def select(self, mask: tf.Tensor) -> "_Spans":
+        """Return the spans for which `mask` `(K,)` is True."""
         return _Spans(*(tf.boolean_mask(x, mask) for x in self))
 
 
@@ -48,7 +49,7 @@ def build_question_answerer(run: RunModel, tokenizer: BertTokenizer, task: Quest
     `best_ends`, of which the first `num_best` (B,) are valid.
     """
 
-    def answer(question, context):
+    def answer(question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenized = tokenizer.tokenize_with_offsets(context)
         question_tokens = tokenizer.tokenize(question)
         batch = encode_in_graph(

@@ -23,7 +23,7 @@ def build_tagger(run: RunModel, tokenizer: BertTokenizer, task: TokenClassificat
     around it. The range of a word excludes accents and control characters at its edges that the tokenizer drops.
     """
 
-    def answer(text):
+    def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
         tokenized = tokenizer.tokenize_with_offsets(text)
         settings = {"max_sequence_length": task.max_sequence_length, "window_overlap": task.window_overlap}
         batch = encode_in_graph(tokenizer, [tokenized.token_ids], **settings)
@@ -32,9 +32,6 @@ def build_tagger(run: RunModel, tokenizer: BertTokenizer, task: TokenClassificat
         is_tagged &= tf.gather(tf.concat([[False], is_first], axis=0), tf.maximum(batch.tokens, -1) + 1)
         logits = tf.boolean_mask(run(batch.features)["logits"], is_tagged)  # (words, C)
         tokens = tf.boolean_mask(batch.tokens, is_tagged)  # ascending: later words are tagged in later windows
-        return _build_answers(text, tokenized, tokens, last_tokens, logits)
-
-    def _build_answers(text, tokenized, tokens, last_tokens, logits):
         num_texts = tf.size(text)
         examples = tf.cast(tf.gather(tokenized.token_ids.value_rowids(), tokens), tf.int32)
         starts = tf.gather(tokenized.starts.flat_values, tokens)

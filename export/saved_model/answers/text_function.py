@@ -23,7 +23,7 @@ class TextFunction(NamedTuple):
 def accept_empty_batch(answer: Callable[..., dict[str, tf.Tensor]]) -> Callable[..., dict[str, tf.Tensor]]:
     """Wrap a function of texts so that B may be 0, which models do not accept: it then runs on one empty text."""
 
-    def answer_any(*texts):
+    def answer_any(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         num_texts = tf.size(texts[0])
         num_missing = tf.maximum(0, 1 - num_texts)
         answers = answer(*(tf.concat([column, tf.fill([num_missing], "")], axis=0) for column in texts))

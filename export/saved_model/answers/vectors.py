@@ -14,12 +14,12 @@ def build_embedder(run: RunModel, tokenizer: BertTokenizer, task: SentenceEmbedd
     prompt = task.prompt_text
     num_unpooled = 0 if task.include_prompt or not prompt else count_prompt_tokens(tokenizer, prompt)
 
-    def answer(text):
+    def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
         text = tf.strings.join([prompt, text]) if prompt else text
         batch = encode_in_graph(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=task.max_sequence_length)
         return {"embedding": run({**batch.features, **pooling_features(batch.features["padding_mask"])})["embedding"]}
 
-    def pooling_features(padding_mask):
+    def pooling_features(padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
         positions = tf.range(tf.shape(padding_mask)[1])
         return {"pooling_mask": padding_mask * tf.cast(positions >= num_unpooled, tf.int32)} if num_unpooled else {}
 
@@ -33,7 +33,7 @@ def build_encoder(run: RunModel, tokenizer: BertTokenizer, length: int) -> TextF
     (B, S); and `attention_mask` (B, S), 1 = real token, 0 = padding.
     """
 
-    def answer(text):
+    def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = encode_in_graph(tokenizer, [tokenizer.tokenize(text)], max_sequence_length=length)
         outputs = to_huggingface_names(run(batch.features))
         inputs = {FEATURES[name].huggingface_name: batch.features[name] for name in ("token_ids", "padding_mask")}

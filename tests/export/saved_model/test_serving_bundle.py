@@ -14,10 +14,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import text_format
 from tensorflow.core.framework import tensor_pb2
 
 from bert_keras.errors import InputError, ParityError
+from bert_keras.export.saved_model.proto_messages import build_message_class
 from bert_keras.export.saved_model.serving_bundle import build_example_requests, build_rest_request, write_serving_files
 from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
 
@@ -305,20 +306,7 @@ SETTINGS = {
 
 def parse_settings(path: pathlib.Path, message: str):
     """Parse a file in the text format of protocol buffers as a message."""
-    file = descriptor_pb2.FileDescriptorProto(name="settings.proto", package="settings", syntax="proto3")
-    for name, fields in SETTINGS.items():
-        declared = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
-            label = "LABEL_REPEATED" if kind.startswith("repeated ") else "LABEL_OPTIONAL"
-            kind = kind.removeprefix("repeated ")
-            scalar = None if kind in SETTINGS else f"TYPE_{kind.upper()}"
-            entry = declared.field.add(name=field, number=number, label=label, type=scalar or "TYPE_MESSAGE")
-            if not scalar:
-                entry.type_name = kind
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    message_class = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"settings.{message}"))
-    return text_format.Parse(path.read_text("utf-8"), message_class())
+    return text_format.Parse(path.read_text("utf-8"), build_message_class(SETTINGS, message)())
 
 
 def test_the_settings_parse_and_name_the_model(model, tmp_path):
