@@ -25,7 +25,7 @@ from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.parity.probe_inputs import THOROUGH
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
-from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check, tflite_length
+from bert_keras.export.tflite.tflite_artifact import choose_length, start_tflite_file_check
 from bert_keras.export.tflite.to_tflite import write_tflite
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 
@@ -49,7 +49,7 @@ def check_parity(reference: Reference, format: str, folder: pathlib.Path) -> dic
         write_saved_model(reference.model, reference.tokenizer, reference.task, path)
         return start_saved_model_check(reference, path, THOROUGH).report()
     if format == "tflite":
-        write_tflite(reference.model, path, length=tflite_length(reference, None))
+        write_tflite(reference.model, path, length=choose_length(reference, None))
         return start_tflite_file_check(reference, path, THOROUGH).report()
     write_onnx(reference.model, path)
     return start_onnx_check(reference, path, THOROUGH).report()
