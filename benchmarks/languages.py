@@ -1,9 +1,9 @@
-"""What each option of `learn-vocab` does to text of seven languages: characters changed, [UNK], tokens per word.
+"""Effects of the options of `learn-vocab` on seven languages: characters changed, [UNK], tokens per word.
 
     python benchmarks/languages.py ../shared/data/ud_pud
 
 For each language and set of options it runs `bert-keras learn-vocab` and `make-records` on the 1,000 sentences of its
-`LANGUAGE_pud-ud-test.conllu.gz` and prints a table for docs/guide/languages.md. Words are those that the treebank counts.
+`LANGUAGE_pud-ud-test.conllu.gz` and prints a table for docs/guide/languages.md. Words are the words of the treebank.
 """
 
 import argparse
@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 def read(path: pathlib.Path) -> tuple[list[str], int]:
-    """Return the sentences of a treebank, and how many words it counts, punctuation left out."""
+    """Return the sentences of a treebank, and the number of its words without punctuation."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file]
     columns = [line.split("\t") for line in lines if line[:1].isdigit()]
@@ -46,7 +46,7 @@ def run(*command: object) -> dict:
 
 
 def changed_share(sentences: list[str], result: dict) -> float:
-    """Return the share of characters that another character, or none, stands for after normalization, case aside."""
+    """Return the share of characters that normalization changes or removes, apart from case."""
     normalizer = normalizers.BertNormalizer(
         lowercase=False, strip_accents=result["strip_accents"], handle_chinese_chars=False
     )

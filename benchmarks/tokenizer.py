@@ -1,9 +1,9 @@
-"""Megabytes of text a second: ours beside Hugging Face's `tokenizers` and tensorflow-text's `FastBertTokenizer`.
+"""Throughput in MB/s of our tokenizer, Hugging Face's `tokenizers` and tensorflow-text's `FastBertTokenizer`.
 
     python benchmarks/tokenizer.py VOCAB.txt TEXT [TEXT ...] [--rounds 5] [--megabytes 8]
 
-All in one process with two threads, in turns, each turn over the same lines. TEXT is one text a line, `.gz` or not.
-Printed is the median of the rounds, and how many times as fast as Hugging Face's `encode_batch` it is, round by round.
+All run in one process with two threads, alternately, on the same lines. TEXT has one text per line and may be gzip.
+The benchmark prints the median of the rounds, and the median of the speed relative to Hugging Face's `encode_batch`.
 """
 
 import argparse
@@ -28,16 +28,16 @@ def main() -> None:
     parser.add_argument("vocabulary", type=pathlib.Path)
     parser.add_argument("text", type=pathlib.Path, nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--megabytes", type=float, default=8.0, help="text of each file, from its beginning")
+    parser.add_argument("--megabytes", type=float, default=8.0, help="MB of text per file, from its start")
     arguments = parser.parse_args()
-    contestants = _contestants(arguments.vocabulary)
+    tokenizers = _make_tokenizers(arguments.vocabulary)
     for path in arguments.text:
-        lines = _lines(path, arguments.megabytes * 1e6)
-        _race(path.name, lines, contestants, arguments.rounds)
-        _race(f"{path.name}, its lines with other than ASCII", _only_other(lines), contestants, arguments.rounds)
+        lines = _read_lines(path, arguments.megabytes * 1e6)
+        _compare(path.name, lines, tokenizers, arguments.rounds)
+        _compare(f"{path.name}, lines that are not ASCII", _select_non_ascii(lines), tokenizers, arguments.rounds)
 
 
-def _contestants(vocabulary: pathlib.Path) -> dict:
+def _make_tokenizers(vocabulary: pathlib.Path) -> dict:
     ours = BertTokenizer.from_vocabulary(vocabulary)
     rust = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
     fast = tf_text.FastBertTokenizer(
@@ -52,28 +52,28 @@ def _contestants(vocabulary: pathlib.Path) -> dict:
     }
 
 
-def _race(name: str, lines: list[str], contestants: dict, rounds: int) -> None:
+def _compare(name: str, lines: list[str], tokenizers: dict, rounds: int) -> None:
     megabytes = sum(len(line.encode()) for line in lines) / 1e6
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds + 1):  # the first round warms up
-        for contestant, run in contestants.items():
+    seconds: dict[str, list[float]] = {name: [] for name in tokenizers}
+    for _ in range(rounds + 1):  # the first round is a warm-up
+        for system, run in tokenizers.items():
             start = time.perf_counter()
             run(lines)
-            seconds[contestant].append(time.perf_counter() - start)
+            seconds[system].append(time.perf_counter() - start)
     baseline = next(iter(seconds.values()))[1:]
     print(f"\n{name}: {megabytes:.1f} MB, {len(lines):,} lines")
-    for contestant, times in seconds.items():
+    for system, times in seconds.items():
         ratio = statistics.median(slow / fast for slow, fast in zip(baseline, times[1:], strict=True))
-        print(f"  {contestant:<28} {megabytes / statistics.median(times[1:]):6.1f} MB/s  {ratio:5.1f} x", flush=True)
+        print(f"  {system:<28} {megabytes / statistics.median(times[1:]):6.1f} MB/s  {ratio:5.1f} x", flush=True)
 
 
-def _lines(path: pathlib.Path, num_bytes: float) -> list[str]:
+def _read_lines(path: pathlib.Path, num_bytes: float) -> list[str]:
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         return [line.decode().rstrip("\n") for line in file.readlines(int(num_bytes))]
 
 
-def _only_other(lines: list[str]) -> list[str]:
-    """Returns a megabyte of the lines that hold more than ASCII, again and again if need be."""
+def _select_non_ascii(lines: list[str]) -> list[str]:
+    """Return a megabyte of the lines that are not ASCII, repeated if needed."""
     other = [line for line in lines if not line.isascii()]
     return other * max(1, round(1e6 / max(1, sum(map(len, other)))))
 

@@ -1,10 +1,10 @@
-"""Where Hugging Face's tokenizer gives other ids than ours: how many code points, which, and why.
+"""Differences between the ids of Hugging Face's tokenizer and ours: the code points and the causes.
 
     python benchmarks/tokenizer_differences.py [--vocabulary VOCAB.txt --text FILE ...]
 
-Asks both about every code point, alone and between other characters, under a vocabulary where every character is a
-token, so that no difference hides behind [UNK]. With `--text`, `.gz` or not, it then counts the lines whose ids differ
-under a vocabulary of yours. Three to five minutes on two cores.
+Compares every code point, alone and between other characters, with a vocabulary where every character is a token, so
+that [UNK] hides no difference. With `--text`, plain or gzip, it then counts the lines whose ids differ with your
+vocabulary. It takes three to five minutes on two cores.
 """
 
 import argparse
@@ -36,11 +36,11 @@ PLANES = [
 
 
 def main() -> None:
-    """Prints the differences for both casings, then those of the user's own text."""
+    """Print the differences uncased and cased, then those of the given text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocabulary", type=pathlib.Path, help="a vocab.txt, for --text and tensorflow-text")
     parser.add_argument("--text", type=pathlib.Path, nargs="*", default=[])
-    parser.add_argument("--cased", action="store_true", help="the vocabulary is that of a cased model")
+    parser.add_argument("--cased", action="store_true", help="the vocabulary is of a cased model")
     arguments = parser.parse_args()
     if arguments.text and not arguments.vocabulary:
         parser.error("--text needs --vocabulary")
@@ -48,16 +48,16 @@ def main() -> None:
         f"ours: Unicode {UNICODE_VERSION}; tokenizers {tokenizers.__version__}; tensorflow-text {tf_text.__version__}"
     )
     for lowercase in (True, False):
-        show_code_points(lowercase)
-    show_sequences()
+        print_code_points(lowercase)
+    print_sequences()
     if arguments.vocabulary:
-        show_vocabulary(arguments.vocabulary, arguments.text, lowercase=not arguments.cased)
+        print_vocabulary(arguments.vocabulary, arguments.text, lowercase=not arguments.cased)
 
 
-def show_code_points(lowercase: bool) -> None:
-    """Prints how many code points differ in each frame, and for each cause which."""
+def print_code_points(lowercase: bool) -> None:
+    """Print the number of code points that differ in each context, and the code points of each cause."""
     differing = {frame: set() for frame in FRAMES}
-    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 tokens; ours takes 137,000 characters
+    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 tokens; our tokenizer accepts 137,000 characters
         ours, theirs = both(alphabet(plane), lowercase)
         for frame in FRAMES:
             texts = [frame.format(chr(code)) for code in plane]
@@ -73,7 +73,7 @@ def show_code_points(lowercase: bool) -> None:
 
 
 def cause(code: int, lowercase: bool) -> str:
-    """Returns why both differ on a code point, which they do."""
+    """Return the cause of the difference for a code point that differs."""
     character = chr(code)
     splits = len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{character}b")) == 3
     if unicodedata.category(character) == "Co":  # the same in every version of Unicode
@@ -95,11 +95,11 @@ def cause(code: int, lowercase: bool) -> str:
     return "decomposed by us, not by Hugging Face, whose NFD is older" if code in TABLE.decomposition else "unknown"
 
 
-def show_sequences() -> None:
-    """Prints what depends on more than one character."""
+def print_sequences() -> None:
+    """Print the differences that depend on more than one character."""
     marks = [code for code in (TABLE.combining_class.astype(bool) & ~TABLE.mark).nonzero()[0] if code != 0x1734]
     texts = [f"a{chr(first)}{chr(second)}" for first, second in itertools.product(marks, marks)]
-    sigma = "\u0391\u03a3"  # a word of two capitals that ends in sigma
+    sigma = "\u0391\u03a3"  # a word of two capitals with a final sigma
     ours, theirs = both(alphabet([*map(ord, sigma), *marks]), True)
     turned = different(ours, theirs, texts)
     print("\nuncased, sequences:")
@@ -107,18 +107,18 @@ def show_sequences() -> None:
         f"  {len(turned):,} of {len(texts):,} pairs of marks that stay differ: NFD sorts them, Hugging Face's is older"
     )
     print(f"    one of the pair is always of {ranges(in_every_pair([texts[index][1:] for index in turned]))}")
-    verdict = "differs" if different(ours, theirs, [sigma]) else "is the same"
-    print(f"  {sigma!a}, a word that ends in a capital sigma, {verdict}")
+    result = "differs" if different(ours, theirs, [sigma]) else "is the same"
+    print(f"  {sigma!a}, a word that ends in a capital sigma, {result}")
 
 
 def in_every_pair(pairs: Iterable[str]) -> list[int]:
-    """Returns the rarer halves of pairs of characters: one of each pair at least."""
+    """Return code points that cover all pairs of characters, the rarer ones first."""
     counts = collections.Counter(itertools.chain.from_iterable(pairs))
     return sorted({ord(max(pair, key=lambda character: counts[character])) for pair in pairs})
 
 
-def show_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, lowercase: bool) -> None:
-    """Prints the differences under one vocabulary: for tensorflow-text's tokenizer, and for text."""
+def print_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, lowercase: bool) -> None:
+    """Print the differences with one vocabulary: for tensorflow-text's tokenizer, and for text."""
     tokens = read_vocabulary(path)
     ours, theirs = both(tokens, lowercase)
     fast = tf_text.FastBertTokenizer(tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase)
@@ -134,7 +134,7 @@ def show_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, l
 
 
 def both(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
-    """Returns our tokenizer and Hugging Face's as functions from texts to lists of ids."""
+    """Return our tokenizer and Hugging Face's as functions from texts to lists of ids."""
     ours = BertTokenizer(tokens, lowercase=lowercase)
     theirs = Tokenizer(models.WordPiece({token: index for index, token in enumerate(tokens)}, unk_token="[UNK]"))
     theirs.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
@@ -147,7 +147,7 @@ def both(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
 
 
 def different(ours: Callable, theirs: Callable, texts: Sequence[str]) -> list[int]:
-    """Returns the places of the texts of which two tokenizers make other ids."""
+    """Return the indices of the texts with different ids."""
     places = []
     for start in range(0, len(texts), 0x10000):
         some = texts[start : start + 0x10000]
@@ -157,7 +157,7 @@ def different(ours: Callable, theirs: Callable, texts: Sequence[str]) -> list[in
 
 
 def alphabet(codes: Iterable[int]) -> list[str]:
-    """Returns a vocabulary of every character that either tokenizer can make of some code points in their frames."""
+    """Return a vocabulary of all characters that either tokenizer makes of code points in their contexts."""
     given = {*codes, *map(ord, "".join(FRAMES))}
     lowered = given.union(*(TABLE.lower[code] for code in given & TABLE.lower.keys()), [0x3C2])  # the final sigma
     spelt = sorted(set().union(lowered, *map(TABLE.decompose, lowered)))
@@ -166,7 +166,7 @@ def alphabet(codes: Iterable[int]) -> list[str]:
 
 
 def ranges(codes: Sequence[int]) -> str:
-    """Returns ascending code points as ranges in hexadecimal."""
+    """Format sorted code points as ranges in hexadecimal."""
     groups = itertools.groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])
     runs = [[code for _, code in group] for _, group in groups]
     return " ".join(f"{run[0]:04X}" if len(run) == 1 else f"{run[0]:04X}-{run[-1]:04X}" for run in runs)

@@ -1,4 +1,4 @@
-"""A tiny tokenizer, text that ships with Python, and the published vocabularies where they are at hand."""
+"""Fixtures: a tiny tokenizer, the default corpus, and published vocabularies."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def tiny_tokenizer():
 
 @pytest.fixture(scope="session")
 def python_text():
-    """All documents of the embedded corpus (4 s to read)."""
+    """All documents of the default corpus (4 s to read)."""
     from bert_keras.pipelines.corpus.default_corpus import python_documents
 
     return list(python_documents())
@@ -25,5 +25,5 @@ def python_text():
 
 @pytest.fixture(scope="session")
 def published_vocabularies():
-    """The folder of Google's own `vocab.txt` files."""
+    """The folder of Google's `vocab.txt` files."""
     return shared("vocab")

@@ -1,4 +1,4 @@
-"""Readers refuse lines, examples and files that would fill the memory, and need little memory to do so."""
+"""Lines, examples and files that would fill the memory are errors, found with little memory."""
 
 import gzip
 import subprocess

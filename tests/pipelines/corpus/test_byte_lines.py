@@ -1,4 +1,4 @@
-"""Bytes are unpacked where they are gzip, damage is told, and no line is longer than memory."""
+"""Gzip is decompressed, damage is an error, and long lines are split."""
 
 import gzip
 import io
@@ -67,6 +67,6 @@ def test_a_long_line_is_split_at_white_space_or_between_characters_without_loss(
     assert max(len(part) for _, part in parts) <= 2 * 16
     assert [number for number, _ in parts] == sorted(number for number, _ in parts)
     assert {number for number, part in parts if b"last" in part} == ({3} if end else set())
-    words = [word for _, part in parts for word in part.decode().split()]  # each part is UTF-8
+    words = [word for _, part in parts for word in part.decode().split()]  # each part is valid UTF-8
     if b"two" in line:
         assert words == (b"first\n" + line + end).decode().split()

@@ -1,4 +1,4 @@
-"""The embedded corpus and text files as documents of sentences."""
+"""The default corpus and text files as documents of sentences."""
 
 import collections
 import json
@@ -29,9 +29,7 @@ def test_the_default_corpus_has_no_code_markup_or_line_breaks(python_text):
 
 def test_repeated_paragraphs_are_used_once(python_text):
     sentences = [sentence for document in python_text for sentence in document]
-    assert (
-        len(sentences) - len(set(sentences)) < 700
-    )  # 425, short ones in other company; 1,959 if nothing were left out
+    assert len(sentences) - len(set(sentences)) < 700  # 425 short ones in different paragraphs; 1,959 without this rule
 
 
 def test_labelled_passages_are_balanced_and_never_share_a_sentence():
@@ -46,7 +44,7 @@ def test_labelled_passages_are_balanced_and_never_share_a_sentence():
 
 
 def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
-    """A fresh process with other string hashes gives the same documents, and imports no module that it reads."""
+    """A new process with different string hashes gives the same documents, and imports none of the modules it reads."""
     code = (
         "import json, sys; from bert_keras.pipelines.corpus import default_corpus as corpus; "
         "from bert_keras.pipelines.text import vocabulary; "

@@ -1,4 +1,4 @@
-"""A record of a JSON-lines file gives its text, or says what is wrong with it."""
+"""The text of a record of a JSON-lines file, or an error."""
 
 import pytest
 

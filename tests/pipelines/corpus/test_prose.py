@@ -1,4 +1,4 @@
-"""English sentences are kept whole; markup, code and fragments go."""
+"""English sentences stay whole; markup, code and fragments are removed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Running text becomes sentences: nothing is lost, and most borders that people see are found."""
+"""Running text is split into sentences: nothing is lost, and most annotated sentence ends are found."""
 
 import gzip
 
@@ -25,7 +25,7 @@ def test_only_white_space_is_lost(paragraph):
 
 
 def borders(sentences):
-    """Where sentences end, in characters that are no white space; the last one is no border."""
+    """The ends of sentences, in characters without white space, except the last one."""
     ends, length = [], 0
     for sentence in sentences:
         length += len("".join(sentence.split()))
@@ -50,4 +50,4 @@ def test_sentence_ends_of_the_english_web_treebank_are_found():
         gold, found = borders(sentences), borders(split_running_text(" ".join(sentences)))
         num_right, num_found, num_gold = num_right + len(gold & found), num_found + len(found), num_gold + len(gold)
     assert num_right / num_found > 0.97  # 0.977
-    assert num_right / num_gold > 0.78  # 0.788; many of this web text's sentences end without a mark
+    assert num_right / num_gold > 0.78  # 0.788; many sentences of this web text end without a punctuation mark

@@ -1,4 +1,4 @@
-"""Text files are read strictly, and what is wrong is named by file and line."""
+"""Text files are read strictly, and errors have the file and the line."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Text is found in files, folders and patterns, and read the same from wherever it lies."""
+"""Text is found by files, folders and patterns, and all kinds of sources give the same text."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ DOCUMENTS = [LINES[:2], ["four\x85 five"], ["six"]]
 
 @pytest.fixture
 def tree(tmp_path):
-    """A folder with text in four forms, and with files that are no text."""
+    """A folder with four kinds of text files, and other files."""
     for name in (
         "b/deep/two.txt",
         "b/also/2.txt",

@@ -1,4 +1,4 @@
-"""Words are counted as BERT splits them, the same by any number of workers, and in bounded memory."""
+"""Words are counted as BERT splits them, with the same result for any number of workers, in bounded memory."""
 
 import collections
 import itertools
@@ -16,7 +16,7 @@ from bert_keras.pipelines.corpus.word_counts import MAX_WORD_LENGTH, count_words
 
 @pytest.fixture(scope="module")
 def sentences():
-    """Three blocks and a half of text: Zipfian words of ten alphabets, and rare ones."""
+    """Three and a half blocks of text: words of ten alphabets with a Zipf distribution, and rare words."""
     rng = random.Random(5)
     letters = "abcdefghijklmnopqrstuvwxyzABCDEF,.'-\u00e9\u4e2d\u0301\u00df"
     words = ["".join(rng.choices(letters, k=rng.randint(1, 9))) for _ in range(20_000)]
@@ -25,7 +25,7 @@ def sentences():
 
 
 def reference(sentences, lowercase):
-    """The words as Hugging Face splits them, sentence by sentence."""
+    """The words of Hugging Face's splitter, sentence by sentence."""
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     return collections.Counter(
         word for sentence in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(sentence))
@@ -63,7 +63,7 @@ def test_counts_and_their_order_do_not_depend_on_the_number_of_workers(sentences
 
 
 def test_characters_of_the_text_and_of_long_words_are_counted():
-    """Before anything is folded, white space left out, and special tokens too."""
+    """Before normalization, without white space and special tokens."""
     counted = count_words(["\u00c4b \u00e4 [E1]c", "x" * 101 + " " + "y" * 100, "z" * 300], special_tokens=["[E1]"])
     assert counted.num_characters == 2 + 1 + 1 + 101 + 100 + 300
     assert counted.characters == {"\u00c4": 1, "\u00e4": 1}
@@ -102,7 +102,7 @@ def test_the_rarest_words_are_forgotten_with_a_warning(sentences, monkeypatch, c
 
 
 def test_memory_never_has_more_than_max_words(monkeypatch):
-    """An endless text of new words: what is held stays below the bound and one block."""
+    """With an endless text of new words, memory has at most `max_words` words and those of one block."""
     held = []
     forget = word_counts._forget_rarest
     monkeypatch.setattr(word_counts, "_BLOCK_CHARACTERS", 2000)
@@ -112,7 +112,7 @@ def test_memory_never_has_more_than_max_words(monkeypatch):
     counted = count_words((f"word{number}" for number in range(50_000)), max_words=1000)
     assert len(held) > 50
     assert max(held) < 1000 + 2000 / len("word1 ")
-    assert counted.counts["word0"] == 1  # of equally rare words those seen first stay
+    assert counted.counts["word0"] == 1  # the first of equally rare words are kept
 
 
 def test_workers_import_neither_tensorflow_nor_numpy():

@@ -1,7 +1,7 @@
-"""Google's own `tokenization.py` (package bert-tensorflow 1.0.4), the judge of the tokenizer's ids.
+"""Google's `tokenization.py` (package bert-tensorflow 1.0.4), the reference for the tokenizer's ids.
 
-It asks Python's `unicodedata`, which is of Unicode 14.0.0 in Python 3.11 only. Under another Python it has no say in
-the few characters whose properties have changed: `judged` leaves out the texts that hold one.
+It uses Python's `unicodedata`, which has Unicode 14.0.0 only in Python 3.11. With another Python, `select_comparable`
+leaves out texts with one of the few characters whose properties have changed.
 """
 
 import functools
@@ -18,13 +18,13 @@ TABLE_PATH = pathlib.Path(bert_keras.pipelines.__file__).with_name("text") / (f"
 
 
 class GoogleTokenizer:
-    """Google's two tokenizers, one after the other, with what they said of each word kept in memory.
+    """Google's two tokenizers in sequence, with a cache of the ids of each word.
 
     Args:
         vocabulary: the tokens in the order of their ids.
         lowercase: Google's `do_lower_case`.
-        max_input_chars_per_word: a longer word is [UNK].
-        basic: another splitter into words with a method `tokenize`, for the choices that Google's does not have.
+        max_input_chars_per_word: longer words become [UNK].
+        basic: another word splitter with a method `tokenize`, for settings that Google's does not have.
     """
 
     def __init__(
@@ -34,39 +34,39 @@ class GoogleTokenizer:
         self._ids = {token: index for index, token in enumerate(vocabulary)}
         self._basic = basic or tokenization.BasicTokenizer(lowercase)
         self._word_piece = tokenization.WordpieceTokenizer(self._ids, max_input_chars_per_word=max_input_chars_per_word)
-        self._ids_of_word: dict[str, list[int]] = {}
+        self._word_token_ids: dict[str, list[int]] = {}
 
     def words(self, text: str | bytes) -> list[str]:
-        """Returns the words and punctuation marks, folded."""
+        """Return the words and punctuation marks, normalized."""
         return self._basic.tokenize(text.decode("utf-8", "ignore") if isinstance(text, bytes) else text)
 
-    def ids_of_word(self, word: str) -> list[int]:
-        """Returns the ids of the tokens of one word."""
-        if word not in self._ids_of_word:
-            self._ids_of_word[word] = [self._ids[token] for token in self._word_piece.tokenize(word)]
-        return self._ids_of_word[word]
+    def word_token_ids(self, word: str) -> list[int]:
+        """Return the token ids of one word."""
+        if word not in self._word_token_ids:
+            self._word_token_ids[word] = [self._ids[token] for token in self._word_piece.tokenize(word)]
+        return self._word_token_ids[word]
 
     def ids(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of a text."""
-        return [index for word in self.words(text) for index in self.ids_of_word(word)]
+        """Return the token ids of a text."""
+        return [index for word in self.words(text) for index in self.word_token_ids(word)]
 
     def word_ids(self, text: str | bytes) -> list[int]:
-        """Returns for each token which word it belongs to."""
-        return [place for place, word in enumerate(self.words(text)) for _ in self.ids_of_word(word)]
+        """Return the index of the word of each token."""
+        return [place for place, word in enumerate(self.words(text)) for _ in self.word_token_ids(word)]
 
 
 @functools.cache
 def _tokenization():
     from absl import flags
 
-    flags.FLAGS.mark_as_parsed()  # it reads a flag at every word
+    flags.FLAGS.mark_as_parsed()  # it reads a flag for every word
     from bert import tokenization
 
     return tokenization
 
 
-def judged(texts: Iterable[str | bytes]) -> list[str | bytes]:
-    """Returns the texts without a character whose properties differ between this Python and our Unicode table."""
+def select_comparable(texts: Iterable[str | bytes]) -> list[str | bytes]:
+    """Return the texts whose characters have the same properties in this Python and in our Unicode table."""
     changed = _changed_characters()
     if not changed:
         return list(texts)
@@ -83,14 +83,14 @@ def _changed_characters() -> frozenset[str]:
 
 
 def changed_characters(lines: Iterable[str], other_lines: Iterable[str]) -> frozenset[str]:
-    """Returns the characters of which two Unicode tables say different things, and those that become one of them."""
+    """Return the characters that differ between two Unicode tables, and those that become one of them."""
     facts, other_facts = (set(_facts(some)) for some in (lines, other_lines))
     changed = {chr(code) for _, code, _ in facts ^ other_facts}
     return frozenset(changed | {chr(code) for _, code, becomes in facts if not changed.isdisjoint(becomes)})
 
 
 def _facts(lines: Iterable[str]):
-    """Yields (what is said, of which code point, the string that it becomes)."""
+    """Yield (property, code point, the string that it becomes)."""
     for line in lines:
         match line.split("\t"):
             case [name, code, becomes]:

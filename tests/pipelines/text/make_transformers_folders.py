@@ -1,4 +1,4 @@
-"""Writes `transformers_folders.json`: the files of tokenizers as transformers 5 saves them.
+"""Write `transformers_folders.json`: the files of tokenizers saved by transformers 5.
 
 python -m tests.pipelines.text.make_transformers_folders
 """
@@ -16,7 +16,7 @@ PATH = pathlib.Path(__file__).with_name("transformers_folders.json")
 
 
 def make(lowercase: bool, folder: pathlib.Path) -> None:
-    """Writes a tokenizer with special and other added tokens, in the vocabulary and behind it."""
+    """Write a tokenizer with special and other added tokens, in the vocabulary and after it."""
     from transformers import BertTokenizer
 
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in [*TOKENS, "[E1]"]), encoding="utf-8")
@@ -28,7 +28,7 @@ def make(lowercase: bool, folder: pathlib.Path) -> None:
 
 
 def made_files(lowercase: bool) -> dict[str, dict]:
-    """Returns the files that transformers writes."""
+    """Return the files that transformers writes."""
     with tempfile.TemporaryDirectory() as name:
         make(lowercase, pathlib.Path(name))
         paths = sorted(pathlib.Path(name).glob("*.json"))

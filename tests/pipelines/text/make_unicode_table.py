@@ -1,8 +1,8 @@
-"""Writes `pipelines/text/unicode_*.txt` from the Unicode database of the Python that runs it.
+"""Write `pipelines/text/unicode_*.txt` from the Unicode database of the Python that runs it.
 
     python3.11 tests/pipelines/text/make_unicode_table.py > pipelines/text/unicode_14.0.0.txt
 
-Python 3.11 carries Unicode 14.0.0. A test runs this again and compares.
+Python 3.11 has Unicode 14.0.0. A test runs this script and compares its output with the file.
 """
 
 import unicodedata
@@ -13,7 +13,7 @@ _HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)  # they decompose by arithmetic
 
 
 def table_lines() -> Iterable[str]:
-    """Yields the lines of the table."""
+    """Yield the lines of the table."""
     yield f"# Unicode {unicodedata.unidata_version}: what BERT's text rules ask of it, and nothing else."
     yield "# Made by tests/pipelines/text/make_unicode_table.py from the Unicode Character Database,"
     yield "# Copyright (c) Unicode, Inc., used under the Unicode License V3 (https://www.unicode.org/license.txt)."
@@ -36,12 +36,12 @@ def table_lines() -> Iterable[str]:
 
 
 def _is_cased(character: str) -> bool:
-    """Whether a capital sigma right after it ends a word (Unicode's Final_Sigma), which shows that it is cased."""
+    """Whether a character is cased: a capital sigma after it is final (Unicode's Final_Sigma)."""
     return (character + "\u03a3").lower().endswith("\u03c2")
 
 
 def _is_case_ignorable(character: str) -> bool:
-    """Whether a capital sigma looks through it to the letter before."""
+    """Whether a character is ignorable: a capital sigma after it depends on the letter before it."""
     return ("A" + character + "\u03a3").lower().endswith("\u03c2") and not _is_cased(character)
 
 

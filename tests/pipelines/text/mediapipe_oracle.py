@@ -1,8 +1,8 @@
-"""What MediaPipe's own BERT preprocessor makes of a text: the judge of the tokenizer's MediaPipe mode.
+"""MediaPipe's BERT preprocessor, the reference for the tokenizer's MediaPipe mode.
 
-MediaPipe (1.2.2, Apache 2.0) hides its tokenizer inside `TextClassifier` and `TextEmbedder`. A TFLite file of
-three casts gives back the three inputs that the preprocessor feeds to a model, so what is read here is what a phone's
-model reads. Importing this module needs no mediapipe; calling it does.
+MediaPipe (1.2.2, Apache 2.0) hides its tokenizer in `TextClassifier` and `TextEmbedder`. A TFLite model of three casts
+returns the three inputs from the preprocessor, which are those of a model on a phone. Importing this module does not
+need mediapipe; calling it does.
 """
 
 import io
@@ -11,26 +11,26 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_INPUTS = ("ids", "mask", "segment_ids")  # the names by which MediaPipe finds a BERT model's inputs
+_INPUTS = ("ids", "mask", "segment_ids")  # MediaPipe's names of the inputs of a BERT model
 _EXACT_IN_FLOAT32 = 1 << 24
 
 
 def mediapipe_ids(
     vocabulary: Sequence[str], texts: Sequence[str | bytes], max_sequence_length: int = 128
 ) -> list[list[int]]:
-    """Returns the ids that MediaPipe feeds to a BERT model for each text: [CLS] tokens [SEP], without the padding.
+    """Return MediaPipe's ids of each text, [CLS] tokens [SEP], without padding.
 
-    Texts cross MediaPipe's C interface, which ends each at its first NUL. A text takes 0.4 ms at 128 tokens and on two
-    cores, a character of a long text 1 microsecond, and the first call 6 s more, since `import mediapipe` loads
-    TensorFlow, JAX and OpenCV. So a sweep of all code points goes fastest as a few long texts.
+    MediaPipe's C interface ends each text at its first NUL. A text of 128 tokens takes 0.4 ms on two cores, a character
+    of a long text 1 microsecond, and the first call 6 s more, because `import mediapipe` loads TensorFlow, JAX and
+    OpenCV. So a test of all code points is fastest with a few long texts.
 
     Args:
         vocabulary: the tokens in the order of their ids.
-        texts: strings, or the bytes themselves where they are not UTF-8.
-        max_sequence_length: S, the tokens that the model takes, [CLS] and [SEP] among them; MediaPipe wants 2 or more.
+        texts: strings, or bytes that are not UTF-8.
+        max_sequence_length: S, the maximum number of tokens, including [CLS] and [SEP]; MediaPipe needs at least 2.
 
     Raises:
-        ValueError: the vocabulary has a token that MediaPipe reads otherwise than it is written.
+        ValueError: the vocabulary has a token that MediaPipe reads differently.
     """
     return [ids[: int(mask.sum())].tolist() for ids, mask, _ in _model_inputs(vocabulary, texts, max_sequence_length)]
 
@@ -38,13 +38,13 @@ def mediapipe_ids(
 def mediapipe_inputs(
     vocabulary: Sequence[str], texts: Sequence[str | bytes], max_sequence_length: int = 128
 ) -> dict[str, np.ndarray]:
-    """Returns all three inputs by MediaPipe's names, `(B, S)` int32, padded as the model gets them."""
+    """Return the three padded inputs of the model, `(B, S)` int32, keyed by MediaPipe's names."""
     rows = np.array(list(_model_inputs(vocabulary, texts, max_sequence_length)), np.int32)
     return {name: rows[:, index] for index, name in enumerate(_INPUTS)}
 
 
 def _model_inputs(vocabulary, texts, length) -> Iterator[np.ndarray]:
-    """Yields `(3, S)` int32 for each text: ids, mask, segment ids."""
+    """Yield `(3, S)` int32 for each text: ids, mask, segment ids."""
     from mediapipe.tasks.python import BaseOptions
     from mediapipe.tasks.python.text import TextEmbedder, TextEmbedderOptions
 
@@ -57,20 +57,20 @@ def _model_inputs(vocabulary, texts, length) -> Iterator[np.ndarray]:
 
 
 class _Raw(bytes):
-    """Bytes that pass for a string: `embed` only calls `encode`."""
+    """Bytes in place of a string: `embed` only calls `encode`."""
 
     def encode(self, encoding: str) -> bytes:
         return bytes(self)
 
 
 def _echo_model(vocabulary: Sequence[str], length: int) -> bytes:
-    """Returns a TFLite file whose outputs are its inputs, with the metadata and the vocabulary MediaPipe asks for."""
+    """Return a TFLite file whose outputs are its inputs, with the metadata and the vocabulary that MediaPipe needs."""
     import flatbuffers
 
     model = flatbuffers.Builder()
     model.Finish(_graph(length).Pack(model), b"TFL3")
     associated = io.BytesIO(bytes(model.Output()))
-    with zipfile.ZipFile(associated, "a", zipfile.ZIP_STORED) as archive:  # a ZIP is read from its end
+    with zipfile.ZipFile(associated, "a", zipfile.ZIP_STORED) as archive:  # a ZIP file is read from its end
         archive.writestr("vocab.txt", "".join(f"{token}\n" for token in _checked(vocabulary)))
     return associated.getvalue()
 
@@ -119,7 +119,7 @@ def _metadata() -> bytes:
 
 
 def _checked(vocabulary: Sequence[str]) -> Sequence[str]:
-    """MediaPipe reads the file by lines, without empty ones and without a "\\r" at a line's end: ids would move."""
+    """Check that MediaPipe reads every token: it drops empty lines and a "\\r" at the end of a line."""
     if len(vocabulary) > _EXACT_IN_FLOAT32:
         raise ValueError(f"{len(vocabulary)} tokens; expected at most 2**24, since ids are read back through float32")
     for index, token in enumerate(vocabulary):

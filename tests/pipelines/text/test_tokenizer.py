@@ -1,4 +1,4 @@
-"""The face of `BertTokenizer`: what it takes, what it gives back, what it tells of itself."""
+"""The interface of `BertTokenizer`: inputs, outputs and properties."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ TEXTS = ["Unaffable playing, the a.", "", "  the\tunplayings\n", "zebra b"]
 
 @pytest.fixture
 def token_ids():
-    """What the tiny vocabulary makes of `TEXTS`, spelt out by hand; 1 is [UNK]."""
+    """The expected ids of `TEXTS` with the tiny vocabulary; 1 is [UNK]."""
     return [[5, 6, 7, 8, 9, 15, 10, 11, 16], [], [10, 1], [1, 12]]
 
 

@@ -1,4 +1,4 @@
-"""Rules that can be switched off or set, against the tokenizers of other people that have the same choices."""
+"""Rules that are settings, compared with third-party tokenizers that have the same settings."""
 
 import functools
 import unicodedata
@@ -12,7 +12,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 
 from .google_reference import GoogleTokenizer
-from .tokenizer_checks import assert_ids_are_googles, rich_tokenizer
+from .tokenizer_checks import assert_ids_equal_googles, rich_tokenizer
 from .tokenizer_texts import SETTINGS, random_texts, sampled_scalars
 
 CHOICES = pytest.mark.parametrize(
@@ -23,7 +23,7 @@ CHOICES = pytest.mark.parametrize(
 
 @CHOICES
 def test_each_setting_matches_the_python_tokenizer_of_transformers(lowercase, strip_accents, tokenize_chinese_chars):
-    """It composes first (NFC) and drops what has no meaning in Unicode, so it judges where that changes nothing."""
+    """It composes first (NFC) and drops unassigned characters, so only texts that this does not change are compared."""
     from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
     settings = {"strip_accents": strip_accents, "tokenize_chinese_chars": tokenize_chinese_chars}
@@ -33,11 +33,11 @@ def test_each_setting_matches_the_python_tokenizer_of_transformers(lowercase, st
     texts = [setting.format(scalar) for setting in SETTINGS.values() for scalar in scalars] + random_texts(600, seed=5)
     texts = [text for text in texts if is_composed(text) and not has_no_meaning(text)]
     google = GoogleTokenizer(tokenizer.vocabulary, basic=basic)
-    assert assert_ids_are_googles(tokenizer, google, texts) > 4_000
+    assert assert_ids_equal_googles(tokenizer, google, texts) > 4_000
 
 
 def is_composed(text):
-    """Whether composing changes nothing once control characters are dropped."""
+    """Whether composition does not change a text without control characters."""
     kept = "".join(character for character in text if unicodedata.category(character) not in ("Cc", "Cf"))
     return unicodedata.normalize("NFC", kept) == kept
 
@@ -48,7 +48,7 @@ def has_no_meaning(text):
 
 @CHOICES
 def test_each_setting_matches_the_rust_tokenizers(tmp_path, lowercase, strip_accents, tokenize_chinese_chars):
-    """On letters that every Unicode version knows; no capital sigma, of which Rust's code makes no final one."""
+    """For letters of every Unicode version, without capital sigmas, which are never final in Rust's code."""
     from tokenizers import Tokenizer
 
     settings = {"strip_accents": strip_accents, "tokenize_chinese_chars": tokenize_chinese_chars}

@@ -1,4 +1,4 @@
-"""The tokenizer's ids are those of Google's `tokenization.py`, character by character and text by text."""
+"""The tokenizer's ids equal those of Google's `tokenization.py`, for characters and for texts."""
 
 import json
 import unicodedata
@@ -12,7 +12,7 @@ from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow, slow_except
 from tests.shared_data import SHARED_DATA, shared
 
-from .tokenizer_checks import assert_ids_are_googles, pair_of, published_pair, rich_pair
+from .tokenizer_checks import assert_ids_equal_googles, make_pair, published_pair, rich_pair
 from .tokenizer_texts import (
     SCALARS,
     SETTINGS,
@@ -24,7 +24,7 @@ from .tokenizer_texts import (
     sharp_vocabulary,
 )
 
-_SLICE = 1 << 16  # scalar values whose letters fit one vocabulary's alphabet of stand-ins
+_SLICE = 1 << 16  # scalar values whose letters fit into the stand-ins of one vocabulary
 CASINGS = pytest.mark.parametrize("lowercase", [True, False], ids=["uncased", "cased"])
 UNCASED_FIRST = pytest.mark.parametrize("lowercase", [True, *slow(False)], ids=["uncased", "cased"])
 PUBLISHED = pytest.mark.parametrize("name", VOCABULARIES)
@@ -34,25 +34,25 @@ def in_settings(scalars):
     return [setting.format(scalar) for setting in SETTINGS.values() for scalar in scalars]
 
 
-def assert_nearly_all(num_judged, num_texts):
-    """Where Python has another Unicode version than our table, texts with characters that differ are not judged."""
+def assert_nearly_all(num_compared, num_texts):
+    """If Python and our table have different Unicode versions, texts with characters that differ are not compared."""
     if unicodedata.unidata_version == UNICODE_VERSION:
-        assert num_judged == num_texts
+        assert num_compared == num_texts
     else:
-        assert 0.99 * num_texts < num_judged <= num_texts
+        assert 0.99 * num_texts < num_compared <= num_texts
 
 
 @UNCASED_FIRST
 def test_20_000_characters_in_four_settings(lowercase):
     scalars = sampled_scalars(20_000, seed=1)
-    pair = pair_of(sharp_vocabulary(scalars), lowercase=lowercase)
-    assert_nearly_all(assert_ids_are_googles(*pair, in_settings(scalars)), 80_000)
+    pair = make_pair(sharp_vocabulary(scalars), lowercase=lowercase)
+    assert_nearly_all(assert_ids_equal_googles(*pair, in_settings(scalars)), 80_000)
 
 
 @pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_multilingual_cased"]))
 def test_2_500_characters_in_four_settings_with_published_vocabularies(name):
     texts = in_settings(sampled_scalars(15_000, seed=2)[::6])
-    assert_nearly_all(assert_ids_are_googles(*published_pair(name), texts), 10_000)
+    assert_nearly_all(assert_ids_equal_googles(*published_pair(name), texts), 10_000)
 
 
 @pytest.mark.slow
@@ -62,46 +62,46 @@ def test_every_character_in_four_settings(lowercase):
     num_texts = 0
     for start in range(0, len(SCALARS), _SLICE):
         scalars = SCALARS[start : start + _SLICE]
-        pair = pair_of(sharp_vocabulary(scalars), lowercase=lowercase)
-        num_texts += assert_ids_are_googles(*pair, in_settings(scalars))
+        pair = make_pair(sharp_vocabulary(scalars), lowercase=lowercase)
+        num_texts += assert_ids_equal_googles(*pair, in_settings(scalars))
     assert_nearly_all(num_texts, 4 * 1_112_064)
 
 
 @pytest.mark.slow
 @PUBLISHED
 def test_every_character_in_four_settings_with_published_vocabularies(name):
-    assert_nearly_all(assert_ids_are_googles(*published_pair(name), in_settings(SCALARS)), 4 * 1_112_064)
+    assert_nearly_all(assert_ids_equal_googles(*published_pair(name), in_settings(SCALARS)), 4 * 1_112_064)
 
 
 def test_every_chinese_character_can_be_a_token():
-    """80,000 words of their own need stand-ins from all ranges that tensorflow-text cuts out."""
+    """80,000 single-character words need stand-ins from all ranges that tensorflow-text splits off."""
     ranges = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2A6E0), (0x2A700, 0x2CEB0))
     scalars = [chr(code) for first, end in ranges for code in range(first, end)][:-1000]
-    pair = pair_of([*SPECIAL_TOKENS, "a", "b", *scalars])
-    assert_ids_are_googles(*pair, [f"a{scalar}b" for scalar in scalars[::2]])
+    pair = make_pair([*SPECIAL_TOKENS, "a", "b", *scalars])
+    assert_ids_equal_googles(*pair, [f"a{scalar}b" for scalar in scalars[::2]])
 
 
 @PUBLISHED
 def test_naughty_strings(name):
-    assert assert_ids_are_googles(*published_pair(name), naughty_strings()) > 1500
+    assert assert_ids_equal_googles(*published_pair(name), naughty_strings()) > 1500
 
 
 @UNCASED_FIRST
 def test_normalization_cases_of_unicode(lowercase):
     texts = normalization_cases()
-    pair = pair_of(sharp_vocabulary(texts), lowercase=lowercase)
-    assert assert_ids_are_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 40_000
+    pair = make_pair(sharp_vocabulary(texts), lowercase=lowercase)
+    assert assert_ids_equal_googles(*pair, [*texts, *(f"a{text}\u0323b" for text in texts[::4])]) > 40_000
 
 
 @pytest.mark.parametrize("name", slow_except(VOCABULARIES, quick=["bert_uncased"]))
 def test_one_line_in_200_of_all_corpora(name):
-    assert assert_ids_are_googles(*published_pair(name), corpus_lines()[::200]) > 2500
+    assert assert_ids_equal_googles(*published_pair(name), corpus_lines()[::200]) > 2500
 
 
 @pytest.mark.slow
 @PUBLISHED
 def test_all_lines_of_all_corpora(name):
-    assert assert_ids_are_googles(*published_pair(name), corpus_lines()) > 500_000
+    assert assert_ids_equal_googles(*published_pair(name), corpus_lines()) > 500_000
 
 
 def published_cases():
@@ -127,7 +127,7 @@ def google_cases():
 
 
 def with_special_tokens(tokens):
-    """The cases' vocabularies lack [PAD] and [MASK]: their ids stay, the missing come last."""
+    """The vocabularies of the cases lack [PAD] and [MASK]: their ids do not change, and missing tokens come last."""
     return [*tokens, *(token for token in SPECIAL_TOKENS if token not in tokens)]
 
 
@@ -158,7 +158,7 @@ def test_the_wordpiece_cases_of_google(google_cases):
 
 @CASINGS
 def test_the_character_class_cases_of_google(google_cases, lowercase):
-    """What is a space parts words, what is a control character vanishes, what is punctuation is a word."""
+    """A space separates words, a control character is dropped, a punctuation mark is a word."""
     tokenizer, _ = rich_pair(lowercase=lowercase)
     assert all(tokens_of(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
     assert all(tokens_of(tokenizer, f"x{dropped}y") == ["x", "##y"] for dropped in google_cases["is_control"]["true"])
@@ -182,7 +182,7 @@ def test_a_pair_is_encoded_as_in_the_case_of_hugging_face(google_cases):
 
 
 def test_ids_do_not_depend_on_the_order_of_the_batch(tiny_tokenizer):
-    """Plain ASCII rows take a shorter way than the others, so every mixture is tried."""
+    """Plain ASCII texts have a code path of their own, so every mixture is tested."""
     rng = np.random.default_rng(3)
     kinds = [
         "the a.",

@@ -1,4 +1,4 @@
-"""A tokenizer's files in a model folder: what we write, anybody reads; what others wrote, we follow or refuse."""
+"""A tokenizer's files in a model folder: other libraries read ours, and we read theirs or raise an error."""
 
 import gzip
 import inspect
@@ -16,7 +16,7 @@ from .tokenizer_checks import published_pair
 from .tokenizer_texts import naughty_strings
 
 TOKENS = [*SPECIAL_TOKENS, "un", "##aff", "play", "##ing", "é", "e", "a", ",", "[E1]", "[E2]", "cat"]
-# every argument of the constructor with a value that is not its default
+# every argument of the constructor with a value other than its default
 CHANGES = {
     "lowercase": False,
     "strip_accents": False,
@@ -31,7 +31,7 @@ CHANGES = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder that we wrote; tests then change a file of it."""
+    """A folder written by us, for tests that change one of its files."""
     BertTokenizer(TOKENS, max_sequence_length=77).save(tmp_path)
     return tmp_path
 
@@ -57,7 +57,7 @@ def settings_of(tokenizer):
 
 def test_these_tests_cover_every_constructor_argument():
     arguments = set(inspect.signature(BertTokenizer).parameters) - {"vocabulary", "unicode_version"}
-    assert arguments == set(CHANGES)  # there is one Unicode version only; others are refused below
+    assert arguments == set(CHANGES)  # there is only one valid Unicode version; others are tested below
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -102,7 +102,7 @@ def test_transformers_opens_the_folder_with_additional_special_tokens(tmp_path, 
 
 
 def test_a_folder_written_by_transformers_can_be_read(tmp_path):
-    """In its newest layout, `extra_special_tokens` and no `vocab.txt` setting of ours."""
+    """In its newest layout, with `extra_special_tokens` and without our settings."""
     from transformers import BertTokenizer as TheirTokenizer
 
     write_vocabulary(tmp_path / "vocab.txt", TOKENS)
@@ -121,7 +121,7 @@ def test_a_folder_written_by_transformers_can_be_read(tmp_path):
 
 
 def test_the_saved_tokenizer_json_gives_the_same_ids(tmp_path):
-    """Programs in other languages read no other file."""
+    """Programs in other languages read only this file."""
     from tokenizers import Tokenizer
 
     tokenizer, _ = published_pair("bert_uncased")
@@ -137,11 +137,11 @@ def test_the_saved_tokenizer_json_gives_the_same_ids(tmp_path):
 
 
 def test_our_tokenizer_json_equals_a_published_one(tmp_path):
-    """Hugging Face's own for bert-base-uncased, but for details of its version and padding."""
+    """Hugging Face's file of bert-base-uncased, except details of its version and padding."""
     published = json.loads(gzip.decompress(shared("vocab/bert_uncased_hf_tokenizer.json.gz").read_bytes()))
     published_pair("bert_uncased")[0].save(tmp_path)
     ours = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
-    assert published["normalizer"].pop("strip_accents") is None  # which means: as lowercase
+    assert published["normalizer"].pop("strip_accents") is None  # as lowercase
     assert ours["normalizer"].pop("strip_accents") is True
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         assert ours[part] == published[part]

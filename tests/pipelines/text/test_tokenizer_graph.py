@@ -1,4 +1,4 @@
-"""One tokenizer, everywhere the same: eager, in a graph, in `tf.data`, in a SavedModel, in batches of any size."""
+"""A tokenizer gives the same result eagerly, in a graph, in `tf.data`, in a SavedModel, and in batches of any size."""
 
 import concurrent.futures
 import json
@@ -28,7 +28,7 @@ TEXTS = [
     "中\x00 \u2028",
     " ",
 ]
-CHUNK = CHUNK_BYTES  # of text, of which a large batch is cut
+CHUNK = CHUNK_BYTES  # bytes of text in a chunk of a large batch
 
 
 def as_lists(tokens):
@@ -47,7 +47,7 @@ def options(request):
 
 @pytest.fixture(scope="module")
 def eager(tokenizer, options):
-    """What an eager call gives, ids first."""
+    """The result of an eager call, ids first."""
     return as_lists(tokenizer.tokenize_with_offsets(TEXTS, **options))
 
 
@@ -107,7 +107,7 @@ def test_tf_data_keeps_a_static_batch_size(drop_remainder, size):
 
 
 def test_every_mixture_of_texts_works_in_a_graph(tokenizer):
-    """A graph that was traced once serves batches without a plain row, without another one, without any."""
+    """A graph that is traced once works for batches without plain texts, without other texts, and without any."""
     signature = [tf.TensorSpec([None], tf.string)]
     traced = tf.function(tokenizer.tokenize_with_offsets, input_signature=signature)
     for texts in (TEXTS[:2], TEXTS[2:], [], ["", ""], ["a"], ["\u0301"]):
@@ -150,7 +150,7 @@ def test_threads_can_share_a_tokenizer(tiny_tokenizer):
 
 
 def assert_as_one_by_one(tokenizer, texts):
-    """Ids and offsets of a batch, against those of its texts alone."""
+    """Ids and offsets of a batch equal those of its texts one by one."""
     together = tokenizer.tokenize_with_offsets(texts)
     ids = tokenizer.tokenize(texts)
     known = {}
@@ -187,7 +187,7 @@ def test_many_empty_strings(number):
     assert tokens.token_ids.flat_values.shape[0] == 0
 
 
-@pytest.mark.parametrize("megabytes", [1, *slow(10)])  # ten fill half a gigabyte of memory
+@pytest.mark.parametrize("megabytes", [1, *slow(10)])  # ten take half a gigabyte of memory
 @pytest.mark.parametrize("unit", [*slow("the play, "), "é中 각\u0301. "], ids=ascii)
 def test_megabytes_in_one_string(unit, megabytes):
     tokenizer, google = rich_pair(lowercase=True)
@@ -203,7 +203,7 @@ def test_megabytes_in_one_string(unit, megabytes):
 @pytest.mark.parametrize("letter", slow_except(["x", "中", "\u0301", "\x00"], quick=["x"]), ids=ascii)
 @pytest.mark.parametrize("megabytes", [1, *slow(10)])
 def test_megabytes_of_one_letter(letter, megabytes):
-    """One endless word, a word a letter, or nothing at all."""
+    """One endless word, one word per letter, or no word."""
     tokenizer, google = rich_pair(lowercase=True)
     times = megabytes * 1_000_000 // len(letter.encode())
     ids = tokenizer.tokenize([letter * times])[0].numpy()
@@ -212,7 +212,7 @@ def test_megabytes_of_one_letter(letter, megabytes):
 
 
 class TextToTokens(tf.Module):
-    """What an export does: a module that holds the tokenizer, with a string signature."""
+    """A module with the tokenizer and a string signature, as in an export."""
 
     def __init__(self, tokenizer):
         super().__init__()
@@ -241,10 +241,10 @@ print(json.dumps([rows, text, any(name.startswith("bert_keras") for name in sys.
 """
 
 
-@pytest.mark.slow  # tests/export reloads SavedModels with a tokenizer inside in the quick suite, too
+@pytest.mark.slow  # the quick tests of tests/export also reload SavedModels with a tokenizer
 @pytest.mark.parametrize("text_rules", ["bert", "mediapipe"])
 def test_a_saved_model_contains_the_tokenizer(tmp_path, text_rules):
-    """Reloaded by a process that knows only TensorFlow and tensorflow-text, far from any file of ours."""
+    """It is loaded by a process with only TensorFlow and tensorflow-text, without our files."""
     tokenizer = rich_tokenizer(lowercase=True, text_rules=text_rules)
     module = TextToTokens(tokenizer)
     tf.saved_model.save(module, str(tmp_path / "here"), signatures=module.__call__)

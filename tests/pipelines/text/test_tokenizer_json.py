@@ -1,4 +1,4 @@
-"""A folder with `tokenizer.json` and no `vocab.txt`, as transformers 5 saves it: its ids, or a refusal."""
+"""A folder with `tokenizer.json` and without `vocab.txt`, as saved by transformers 5: the same ids, or an error."""
 
 import itertools
 import json
@@ -33,13 +33,13 @@ def write(folder, files):
 
 @pytest.fixture(params=["uncased", "cased"])
 def folder(request, tmp_path):
-    """A folder as transformers 5 writes it."""
+    """A folder written by transformers 5."""
     return write(tmp_path / "theirs", FOLDERS[request.param])
 
 
 @pytest.fixture
 def edit(tmp_path):
-    """A function that writes the uncased folder with `tokenizer.json` changed: `edit("model.unk_token", "<unk>")`."""
+    """A function that changes `tokenizer.json` in a copy of the uncased folder: `edit("model.unk_token", "<unk>")`."""
 
     def change(path, value, name="tokenizer.json"):
         files = json.loads(json.dumps(FOLDERS["uncased"]))
@@ -81,7 +81,7 @@ def test_ids_equal_those_of_tokenizers(folder):
     assert ours.vocabulary[-len(NORMALIZED) :] == NORMALIZED
     assert ours.special_tokens == (*SPECIAL_TOKENS, *WHOLE)
     assert ours.max_sequence_length == 77
-    assert_same(ours, rust(folder), [*PARTS, *random_texts(300), "n", "c"])  # no token over two texts
+    assert_same(ours, rust(folder), [*PARTS, *random_texts(300), "n", "c"])  # no token spans two texts
 
 
 @pytest.mark.slow
@@ -165,11 +165,11 @@ def test_an_id_without_a_token_is_an_error_with_the_id(edit):
     folder = edit("model.vocab", vocabulary)
     with pytest.raises(InputError, match=rf"no token with the id {number},.*give \[unused{number}\] that id"):
         BertTokenizer.from_checkpoint(folder)
-    BertTokenizer.from_checkpoint(edit("model.vocab", {**vocabulary, f"[unused{number}]": number}))  # the remedy works
+    BertTokenizer.from_checkpoint(edit("model.vocab", {**vocabulary, f"[unused{number}]": number}))
 
 
 def test_tokenizer_json_has_priority_over_vocab_txt(folder, caplog):
-    """As in transformers; a vocab.txt without the added tokens, as transformers 4 writes it, is no other one."""
+    """As in transformers. A vocab.txt of transformers 4, without added tokens, does not count as different."""
     vocabulary = BertTokenizer.from_checkpoint(folder).vocabulary
     write_vocabulary(folder / "vocab.txt", vocabulary[: -len(NORMALIZED)])
     assert BertTokenizer.from_checkpoint(folder).vocabulary == vocabulary
@@ -180,7 +180,7 @@ def test_tokenizer_json_has_priority_over_vocab_txt(folder, caplog):
 
 
 def test_tokenizer_config_is_ignored_for_classes_of_tokenizer_json(edit):
-    """`TokenizersBackend` of transformers 5 and `PreTrainedTokenizerFast` of 4 do not look at `do_lower_case`."""
+    """`TokenizersBackend` of transformers 5 and `PreTrainedTokenizerFast` of 4 ignore `do_lower_case`."""
     folder = edit("tokenizer_class", "PreTrainedTokenizerFast", name="tokenizer_config.json")
     config = {**FOLDERS["uncased"]["tokenizer_config.json"], "do_lower_case": False}
     write(folder, {"tokenizer_config.json": config})
@@ -191,7 +191,7 @@ def test_tokenizer_config_is_ignored_for_classes_of_tokenizer_json(edit):
 
 @pytest.mark.parametrize("tokenizer_class", ["TokenizersBackend", "BertTokenizer"])
 def test_a_sequence_of_one_normalizer_equals_the_normalizer(tokenizer_class, edit):
-    """As transformers' converters of tokenizers write it; it keeps case here, and so does Rust's library."""
+    """The converters of transformers write it. It keeps case here and in the Rust library."""
     normalizer = {**FOLDERS["cased"]["tokenizer.json"]["normalizer"], "strip_accents": True}
     nested = {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [normalizer]}]}
     folder = edit("normalizer", nested)
@@ -221,7 +221,7 @@ def test_truncation_at_the_start_is_an_error(edit):
         BertTokenizer.from_checkpoint(folder)
     with pytest.raises(UnsupportedTokenizerError, match="has truncation direction 'Left'; expected BERT's 'Right'"):
         BertTokenizer.from_checkpoint(edit("truncation", truncating("Left")))
-    write(folder, {"tokenizer_config.json": {"truncation_side": "right"}})  # it counts before tokenizer.json
+    write(folder, {"tokenizer_config.json": {"truncation_side": "right"}})  # it has priority over tokenizer.json
     assert BertTokenizer.from_checkpoint(folder).max_sequence_length == 33
 
 
@@ -240,7 +240,7 @@ def test_the_truncation_of_tokenizer_json_is_the_last_source_of_the_length(edit)
 
 
 def test_added_tokens_json_of_transformers_4(tmp_path):
-    """It has no flags: special tokens are looked for in the text as it is, others after case was folded."""
+    """It has no flags: special tokens are matched in the raw text, others after case is folded."""
     fast = FOLDERS["uncased"]["tokenizer.json"]
     ids = {token["content"]: token["id"] for token in fast["added_tokens"] if token["content"] not in SPECIAL_TOKENS}
     vocabulary = sorted(fast["model"]["vocab"], key=fast["model"]["vocab"].get)

@@ -1,4 +1,4 @@
-"""In MediaPipe's mode the ids are those that MediaPipe feeds to a model on a phone."""
+"""In MediaPipe mode the ids equal those that MediaPipe passes to a model on a phone."""
 
 import warnings
 
@@ -23,8 +23,8 @@ from .tokenizer_texts import (
     sharp_vocabulary,
 )
 
-_SHORT, _LONG = 130, 4096  # tokens; a text has at most one a character, [CLS] and [SEP]
-_SCALARS_A_TEXT = 300  # a text costs MediaPipe more than a character
+_SHORT, _LONG = 130, 4096  # tokens; a text has at most one per character, [CLS] and [SEP]
+_SCALARS_A_TEXT = 300  # each text adds time to that of its characters
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,17 @@ def phone():
     """A function from a vocabulary and texts to MediaPipe's ids without [CLS] and [SEP]."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # mediapipe's own, while it is imported
+            warnings.simplefilter("ignore")  # of mediapipe, while it is imported
             mediapipe_ids(SPECIAL_TOKENS, ["a"])
     except (ImportError, OSError) as error:
         pytest.skip(f"mediapipe does not run here: {error}")
 
     def ids(vocabulary, texts):
         rows = {}
-        for length in (_SHORT, _LONG):  # a text takes MediaPipe longer, the longer texts can be
+        for length in (_SHORT, _LONG):  # the time of a text grows with the maximum length
             some = [text for text in texts if (len(text) < _SHORT - 2) == (length == _SHORT)]
             rows.update(zip(some, mediapipe_ids(vocabulary, some, max_sequence_length=length), strict=True))
-        assert max(map(len, rows.values()), default=0) < _LONG  # nothing was cut off
+        assert max(map(len, rows.values()), default=0) < _LONG  # nothing was truncated
         return [rows[text][1:-1] for text in texts]
 
     return ids
@@ -58,7 +58,7 @@ def assert_same(tokenizer, phone, texts):
 
 
 def long_texts(scalars):
-    """Scalars in three settings, many to a text: MediaPipe's rules look at one word at a time."""
+    """Scalars in three settings, many per text, because MediaPipe's rules apply to one word at a time."""
     scalars = [scalar for scalar in scalars if scalar != "\x00"]
     for setting in ("{}", "a{}b", "中{}\u0301"):
         words = [setting.format(scalar) for scalar in scalars]
@@ -122,7 +122,7 @@ def test_the_length_of_a_word_is_in_bytes(phone, rich, letter):
 
 
 def test_offsets_refer_to_the_original_text(rich):
-    """MediaPipe gives none, so they are spelt out."""
+    """MediaPipe has no offsets, so the expected values are listed here."""
     texts = ["ab É中 x.", "é\u0301 b\tx", "Xx"]
     tokens = rich.tokenize_with_offsets(texts)
     for text, starts, ends in zip(texts, tokens.starts.to_list(), tokens.ends.to_list(), strict=True):
@@ -134,7 +134,7 @@ def test_offsets_refer_to_the_original_text(rich):
 
 
 def test_the_oracle_itself(phone):
-    """[CLS] tokens [SEP], as the model gets them."""
+    """[CLS] tokens [SEP], the input of the model."""
     vocabulary = [*SPECIAL_TOKENS, "a", "##b"]
     inputs = mediapipe_inputs(vocabulary, ["ab", "c"], max_sequence_length=7)
     assert inputs["ids"].tolist() == [[2, 5, 6, 3, 0, 0, 0], [2, 1, 3, 0, 0, 0, 0]]

@@ -1,4 +1,4 @@
-"""Every token knows the range of the text it was made of, in characters and in bytes, and the word it belongs to."""
+"""Every token has its range of the original text, in characters and in bytes, and the index of its word."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow
 from tests.shared_data import shared
 
-from .tokenizer_checks import assert_ids_are_googles, assert_offsets_are_true, published_pair, rich_pair
+from .tokenizer_checks import assert_ids_equal_googles, assert_offsets_are_correct, published_pair, rich_pair
 from .tokenizer_texts import (
     SETTINGS,
     corpus_lines,
@@ -42,10 +42,10 @@ def ranges(tokenizer, text, **options):
         (" \u0301\u200b\n", [], []),
         ("e x", [(0, 1), (2, 3)], [(0, 1), (2, 3)]),
         ("É x", [(0, 1), (2, 3)], [(0, 2), (3, 4)]),
-        ("E\u0301 x", [(0, 1), (3, 4)], [(0, 1), (4, 5)]),  # the accent belongs to no token
+        ("E\u0301 x", [(0, 1), (3, 4)], [(0, 1), (4, 5)]),  # the accent is outside the range
         ("\u0301ex", [(1, 2), (2, 3)], [(2, 3), (3, 4)]),
         ("e\u0301x", [(0, 1), (2, 3)], [(0, 1), (3, 4)]),
-        ("qé\u0301\u200bq", [(0, 5)], [(0, 9)]),  # one [UNK], with what was dropped inside
+        ("qé\u0301\u200bq", [(0, 5)], [(0, 9)]),  # one [UNK], with the dropped character inside
         ("\u200bqé\u0301", [(1, 3)], [(3, 6)]),
         ("e中文.", [(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1), (1, 4), (4, 7), (7, 8)]),
         ("각x", [(0, 1), (0, 1), (0, 1), (1, 2)], [(0, 3), (0, 3), (0, 3), (3, 4)]),
@@ -92,38 +92,38 @@ def test_an_invalid_unit_is_an_error(tokenizer):
 @UNCASED_FIRST
 def test_offsets_of_all_kinds_of_characters(lowercase):
     texts = [setting.format(scalar) for setting in SETTINGS.values() for scalar in sampled_scalars(15_000, seed=7)[::6]]
-    assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), texts) > 12_000
+    assert assert_offsets_are_correct(*rich_pair(lowercase=lowercase), texts) > 12_000
 
 
 @CASINGS
 def test_offsets_of_random_texts(lowercase):
-    assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), random_texts(1000, seed=8)) > 4000
+    assert assert_offsets_are_correct(*rich_pair(lowercase=lowercase), random_texts(1000, seed=8)) > 4000
 
 
 @CASINGS
 def test_offsets_of_the_normalization_cases_of_unicode(lowercase):
-    assert assert_offsets_are_true(*rich_pair(lowercase=lowercase), normalization_cases()[::20]) > 2000
+    assert assert_offsets_are_correct(*rich_pair(lowercase=lowercase), normalization_cases()[::20]) > 2000
 
 
 @pytest.mark.parametrize("name", ["bert_uncased", *slow("bert_multilingual_cased")])
 def test_offsets_of_naughty_strings_and_corpora(name):
     texts = [*naughty_strings()[::4], *corpus_lines()[::2000]]
-    assert assert_offsets_are_true(*published_pair(name), texts) > 5_000
+    assert assert_offsets_are_correct(*published_pair(name), texts) > 5_000
 
 
 @CASINGS
 def test_10_000_strings_of_invalid_utf8(lowercase):
     pair = rich_pair(lowercase=lowercase)
     texts = random_bytes(10_000, seed=9)
-    assert_ids_are_googles(*pair, texts)
-    assert_offsets_are_true(*pair, texts[:1500])
+    assert_ids_equal_googles(*pair, texts)
+    assert_offsets_are_correct(*pair, texts[:1500])
 
 
 @pytest.mark.slow
 @CASINGS
 def test_300_000_strings_of_invalid_utf8(lowercase):
     for seed in range(30):
-        assert_offsets_are_true(*rich_pair(lowercase=lowercase), random_bytes(10_000, seed=100 + seed))
+        assert_offsets_are_correct(*rich_pair(lowercase=lowercase), random_bytes(10_000, seed=100 + seed))
 
 
 @pytest.mark.parametrize("name", ["bert_uncased", "bert_multilingual_cased"])
@@ -159,7 +159,7 @@ def random_words():
 
 
 def test_token_ranges_slice_the_answers_of_squad():
-    """What question answering needs: the tokens of an answer give back the answer."""
+    """As needed for question answering: the tokens of an answer slice the answer from the text."""
     import gzip
     import json
 
@@ -176,4 +176,4 @@ def test_token_ranges_slice_the_answers_of_squad():
             num_answers += 1
             num_cut += paragraph["context"][starts[inside[0]] : ends[inside[-1]]] != answer["text"].strip()
     assert num_answers > 1000
-    assert num_cut < 0.01 * num_answers  # answers that begin or end inside a word
+    assert num_cut < 0.01 * num_answers  # answers that start or end inside a word

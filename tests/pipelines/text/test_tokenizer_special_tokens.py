@@ -1,4 +1,4 @@
-"""Special tokens of one's own are never split, as in Hugging Face's tokenizer; BERT's five only where asked for."""
+"""Additional special tokens are never split, as in Hugging Face's tokenizer; BERT's five only by request."""
 
 import itertools
 import random
@@ -12,7 +12,7 @@ from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow_except
 
 from .google_reference import GoogleTokenizer
-from .tokenizer_checks import assert_ids_are_googles
+from .tokenizer_checks import assert_ids_equal_googles
 
 MORE = ("[E1]", "[E1]x", "<<>", "é", "NAME", "bcd")
 TOKENS = [
@@ -43,7 +43,7 @@ def folder_and_tokenizers(path, more=MORE, **settings):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def tokenizers(request, tmp_path_factory):
-    """Ours and Rust's."""
+    """Our tokenizer and Hugging Face's Rust tokenizer."""
     return folder_and_tokenizers(tmp_path_factory.mktemp("folder"), lowercase=request.param)
 
 
@@ -100,7 +100,7 @@ def test_special_tokens_of_bert_are_split_by_default(tokenizers):
     ours, _ = tokenizers
     google = GoogleTokenizer(ours.vocabulary, lowercase=ours.lowercase)
     texts = [text for token in SPECIAL_TOKENS for text in (token, f"a{token}", f"{token}{token} b")]
-    assert_ids_are_googles(ours, google, texts)
+    assert_ids_equal_googles(ours, google, texts)
 
 
 def test_additional_special_tokens_are_never_split_as_in_hugging_face(tokenizers):
@@ -117,7 +117,7 @@ def test_additional_special_tokens_are_never_split_as_in_hugging_face(tokenizers
 
 
 def test_a_capital_sigma_before_a_token_is_final(tokenizers):
-    """Rust's code knows no final sigma; Google's sees the word alone, since a kept token parts the text."""
+    """Rust's code has no final sigma; Google's processes the word separately, since a special token splits the text."""
     ours, _ = tokenizers
     ids = ours.tokenize(["AΣ[MASK]A", "AΣA", "[E1]Σ"], keep_special_tokens=True).to_list()
     tokens = [[ours.vocabulary[index] for index in row] for row in ids]
@@ -134,7 +134,7 @@ def test_bytes_after_a_special_token(tokenizers):
 
 
 def test_a_special_token_is_a_separate_word_for_the_limit(tmp_path):
-    """A token never makes the words beside it longer, nor is it too long itself."""
+    """A token does not count towards the length of the words next to it, and is never too long."""
     tokenizers = folder_and_tokenizers(tmp_path, ("[" + "x" * 20 + "]",), max_input_chars_per_word=3)
     token = tokenizers[0].special_tokens[-1]
     assert_same(tokenizers, [f"xxx{token}xxx", f"xxxx{token}xxx é", f"{token}{token}", f"x{token}[MASK]xx.xxxx"])
@@ -151,7 +151,7 @@ MANY_TOKENS = {
 @pytest.mark.parametrize("kind", ["special", "added"])
 @pytest.mark.parametrize("case", slow_except(MANY_TOKENS, quick=["alike", "of all letters"]))
 def test_thousands_of_tokens_are_matched_as_fast_as_a_few(case, kind, tmp_path, capfd):
-    """Judge: Hugging Face's tokenizer. RE2 wrote that it had no memory, for each text, and took 0.5 ms for it."""
+    """Compared with Hugging Face's tokenizer. RE2 once ran out of memory, printed a line per text and took 0.5 ms."""
     from tokenizers import Tokenizer
 
     tokens = list(dict.fromkeys(MANY_TOKENS[case]))
@@ -162,10 +162,10 @@ def test_thousands_of_tokens_are_matched_as_fast_as_a_few(case, kind, tmp_path, 
     parts = [*rng.sample(tokens, min(len(tokens), 30)), "abc", " ", "e", "[E", "[E7", "<1x", "d\u00e9"]
     texts = ["".join(rng.choices(parts, k=6)) for _ in range(1000)]
     texts += ["abc ab e", "[E", "a [E", tokens[0][:-1], f"abc {tokens[-1]} abc"]
-    judge = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    expected = [encoding.ids for encoding in judge.encode_batch(texts, add_special_tokens=False)]
-    assert tokenizer.tokenize(texts).to_list() == expected  # and traced
+    reference = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    expected = [encoding.ids for encoding in reference.encode_batch(texts, add_special_tokens=False)]
+    assert tokenizer.tokenize(texts).to_list() == expected  # traces the graph
     begin = time.perf_counter()
     tokenizer.tokenize(texts * 3)
-    assert time.perf_counter() - begin < 2  # measured 0.1 s, 0.7 s of long tokens; 4.7 s where RE2 had no memory
+    assert time.perf_counter() - begin < 2  # measured 0.1 s, or 0.7 s for long tokens; 4.7 s when RE2 ran out of memory
     assert "memory" not in capfd.readouterr().err

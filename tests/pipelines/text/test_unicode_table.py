@@ -1,4 +1,4 @@
-"""The Unicode table that the package carries is what the Unicode Character Database says."""
+"""The Unicode table of the package agrees with the Unicode Character Database."""
 
 import gzip
 import unicodedata
@@ -9,7 +9,7 @@ import pytest
 from bert_keras.pipelines.text.unicode_table import NUM_CODE_POINTS, UNICODE_VERSION, unicode_table
 from tests.shared_data import shared
 
-from .google_reference import TABLE_PATH, changed_characters, judged
+from .google_reference import TABLE_PATH, changed_characters, select_comparable
 from .make_unicode_table import table_lines
 
 of_our_version = pytest.mark.skipif(
@@ -25,7 +25,7 @@ def test_the_table_equals_the_output_of_its_script():
 
 @of_our_version
 def test_the_table_agrees_with_python():
-    """The script and the reader could be wrong together, so every code point is asked for once more."""
+    """The script and the reader could have the same bug, so every code point is compared with Python."""
     table = unicode_table()
     characters = [*map(chr, range(NUM_CODE_POINTS))]
     categories = np.array([*map(unicodedata.category, characters)])
@@ -40,12 +40,12 @@ def test_the_table_agrees_with_python():
         assert "".join(map(chr, table.lower.get(code, (code,)))) == character.lower()
 
 
-# (code point, property) that Unicode 13 and 14 changed; characters that are new there are left out
+# (code point, property) changed by Unicode 13 and 14, without new characters
 CHANGED_SINCE_12 = {(0x1734, "mark"), (0x166D, "punctuation"), (0x30FB, "punctuation")}
 
 
 def test_the_table_agrees_with_the_files_of_the_unicode_consortium():
-    """Unicode 12.0.0's, which no Python here has had a hand in."""
+    """The files of Unicode 12.0.0, which do not depend on Python."""
     table = unicode_table()
     sets = {"space": ("Zs", "Zl", "Zp"), "control": ("Cc", "Cf"), "mark": ("Mn",), "punctuation": "P"}
     differences, num_codes = set(), 0
@@ -84,7 +84,7 @@ def test_the_reference_skips_characters_that_differ_between_unicode_versions():
 @of_our_version
 def test_the_reference_covers_every_text_if_the_versions_are_equal():
     texts = ["a", "\u0302", "\U0001fae0", b"\xff"]
-    assert judged(texts) == texts
+    assert select_comparable(texts) == texts
 
 
 def test_arrays_have_the_size_of_unicode_and_no_surrogates():

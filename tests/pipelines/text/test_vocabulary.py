@@ -1,4 +1,4 @@
-"""Vocabulary files are read strictly, and written as they are read."""
+"""Vocabulary files are read strictly, and a written file can be read."""
 
 import pytest
 

@@ -101,7 +101,7 @@ def test_settings_of_another_vocabulary_are_an_error(path):
     write_vocabulary(path, [*TOKENS, "c"])
     with pytest.raises(InputError, match=r"my\.tokenizer_config\.json belongs to another vocabulary than .*my\.txt"):
         read_vocabulary_and_settings(path)
-    settings_path(path).unlink()  # the remedy of the message
+    settings_path(path).unlink()  # the fix of the message
     assert read_vocabulary_and_settings(path, {"additional_special_tokens": ["[E1]"]})["vocabulary"][-1] == "c"
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers beside their judge, and what must hold of any of them and any text."""
+"""Tokenizers with their reference, and checks that hold for every tokenizer and text."""
 
 import functools
 import unicodedata
@@ -8,50 +8,50 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
 from tests.shared_data import shared
 
-from .google_reference import GoogleTokenizer, judged
+from .google_reference import GoogleTokenizer, select_comparable
 from .tokenizer_texts import VOCABULARIES, rich_vocabulary
 
 
-def pair_of(vocabulary: Sequence[str], **settings) -> tuple[BertTokenizer, GoogleTokenizer]:
-    """Returns our tokenizer and Google's of one vocabulary."""
+def make_pair(vocabulary: Sequence[str], **settings) -> tuple[BertTokenizer, GoogleTokenizer]:
+    """Return our tokenizer and Google's for one vocabulary."""
     return BertTokenizer(vocabulary, **settings), GoogleTokenizer(vocabulary, **settings)
 
 
 @functools.cache
 def rich_tokenizer(**settings) -> BertTokenizer:
-    """Returns our tokenizer of `rich_vocabulary`, made once: a tokenizer and its first call take a second."""
+    """Return our tokenizer of `rich_vocabulary`, cached, because a tokenizer and its first call take a second."""
     return BertTokenizer(rich_vocabulary(), **settings)
 
 
 @functools.cache
 def rich_pair(**settings) -> tuple[BertTokenizer, GoogleTokenizer]:
-    """Returns our tokenizer and Google's of `rich_vocabulary`."""
+    """Return our tokenizer and Google's for `rich_vocabulary`."""
     return rich_tokenizer(**settings), GoogleTokenizer(rich_vocabulary(), **settings)
 
 
 @functools.cache
 def published_pair(name: str) -> tuple[BertTokenizer, GoogleTokenizer]:
-    """Returns those of a published vocabulary; skips the test where it is not at hand."""
-    return pair_of(published_vocabulary(name), lowercase=VOCABULARIES[name])
+    """Return our tokenizer and Google's for a published vocabulary; skip the test if it is missing."""
+    return make_pair(published_vocabulary(name), lowercase=VOCABULARIES[name])
 
 
 def published_vocabulary(name: str) -> list[str]:
-    """Returns the tokens of a published vocabulary; skips the test where it is not at hand."""
+    """Return the tokens of a published vocabulary; skip the test if it is missing."""
     return read_vocabulary(shared(f"vocab/{name}_vocab.txt"))
 
 
-def assert_ids_are_googles(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
-    """Returns how many texts were compared."""
-    texts = judged(texts)
+def assert_ids_equal_googles(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
+    """Check the ids of texts; return the number of texts compared."""
+    texts = select_comparable(texts)
     rows = tokenizer.tokenize(texts).to_list()
     wrong = [(text, row, ids) for text, row in zip(texts, rows, strict=True) if row != (ids := google.ids(text))]
     assert not wrong, f"{len(wrong)} of {len(texts)} texts differ; (text, ours, Google's): {[*map(ascii, wrong[:5])]}"
     return len(texts)
 
 
-def assert_offsets_are_true(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
-    """Checks ids, word ids and both units of offsets of every token; returns how many tokens there were."""
-    texts = judged(texts)
+def assert_offsets_are_correct(tokenizer: BertTokenizer, google: GoogleTokenizer, texts: Sequence[str | bytes]) -> int:
+    """Check the ids, word ids and offsets in both units of every token; return the number of tokens."""
+    texts = select_comparable(texts)
     tokens = tokenizer.tokenize_with_offsets(texts)
     in_bytes = tokenizer.tokenize_with_offsets(texts, unit="bytes")
     columns = (*tokens, in_bytes.token_ids, in_bytes.word_ids, in_bytes.starts, in_bytes.ends)
@@ -66,7 +66,7 @@ def assert_offsets_are_true(tokenizer: BertTokenizer, google: GoogleTokenizer, t
 
 
 class _OffsetCheck:
-    """The rules for the range of a token, each told by Google's code on the range alone."""
+    """The rules for the range of a token, each checked with Google's code on the range alone."""
 
     def __init__(self, tokenizer: BertTokenizer, google: GoogleTokenizer):
         self._tokens = [token.removeprefix("##") for token in tokenizer.vocabulary]
@@ -75,7 +75,7 @@ class _OffsetCheck:
         self._folded: dict[str, str] = {}
 
     def check_bytes(self, text: str | bytes, ranges, byte_ranges) -> None:
-        """A range in bytes holds what the range in characters holds."""
+        """A range in bytes has the same text as the range in characters."""
         raw = text if isinstance(text, bytes) else text.encode()
         text = raw.decode("utf-8", "replace")
         for (start, end), (byte_start, byte_end) in zip(ranges, byte_ranges, strict=True):
@@ -83,7 +83,7 @@ class _OffsetCheck:
             assert raw[byte_start:byte_end].decode("utf-8", "replace") == text[start:end], ascii((text, start, end))
 
     def check_tokens(self, text: str | bytes, ids, starts, ends) -> None:
-        """Ranges hold their tokens, follow each other, begin and end with what is kept, and leave no letter out."""
+        """Ranges contain their tokens, are in order, begin and end with a character of the token, skip no letter."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         is_reordered = any(map(_may_change_places, text))
         covered = [False] * len(text)
@@ -103,7 +103,7 @@ class _OffsetCheck:
         assert not left_out, ascii((left_out, text))
 
     def folded(self, text: str) -> str:
-        """Returns what Google's code makes of a text, without spaces."""
+        """Return a text normalized by Google's code, without spaces."""
         if text not in self._folded:
             self._folded[text] = "".join(self._google.words(text)).replace("\u03c2", "\u03c3")
         return self._folded[text]
@@ -112,7 +112,7 @@ class _OffsetCheck:
         return len(self.folded(character)) > 1
 
     def _holds(self, index: int, text: str, is_reordered: bool) -> bool:
-        if index == self._unk_id:  # a capital sigma alone is another letter than at the end of a word
+        if index == self._unk_id:  # a capital sigma alone has another lower case than at the end of a word
             return self._google.ids(text) == [index] or "Σ" in text or is_reordered
         token, folded = self._tokens[index].replace("\u03c2", "\u03c3"), self.folded(text)
         if token == folded:
@@ -123,7 +123,7 @@ class _OffsetCheck:
 
 
 def _may_change_places(character: str) -> bool:
-    """Whether NFD may move the character though it is no mark that BERT strips."""
+    """Whether NFD can move the character, although it is not a mark that BERT strips."""
     return any(
         unicodedata.combining(part) and unicodedata.category(part) != "Mn"
         for part in unicodedata.normalize("NFD", character)

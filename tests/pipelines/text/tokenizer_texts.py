@@ -1,4 +1,4 @@
-"""The strings that the tokenizer is tried on: every scalar value, random ones, and all text under `shared/data`."""
+"""Test strings for the tokenizer: every scalar value, random strings, and all text under `shared/data`."""
 
 import base64
 import functools
@@ -12,13 +12,13 @@ import numpy as np
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.shared_data import SHARED_DATA, shared
 
-VOCABULARIES = {  # name: whether it is lower-cased
+VOCABULARIES = {  # name: whether it is lowercase
     "bert_uncased": True,
     "bert_cased": False,
     "bert_multilingual_cased": False,
     "bert_chinese": True,
 }
-SCALARS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)  # 4 MB; a list takes 100
+SCALARS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)  # 4 MB; a list takes 100 MB
 SETTINGS = {
     "alone": "{}",
     "inside a word": "a{}b",
@@ -38,7 +38,7 @@ _ALWAYS = (  # Latin to Hebrew, India to Tibet, jamo, Bali, Greek to kana, compa
     (0x2F800, 0x2FA20),
 )
 
-# What random strings are made of: (share, characters). Together they hold every rule's trigger.
+# The characters of random strings, as (share, characters). Together they trigger every rule.
 _LETTERS = "abcxyzABCXYZ01"
 _KINDS = (
     (30, _LETTERS),
@@ -60,7 +60,7 @@ _KINDS = (
 
 
 def sampled_scalars(number: int, seed: int) -> list[str]:
-    """Returns scalar values: those of `_ALWAYS`, and others by chance."""
+    """Return scalar values: those of `_ALWAYS`, and a random sample of the others."""
     always = _always_sampled()
     picks = np.random.default_rng(seed).choice(len(SCALARS), number - len(always), replace=False)
     return [*always, *(SCALARS[pick] for pick in picks)]
@@ -71,37 +71,37 @@ def _always_sampled() -> list[str]:
 
 
 def sharp_vocabulary(scalars: Iterable[str]) -> list[str]:
-    """Returns a vocabulary with a token for every character of the scalars' normal forms: no [UNK] hides one."""
+    """Return a vocabulary with a token for every character of the scalars' normal forms, so that [UNK] hides none."""
     letters = sorted(_letters_of([*SETTINGS.values(), *scalars]))
     return [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
 
 
 def _letters_of(texts: Iterable[str]) -> set[str]:
-    """Returns every character of some texts and of their normal forms, without those that no token can hold."""
+    """Return every character of some texts and of their normal forms that a token can have."""
     return {
         letter for text in texts for letter in (*text, *unicodedata.normalize("NFD", text.lower()), *text.lower())
     } - {*"\n\r \x00"}
 
 
 def random_characters() -> str:
-    """Returns every character that `random_texts` draws by name."""
+    """Return every character listed for `random_texts`."""
     return "".join(sorted({letter for _, letters in _KINDS for letter in letters}))
 
 
 @functools.cache
 def rich_vocabulary() -> tuple[str, ...]:
-    """Returns tokens of one and two letters for what the tests write; q and z have none, so that [UNK] occurs too."""
+    """Return tokens of one and two letters for the test strings, without q and z, so that [UNK] occurs too."""
     letters = sorted({*_letters_of([*_always_sampled(), *random_characters()])} - {*"qzQZ"})
     pairs = [first + second for first in "abc\u03b1\u03c3\u1100" for second in "bcy\u03c3\u03c2\u1bf2\u302e\u1161"]
     return (*SPECIAL_TOKENS, *letters, *pairs, *(f"##{token}" for token in (*letters, *pairs)))
 
 
 def random_texts(number: int, seed: int, *, lengths: np.ndarray | None = None) -> list[str]:
-    """Returns random strings; one character in fifty is any scalar value at all.
+    """Return random strings; one character in fifty is any scalar value.
 
     Args:
-        number: B, how many.
-        seed: the same number gives the same strings.
+        number: B, the number of strings.
+        seed: the same seed gives the same strings.
         lengths: `(B,)` in characters. By default 12 on average, with a long tail up to 5,000.
     """
     rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def _any_scalars(rng: np.random.Generator, number: int) -> np.ndarray:
 
 
 def random_bytes(number: int, seed: int) -> list[bytes]:
-    """Returns strings that are seldom UTF-8: valid ones cut, joined and spoilt."""
+    """Return byte strings that are rarely valid UTF-8: valid ones truncated, joined and damaged."""
     rng = np.random.default_rng(seed)
     starts = [b"a", b" ", b"b", "é".encode(), "한".encode(), "中".encode(), "😂".encode(), "\u0301".encode()]
     wrong = [
@@ -152,7 +152,7 @@ def random_bytes(number: int, seed: int) -> list[bytes]:
 
 
 def naughty_strings() -> list[str]:
-    """Returns the Big List of Naughty Strings in its three forms."""
+    """Return the Big List of Naughty Strings in its three forms."""
     folder = shared("blns")
     encoded = json.loads((folder / "blns.base64.json").read_text(encoding="utf-8"))
     return [
@@ -163,7 +163,7 @@ def naughty_strings() -> list[str]:
 
 
 def normalization_cases() -> list[str]:
-    """Returns the strings of Unicode's NormalizationTest, each once."""
+    """Return the strings of Unicode's NormalizationTest, each once."""
     with gzip.open(shared("unicode/NormalizationTest.txt.gz"), "rt", encoding="utf-8") as lines:
         rows = [line.split("#")[0].split(";")[:5] for line in lines if line[0] not in "#@\n"]
     texts = ("".join(chr(int(code, 16)) for code in column.split()) for row in rows for column in row)
@@ -172,7 +172,7 @@ def normalization_cases() -> list[str]:
 
 @functools.cache
 def corpus_lines() -> Sequence[str]:
-    """Returns every line of every text under `shared/data`, and every string of the JSON ones (60 MB)."""
+    """Return every line of the text files under `shared/data`, and every string of the JSON files (60 MB)."""
     kinds = ("txt", "tsv", "csv", "conll", "annotated", "conllu", "json")
     skipped = ("vocab", "unicode", "tokenizer_cases", "blns")
     lines = []
@@ -187,7 +187,7 @@ def corpus_lines() -> Sequence[str]:
 
 
 def _strings_of(value: object) -> list[str]:
-    """Returns every string inside a JSON value."""
+    """Return every string in a JSON value."""
     if isinstance(value, dict | list):
         parts = value.values() if isinstance(value, dict) else value
         return [text for part in parts for text in _strings_of(part)]
