@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bert_keras.analysis.inspection.training_history import read_training_records
+from bert_keras.analysis.inspection.training_history import read_training_history
 from bert_keras.checkpoints.google_checkpoint import read_without_weights
 from bert_keras.checkpoints.keras_files import preset_settings
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
@@ -106,8 +106,8 @@ TARGETS = {
     "settings beside KerasHub's": Target(
         "bert_keras_settings.json", write_preset_with_settings, preset_settings.read_settings
     ),
-    "training log": Target("training_log.jsonl", write_records, read_training_records),
-    "metrics": Target("metrics.json", write_records, read_training_records),
+    "training log": Target("training_log.jsonl", write_records, read_training_history),
+    "metrics": Target("metrics.json", write_records, read_training_history),
 }
 
 

@@ -70,11 +70,11 @@ def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
 
 
 def test_inspect_guesses_tokens_only(model, tokenizer):
-    from bert_keras.analysis.inspection.input_sequence import row_of
-    from bert_keras.analysis.inspection.masked_predictions import masked_guesses
+    from bert_keras.analysis.inspection.input_sequence import make_input_sequence
+    from bert_keras.analysis.inspection.masked_predictions import predict_masked_tokens
 
-    row = row_of(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
-    (guess,) = masked_guesses(model, tokenizer, row, top_k=3)
+    row = make_input_sequence(tokenizer, model.encoder.config, TEXTS[0], keep_special_tokens=True)
+    (guess,) = predict_masked_tokens(model, tokenizer, row, top_k=3)
     assert {token for token, _ in guess.proposals} <= set(TOKENS)
 
 

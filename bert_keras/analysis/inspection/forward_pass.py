@@ -1,4 +1,4 @@
-"""`look`: runs a model once on one row and keeps what it computes inside."""
+"""`run_forward_pass`: run a model on one sequence, and return its attention, queries, keys and hidden states."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,69 +7,112 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.analysis.inspection.input_sequence import Row
+from bert_keras.analysis.inspection.input_sequence import InputSequence
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checkpoints.finite_values import check_finite_outputs
 
-_ONE_ROW = ("hidden_states", "attention_scores")
+NUM_BINS = 60
+_PER_LAYER = ("hidden_states", "attention_scores")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Look:
-    """What a model computes on one row. L layers, N heads of width H, S tokens, D the width of the encoder.
+class ForwardPass:
+    """The intermediate results of a model on one sequence.
+
+    L layers, N heads of width H, S tokens, hidden size D.
 
     Attributes:
-        row: the row of tokens.
-        attention: `(L, N, S, S)` float32, softmaxed: row = who looks, column = at whom.
-        queries, keys: `(L, N, S, H)` float32, unscaled: Q and K of Vaswani et al. (2017), 3.2.1.
-        hidden_states: `(L + 1, S, D)` float32; 0 is what goes into the first block, l + 1 what block l gives.
-        outputs: what else the model gives, one row of it, by name: `(S, ...)`, or `(...)` where it is of the text.
+        sequence: the input.
+        attention: `(L, N, S, S)` float32, attention probabilities; axis -2 is the query, axis -1 the key.
+        queries, keys: `(L, N, S, H)` float32, not scaled: Q and K of Vaswani et al. (2017), 3.2.1.
+        hidden_states: `(L + 1, S, D)` float32: the embeddings, then the output of each block.
+        outputs: the other outputs of the model, keyed by name: `(S, ...)` per token, `(...)` per sequence.
     """
 
-    row: Row
+    sequence: InputSequence
     attention: np.ndarray
     queries: np.ndarray
     keys: np.ndarray
     hidden_states: np.ndarray
     outputs: Mapping[str, np.ndarray]
 
-    def raw_scores(self, layer: int) -> np.ndarray:
-        """Returns Q K^T of a layer, `(N, S, S)`: the scores before they are scaled."""
+    def compute_raw_scores(self, layer: int) -> np.ndarray:
+        """Compute Q K^T of a layer, `(N, S, S)`: the scores before scaling."""
         return self.queries[layer] @ self.keys[layer].transpose(0, 2, 1)
 
-    def scaled_scores(self, layer: int) -> np.ndarray:
-        """Returns Q K^T / sqrt(H) of a layer, `(N, S, S)`: what the softmax over the keys is taken of."""
-        return self.raw_scores(layer) / np.float32(np.sqrt(self.queries.shape[-1]))
+    def compute_scaled_scores(self, layer: int) -> np.ndarray:
+        """Compute Q K^T / sqrt(H) of a layer, `(N, S, S)`: the input of the softmax."""
+        return self.compute_raw_scores(layer) / np.float32(np.sqrt(self.queries.shape[-1]))
 
 
-def look(model: keras.Model, row: Row) -> Look:
-    """Runs a model on a row, without dropout, and keeps its inside.
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoreHistograms:
+    """Histograms of the scores of each layer, over all heads, in 60 bins that all layers share.
+
+    Attributes:
+        raw_edges, scaled_edges: `(61,)` bin edges.
+        raw, scaled: `(L, 60)` counts, before and after the division by sqrt(H).
+        raw_spread, scaled_spread: `(L,)` standard deviations.
+        raw_peak, scaled_peak: `(L,)` largest attention probability of a query, averaged over all queries and heads;
+            `raw_peak` is that of a softmax over the scores before scaling.
+    """
+
+    raw_edges: np.ndarray
+    scaled_edges: np.ndarray
+    raw: np.ndarray
+    scaled: np.ndarray
+    raw_spread: np.ndarray
+    scaled_spread: np.ndarray
+    raw_peak: np.ndarray
+    scaled_peak: np.ndarray
+
+
+def run_forward_pass(model: keras.Model, sequence: InputSequence) -> ForwardPass:
+    """Run a model on a sequence, without dropout, and return its intermediate results.
 
     Args:
         model: an encoder, or a model with one.
-        row: of the model's own tokenizer.
+        sequence: a sequence from the model's own tokenizer.
 
     Raises:
-        InputError: the model computes what is no finite number.
+        InputError: the outputs contain NaN or infinity.
     """
-    outputs = model(row.features(), training=False, return_hidden_states=True, return_attention_scores=True)
+    outputs = model(sequence.features(), training=False, return_hidden_states=True, return_attention_scores=True)
     outputs = keras.tree.map_structure(lambda tensor: ops.convert_to_numpy(tensor)[0], outputs)
     hidden_states = np.stack(outputs["hidden_states"]).astype(np.float32)
-    rest = {name: value for name, value in outputs.items() if name not in _ONE_ROW}
-    check_finite_outputs(model, hidden_states, *rest.values())
-    encoder = getattr(model, "encoder", model)
+    other_outputs = {name: value for name, value in outputs.items() if name not in _PER_LAYER}
+    check_finite_outputs(model, hidden_states, *other_outputs.values())
+    encoder = get_encoder(model)
+    layers = list(zip(encoder.blocks, hidden_states[:-1], strict=True))
     queries, keys = (
-        np.stack(
-            [
-                _heads(getattr(block.attention, name), x, encoder.config.num_heads)
-                for block, x in zip(encoder.blocks, hidden_states[:-1], strict=True)
-            ]
-        )
+        np.stack([_project(getattr(block.attention, name), x, encoder.config.num_heads) for block, x in layers])
         for name in ("query", "key")
     )
-    return Look(row, np.stack(outputs["attention_scores"]), queries, keys, hidden_states, rest)
+    return ForwardPass(sequence, np.stack(outputs["attention_scores"]), queries, keys, hidden_states, other_outputs)
 
 
-def _heads(layer: keras.layers.Dense, x: np.ndarray, num_heads: int) -> np.ndarray:
-    """Returns a projection of what goes into a block (S, D), head by head (N, S, H)."""
+def count_scores(forward_pass: ForwardPass) -> ScoreHistograms:
+    """Count the scores of all heads, layer by layer."""
+    layers = range(len(forward_pass.queries))
+    lows, highs = zip(*((raw.min(), raw.max()) for raw in map(forward_pass.compute_raw_scores, layers)), strict=True)
+    # float64 represents the float32 scores exactly
+    raw_edges = np.linspace(float(min(lows)), float(max(highs)) + 1e-6, NUM_BINS + 1)
+    rows = []
+    for layer in layers:  # one at a time, because the scores of all layers can take hundreds of megabytes
+        raw, scaled = forward_pass.compute_raw_scores(layer), forward_pass.compute_scaled_scores(layer)
+        counts, _ = np.histogram(raw.astype(np.float64), raw_edges)
+        rows.append((counts, raw.std(), scaled.std(), _average_peak(raw), _average_peak(scaled)))
+    counts, raw_spread, scaled_spread, raw_peak, scaled_peak = map(np.array, zip(*rows, strict=True))
+    scaled_edges = raw_edges / np.sqrt(forward_pass.queries.shape[-1])  # scaled like the scores, so counts are equal
+    return ScoreHistograms(raw_edges, scaled_edges, counts, counts, raw_spread, scaled_spread, raw_peak, scaled_peak)
+
+
+def _project(layer: keras.layers.Dense, x: np.ndarray, num_heads: int) -> np.ndarray:
+    """Apply a query or key projection to the input of a block (S, D), and split the heads (N, S, H)."""
     projected = ops.convert_to_numpy(layer(ops.convert_to_tensor(x))).astype(np.float32)
     return projected.reshape(len(x), num_heads, -1).transpose(1, 0, 2)
+
+
+def _average_peak(scores: np.ndarray) -> float:
+    """Return the largest softmax probability, 1 / sum(exp(score - maximum)), averaged over all queries."""
+    return float((1 / np.exp(scores - scores.max(-1, keepdims=True)).sum(-1)).mean())

@@ -1,4 +1,4 @@
-"""What a model with a head says of the text: classes, ranges of characters, a cosine, replaced tokens."""
+"""Predictions of the head of a model: classes, tags, answers, cosine similarity, replaced tokens."""
 
 import dataclasses
 import os
@@ -7,25 +7,25 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
-from bert_keras.analysis.inspection.forward_pass import Look
+from bert_keras.analysis.inspection.forward_pass import ForwardPass
 from bert_keras.checks import quote
 from bert_keras.modeling import BertEmbedder, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.base import softmax
+from bert_keras.tasks.base import Task, softmax
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.task_loading import TASK_CLASSES, restore_task
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """A line of an answer.
+class PredictedItem:
+    """A class, tag, answer or token of a prediction.
 
     Attributes:
-        label: what is said: a class, a tag, an answer, a token.
-        value: its probability, or the number that `Answer.measure` names; None: it has none.
-        text: which of the texts its range is in, from 0; None: no range.
-        start, end: the characters of that text, `text[start:end]`.
-        is_given: whether it belongs to what the model answers, or is one of the alternatives.
+        label: name of the class or tag, or text of the answer or token.
+        value: its probability, or the number that `Prediction.measure` names; None without one.
+        text: index of the text that has its range, from 0; None without a range.
+        start, end: its characters in that text, `text[start:end]`.
+        is_predicted: whether the model predicts it; otherwise it is an alternative.
     """
 
     label: str
@@ -33,117 +33,122 @@ class Finding:
     text: int | None = None
     start: int | None = None
     end: int | None = None
-    is_given: bool = True
+    is_predicted: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """What a model's head says.
+class Prediction:
+    """The prediction of a head.
 
     Attributes:
-        sentence: what is shown, in one sentence.
-        measure: what the values are: "probability", "value" or "cosine".
-        findings: the lines, the likeliest first or in the order of the text.
+        description: one sentence about the items and their values.
+        measure: the kind of the values: "probability", "value" or "cosine".
+        items: the items, most probable first or in the order of the text.
     """
 
-    sentence: str
+    description: str
     measure: str
-    findings: tuple[Finding, ...]
+    items: tuple[PredictedItem, ...]
 
 
-def predictor_of(folder: str | os.PathLike | None, model: keras.Model, tokenizer: BertTokenizer) -> Predictor | None:
-    """Returns what answers in the terms of the model's task, with rows as long as the model reads; None: no task.
+def make_predictor(folder: str | os.PathLike | None, model: keras.Model, tokenizer: BertTokenizer) -> Predictor | None:
+    """Create a predictor for the task of a model, with the model's maximum sequence length; None without a task.
 
     Args:
-        folder: where a task may be stored; None: the model was not loaded.
+        folder: the folder of the model, which may have a stored task; None if the model was not loaded.
         model: the model.
         tokenizer: its tokenizer.
     """
-    kind = TASK_CLASSES.get(type(model).__name__)
-    if kind is None:
+    task_class = TASK_CLASSES.get(type(model).__name__)
+    if task_class is None:
         return None
     changes = {"max_sequence_length": model.encoder.config.max_sequence_length}
-    if kind.is_token_level:
-        changes["window_overlap"] = 0  # there is one row, and no window to share tokens with
+    if task_class.is_token_level:
+        changes["window_overlap"] = 0  # the text is a single window
     return Predictor(model, tokenizer, restore_task(folder, model, tokenizer, **changes))
 
 
-def answer_of(model: keras.Model, predictor: Predictor | None, look: Look) -> Answer | None:
-    """Returns what the head of a model says of the row that was looked at; None: it has no head that says anything.
+def predict_with_head(model: keras.Model, predictor: Predictor | None, forward_pass: ForwardPass) -> Prediction | None:
+    """Return the prediction of the head for the sequence of a forward pass; None without a head that predicts.
 
     Raises:
-        InputError: the task is of pairs alone and there is one text, or of single texts and there are two.
+        InputError: the task accepts only pairs or only single texts, and the number of texts differs.
     """
+    texts = forward_pass.sequence.texts
     if isinstance(model, BertPretrainer):
-        return _next_sentence(look) if len(look.row.texts) == 2 else None
+        return _describe_next_sentence(forward_pass) if len(texts) == 2 else None
     if isinstance(model, ElectraPretrainer):
-        return _replaced(look)
-    if predictor is None or (isinstance(model, BertEmbedder) and len(look.row.texts) == 1):
+        return _describe_replaced_tokens(forward_pass)
+    if predictor is None or (isinstance(model, BertEmbedder) and len(texts) == 1):
         return None
-    [answer] = predictor([look.row.texts])
-    return _of_task(predictor.task, answer)
+    [answer] = predictor([texts])
+    return _DESCRIPTIONS[predictor.task.name](predictor.task, answer)
 
 
-def _of_task(task, answer: Mapping) -> Answer:
-    if task.name == "classify":
-        return _classes(task, answer)
-    if task.name == "tag":
-        return _tags(answer)
-    if task.name == "answer":
-        return _spans(answer)
-    cosine = Finding("cosine", answer["cosine"])
-    prompt = f" behind the prompt {quote(task.prompt_text)}" if task.prompt_text else ""
-    note = f"How alike the two texts are, each read alone{prompt}: 1 = the same direction."
-    return Answer(note, "cosine", (cosine,))
-
-
-def _classes(task, answer: Mapping) -> Answer:
+def _describe_classes(task: Task, answer: Mapping) -> Prediction:
     if task.problem == "regression":
-        return Answer("The number that the model gives the text.", "value", (Finding("value", answer["value"]),))
-    given = answer["labels"] if task.problem == "multi_label" else [answer["label"]]
+        return Prediction("The number predicted for the text.", "value", (PredictedItem("value", answer["value"]),))
+    predicted = answer["labels"] if task.problem == "multi_label" else [answer["label"]]
     ranked = sorted(zip(answer["probabilities"], task.labels, strict=True), key=lambda pair: -pair[0])
-    findings = tuple(Finding(label, value, is_given=label in given) for value, label in ranked)
+    items = tuple(PredictedItem(label, value, is_predicted=label in predicted) for value, label in ranked)
+    description = "Class probabilities, which sum to 1."
     if task.problem == "multi_label":
-        return Answer("Each label by itself: given from a probability of 0.5.", "probability", findings)
-    return Answer("The classes; their probabilities sum to 1.", "probability", findings)
+        description = "Independent probabilities of the labels; a label is predicted from 0.5."
+    return Prediction(description, "probability", items)
 
 
-def _tags(answer: Mapping) -> Answer:
+def _describe_tags(task: Task, answer: Mapping) -> Prediction:
     kind = "entities" if "entities" in answer else "words"
-    findings = tuple(
-        Finding(found["label"], found["probability"], 0, found["start"], found["end"]) for found in answer[kind]
+    items = tuple(
+        PredictedItem(item["label"], item["probability"], 0, item["start"], item["end"]) for item in answer[kind]
     )
-    return Answer(f"The {kind} with their tags, and the characters where they stand.", "probability", findings)
+    return Prediction(f"The {kind} with their tags and character ranges.", "probability", items)
 
 
-def _spans(answer: Mapping) -> Answer:
-    found = [
-        Finding(span["answer"], span["probability"], 1, span["start"], span["end"], span["answer"] == answer["answer"])
+def _describe_answers(task: Task, answer: Mapping) -> Prediction:
+    items = [
+        PredictedItem(
+            span["answer"], span["probability"], 1, span["start"], span["end"], span["answer"] == answer["answer"]
+        )
         for span in answer["best"]
     ]
     if answer["answer"] == "":
-        found.insert(0, Finding("no answer", None))
-    sentence = "The best answers, and the characters of the context where they stand; probabilities among these."
-    return Answer(sentence, "probability", tuple(found))
+        items.insert(0, PredictedItem("no answer", None))
+    description = "The best answers with their character ranges in the context; probabilities among these answers."
+    return Prediction(description, "probability", tuple(items))
 
 
-def _next_sentence(look: Look) -> Answer:
-    follows, is_random = softmax(look.outputs["next_sentence_logits"]).tolist()
-    findings = (
-        Finding("the second text follows the first", follows, is_given=follows >= is_random),
-        Finding("it does not", is_random, is_given=follows < is_random),
+def _describe_cosine(task: Task, answer: Mapping) -> Prediction:
+    prompt = f" after the prompt {quote(task.prompt_text)}" if task.prompt_text else ""
+    description = f"Cosine similarity of the two texts, each encoded separately{prompt}; 1 = same direction."
+    return Prediction(description, "cosine", (PredictedItem("cosine", answer["cosine"]),))
+
+
+_DESCRIPTIONS = {
+    "classify": _describe_classes,
+    "tag": _describe_tags,
+    "answer": _describe_answers,
+    "embed": _describe_cosine,
+}
+
+
+def _describe_next_sentence(forward_pass: ForwardPass) -> Prediction:
+    is_next, is_random = softmax(forward_pass.outputs["next_sentence_logits"]).tolist()
+    items = (
+        PredictedItem("the second text follows the first", is_next, is_predicted=is_next >= is_random),
+        PredictedItem("the second text does not follow", is_random, is_predicted=is_next < is_random),
     )
-    return Answer("Next-sentence prediction, from [CLS] through the pooler.", "probability", findings)
+    return Prediction("Next-sentence prediction from the pooled [CLS] vector.", "probability", items)
 
 
-def _replaced(look: Look) -> Answer:
-    probabilities = 1 / (1 + np.exp(-look.outputs["replaced_logits"].astype(np.float64)))
-    row = look.row
-    places = (row.segment_ids.tolist(), row.starts.tolist(), row.ends.tolist())
-    findings = tuple(
-        Finding(token, value, text, start, end, value >= 0.5)
-        for token, value, text, start, end in zip(row.tokens, probabilities.tolist(), *places, strict=True)
+def _describe_replaced_tokens(forward_pass: ForwardPass) -> Prediction:
+    probabilities = 1 / (1 + np.exp(-forward_pass.outputs["replaced_logits"].astype(np.float64)))
+    sequence = forward_pass.sequence
+    ranges = (sequence.segment_ids.tolist(), sequence.starts.tolist(), sequence.ends.tolist())
+    items = tuple(
+        PredictedItem(token, value, text, start, end, value >= 0.5)
+        for token, value, text, start, end in zip(sequence.tokens, probabilities.tolist(), *ranges, strict=True)
         if start >= 0
     )
-    sentence = "How likely each token is not what stood there: replaced from a probability of 0.5."
-    return Answer(sentence, "probability", findings)
+    description = "Probability that each token was replaced; a token is predicted as replaced from 0.5."
+    return Prediction(description, "probability", items)

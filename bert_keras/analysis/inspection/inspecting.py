@@ -1,4 +1,4 @@
-"""`inspect`: what a model computes inside on one text."""
+"""`inspect`: what a model computes on one text."""
 
 import dataclasses
 import os
@@ -6,17 +6,21 @@ import pathlib
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 
-from bert_keras.analysis.inspection.choices import check_choice
-from bert_keras.analysis.inspection.curves import position_tables
-from bert_keras.analysis.inspection.forward_pass import Look, look
-from bert_keras.analysis.inspection.head_outputs import Answer, answer_of, predictor_of
-from bert_keras.analysis.inspection.head_summaries import HeadSummary, head_summaries
-from bert_keras.analysis.inspection.input_sequence import row_of
-from bert_keras.analysis.inspection.masked_predictions import Guess, get_masked_lm, masked_guesses
+from bert_keras.analysis.inspection.forward_pass import ForwardPass, run_forward_pass
+from bert_keras.analysis.inspection.head_outputs import Prediction, make_predictor, predict_with_head
+from bert_keras.analysis.inspection.head_summaries import HeadSummary, check_index, summarize_heads
+from bert_keras.analysis.inspection.input_sequence import make_input_sequence
+from bert_keras.analysis.inspection.masked_predictions import (
+    MaskedPrediction,
+    get_masked_lm,
+    predict_masked_tokens,
+)
 from bert_keras.analysis.inspection.page.html_page import PAGE
-from bert_keras.analysis.inspection.token_vectors import Similarity, similarity
+from bert_keras.analysis.inspection.vectors_and_curves import Similarity, compute_similarity, get_position_tables
 from bert_keras.checkpoints import load, load_tokenizer
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.figures import FigureSection, check_matplotlib, save_figures
@@ -30,22 +34,22 @@ NUMBERS = "inspection.json"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Inspection:
-    """What was seen in a model on one text. Layers and heads are counted from 0: layer 0 is `block_0`.
+    """What a model computes on one text. Layers and heads are counted from 0: layer 0 is `block_0`.
 
     Attributes:
-        model: what was looked at.
-        name: of the model, for people.
-        kind: its class, "BertClassifier" for example.
-        config: the shape of its encoder.
-        has_pooler: whether the encoder ends in the pooler.
-        num_parameters: of the whole model.
-        look: the row of tokens, attention `(L, N, S, S)`, queries and keys, hidden states `(L + 1, S, D)`.
-        heads: L * N summaries, layer by layer.
-        similarity: cosines between the vectors of the tokens.
-        guesses: of a masked-LM head; empty without one.
-        answer: of another head; None without one, and where it needs a second text that is not there.
-        positions: tables of position embeddings, "sinusoidal" and, if it has them, "learned".
-        layer, head: what the picture of attention shows; None: all.
+        model: the model.
+        name: name of the model's folder, or of its class.
+        kind: class name of the model, such as "BertClassifier".
+        config: configuration of its encoder.
+        has_pooler: whether the encoder has a pooler.
+        num_parameters: number of parameters of the model.
+        forward_pass: the sequence, attention `(L, N, S, S)`, queries and keys, hidden states `(L + 1, S, D)`.
+        heads: L * N summaries of attention heads, layer by layer.
+        similarity: cosine similarity between token vectors.
+        masked_predictions: predictions of the masked-LM head; empty without one.
+        prediction: prediction of another head; None without one, or if the head needs a second text.
+        positions: tables of position embeddings: "sinusoidal" and, if the model has them, "learned".
+        layer, head: layer and head in the figure of attention; None means all.
     """
 
     model: keras.Model
@@ -54,43 +58,46 @@ class Inspection:
     config: BertConfig
     has_pooler: bool
     num_parameters: int
-    look: Look
+    forward_pass: ForwardPass
     heads: tuple[HeadSummary, ...]
     similarity: Similarity
-    guesses: tuple[Guess, ...]
-    answer: Answer | None
-    positions: dict
+    masked_predictions: tuple[MaskedPrediction, ...]
+    prediction: Prediction | None
+    positions: dict[str, np.ndarray]
     layer: int | None = None
     head: int | None = None
 
     @property
-    def attention(self):
-        """`(L, N, S, S)` float32, softmaxed: row = who looks, column = at whom."""
-        return self.look.attention
+    def attention(self) -> np.ndarray:
+        """Attention probabilities, `(L, N, S, S)` float32; axis -2 is the query, axis -1 the key."""
+        return self.forward_pass.attention
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The S tokens of the row."""
-        return self.look.row.tokens
+        """The S tokens of the sequence."""
+        return self.forward_pass.sequence.tokens
 
     def to_dict(self) -> dict:
-        """Returns the numbers as plain values: the tokens, the summaries of the heads, guesses and answer."""
-        row = self.look.row
+        """Return tokens, head summaries and predictions as plain Python values, for JSON."""
         return {
             "model": self.name,
             "kind": self.kind,
-            "texts": list(row.texts),
-            "tokens": list(row.tokens),
+            "texts": list(self.forward_pass.sequence.texts),
+            "tokens": list(self.tokens),
             "heads": [dataclasses.asdict(head) for head in self.heads],
-            "guesses": [dataclasses.asdict(guess) for guess in self.guesses],
-            "answer": None if self.answer is None else dataclasses.asdict(self.answer),
+            "masked_predictions": [dataclasses.asdict(prediction) for prediction in self.masked_predictions],
+            "prediction": None if self.prediction is None else dataclasses.asdict(self.prediction),
         }
 
     def to_html(self, sections: Sequence[FigureSection] = ()) -> str:
-        """Returns one page that needs nothing else, with `sections` at its end."""
-        from bert_keras.analysis.inspection.page.inspection_page import page
+        """Return a self-contained HTML page.
 
-        return page(self, sections)
+        Args:
+            sections: more figures, for the end of the page.
+        """
+        from bert_keras.analysis.inspection.page.inspection_page import render_page
+
+        return render_page(self, sections)
 
     def save(
         self,
@@ -100,40 +107,40 @@ class Inspection:
         sections: Sequence[FigureSection] = (),
         overwrite: bool = False,
     ) -> list[str]:
-        """Writes the page `index.html`, the numbers `inspection.json`, and each picture as PNG and SVG.
+        """Write the page `index.html`, the numbers `inspection.json`, and each figure as PNG and SVG.
 
         Args:
-            out: the folder; it appears whole or not at all.
-            pictures: whether to draw; without, matplotlib is not needed, and the page does not tell where the
-                parameters sit and what memory they take.
-            sections: more pictures, which the page shows too.
+            out: the folder; it is written completely or not at all.
+            pictures: whether to draw figures. Without them matplotlib is not needed, and the page has no sections on
+                parameters and memory.
+            sections: more figures, which the page includes too.
             overwrite: replace a folder that `inspect` wrote.
 
         Returns:
-            The names of the files.
+            The file names.
 
         Raises:
-            InputError: the folder is there and not empty, or (`MissingExtraError`) matplotlib is not installed.
+            InputError: the folder exists and is not empty, or (`MissingExtraError`) matplotlib is not installed.
         """
         if pictures:
             check_matplotlib()
         with publish_folder(out, "inspect", overwrite=overwrite) as folder:
-            sections = [*(self._sections_of_sizes() if pictures else ()), *sections]
+            sections = [*(self._make_size_sections() if pictures else ()), *sections]
             (folder / PAGE).write_text(self.to_html(sections), encoding="utf-8")
             write_json(folder / NUMBERS, self.to_dict())
             names = [PAGE, NUMBERS]
             if pictures:
-                from bert_keras.analysis.inspection.inspection_figures import pictures_of
+                from bert_keras.analysis.inspection.inspection_figures import draw_figures
 
-                names += save_figures([*pictures_of(self), *sections], folder)
+                names += save_figures([*draw_figures(self), *sections], folder)
         return names
 
-    def _sections_of_sizes(self) -> list[FigureSection]:
-        """Returns where the parameters sit, beside base and large; and memory by length."""
-        from bert_keras.analysis.cost_model.parameters import parameters_of
-        from bert_keras.analysis.cost_model.plan_figures import inference_memory_section, parameters_section
+    def _make_size_sections(self) -> list[FigureSection]:
+        """Create the sections on parameters and memory."""
+        from bert_keras.analysis.cost_model.components import count_parameters
+        from bert_keras.analysis.cost_model.plan_figures import make_inference_memory_section, make_parameters_section
 
-        return [parameters_section(parameters_of(self.model)), inference_memory_section(self.model)]
+        return [make_parameters_section(count_parameters(self.model)), make_inference_memory_section(self.model)]
 
 
 def inspect(
@@ -146,37 +153,40 @@ def inspect(
     head: int | None = None,
     top_k: int = 5,
 ) -> Inspection:
-    """Runs a model on one text, or on a pair, and keeps what it computes inside.
+    """Run a model on one text or a pair of texts, and return its intermediate results and predictions.
 
-    Attention is softmax(Q K^T / sqrt(H)) (Vaswani et al. 2017, 3.2.1); the words for heads are after Clark et al.
+    Attention is softmax(Q K^T / sqrt(H)) (Vaswani et al. 2017, 3.2.1); the summaries of heads follow Clark et al.
     (2019).
 
     Args:
-        subject: a folder that `bert_keras.load` reads, with a vocabulary; or a model.
-        text: the text; the question, of a model that answers questions. "[MASK]" in it stands for a masked token where
-            the model has a masked-LM head, and is a word in brackets elsewhere.
-        second: the second text of a pair; the context of a question.
-        tokenizer: the model's; None: the folder's.
-        layer, head: what the picture of attention shows, from 0; None: all.
-        top_k: proposals for each masked token.
+        subject: a folder that `bert_keras.load` opens, with a vocabulary, or a model.
+        text: the text; for question answering the question. "[MASK]" is a masked token if the model has a masked-LM
+            head, and ordinary text otherwise.
+        second: the second text of a pair; for question answering the context.
+        tokenizer: tokenizer of the model. Default: that of the folder.
+        layer, head: layer and head in the figure of attention, from 0. Default: all.
+        top_k: number of proposals for each masked token.
+
+    Returns:
+        An `Inspection`; `Inspection.save` writes it as a page with figures.
 
     Raises:
-        InputError: the folder cannot be read or has no vocabulary, the texts are longer than the model reads, there
-            is no such layer or head, or the model's task reads pairs alone or single texts alone.
+        InputError: the folder cannot be read or has no vocabulary, the texts are longer than the model accepts, there
+            is no such layer or head, or the model's task accepts only pairs or only single texts.
 
     Example:
-        >>> # seen = bk.inspect("my/classifier", "a fine film")
-        >>> # seen.attention.shape, seen.heads[0].kind, seen.save("inspection")
+        >>> # inspection = bk.inspect("my/classifier", "a fine film")
+        >>> # inspection.attention.shape, inspection.heads[0].kind, inspection.save("inspection")
     """
-    model, tokenizer, name = _loaded(subject, tokenizer)
-    encoder = getattr(model, "encoder", model)
-    check_choice("layer", layer, encoder.config.num_layers)
-    check_choice("head", head, encoder.config.num_heads)
+    model, tokenizer, name = _load(subject, tokenizer)
+    encoder = get_encoder(model)
+    check_index("layer", layer, encoder.config.num_layers)
+    check_index("head", head, encoder.config.num_heads)
     masked_lm = get_masked_lm(model)
     texts = (text,) if second is None else (text, second)
-    row = row_of(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
-    predictor = predictor_of(None if subject is model else name, model, tokenizer)
-    seen = look(model, row)
+    sequence = make_input_sequence(tokenizer, encoder.config, *texts, keep_special_tokens=masked_lm is not None)
+    predictor = make_predictor(None if subject is model else name, model, tokenizer)
+    forward_pass = run_forward_pass(model, sequence)
     return Inspection(
         model=model,
         name=pathlib.Path(name).absolute().name,
@@ -184,22 +194,26 @@ def inspect(
         config=encoder.config,
         has_pooler=encoder.pooler is not None,
         num_parameters=model.count_params(),
-        look=seen,
-        heads=head_summaries(seen.attention, row.tokens),
-        similarity=similarity(seen.hidden_states),
-        guesses=() if masked_lm is None else masked_guesses(masked_lm, tokenizer, row, top_k=top_k),
-        answer=answer_of(model, predictor, seen),
-        positions=position_tables(encoder),
+        forward_pass=forward_pass,
+        heads=summarize_heads(forward_pass.attention, sequence.tokens),
+        similarity=compute_similarity(forward_pass.hidden_states),
+        masked_predictions=()
+        if masked_lm is None
+        else predict_masked_tokens(masked_lm, tokenizer, sequence, top_k=top_k),
+        prediction=predict_with_head(model, predictor, forward_pass),
+        positions=get_position_tables(encoder),
         layer=layer,
         head=head,
     )
 
 
-def _loaded(subject, tokenizer: BertTokenizer | None) -> tuple[keras.Model, BertTokenizer, str]:
-    """Returns the model, its tokenizer, and its name."""
+def _load(
+    subject: str | os.PathLike | keras.Model, tokenizer: BertTokenizer | None
+) -> tuple[keras.Model, BertTokenizer, str]:
+    """Return the model, its tokenizer and its name."""
     if isinstance(subject, keras.Model):
         if tokenizer is None:
-            raise InputError("a model was given without its tokenizer; expected both: say tokenizer=")
+            raise InputError("a model was given without its tokenizer; expected both: pass tokenizer=")
         check_bert_model(subject)
         return subject, tokenizer, type(subject).__name__
     model = load(subject)

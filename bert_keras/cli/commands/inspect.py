@@ -57,13 +57,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check_model(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if the folder cannot be used, or does not have the given layer or head."""
-    from bert_keras.analysis.inspection.choices import check_choice
+    from bert_keras.analysis.inspection.head_summaries import check_index
 
     if arguments.training:
         return check_exists(arguments.model, "a checkpoint folder")
     config = read_model(arguments.model).config
-    check_choice("layer", arguments.layer, config.num_layers)
-    return check_choice("head", arguments.head, config.num_heads)
+    check_index("layer", arguments.layer, config.num_layers)
+    return check_index("head", arguments.head, config.num_heads)
 
 
 def _check_texts(arguments: argparse.Namespace) -> None:
@@ -83,26 +83,29 @@ def _text(arguments: argparse.Namespace) -> None:
     from bert_keras.analysis.inspection.inspecting import inspect
 
     print_settings("inspect", _describe_settings(arguments))
-    seen = inspect(arguments.model, *arguments.texts, layer=arguments.layer, head=arguments.head, top_k=arguments.top_k)
-    files = seen.save(arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
-    kinds = collections.Counter(head.kind for head in seen.heads)
+    inspection = inspect(
+        arguments.model, *arguments.texts, layer=arguments.layer, head=arguments.head, top_k=arguments.top_k
+    )
+    files = inspection.save(arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
+    kinds = collections.Counter(head.kind for head in inspection.heads)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     sentence = (
-        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(seen.tokens):,} tokens, "
-        f"{len(seen.heads):,} heads ({counted})"
+        f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(inspection.tokens):,} tokens, "
+        f"{len(inspection.heads):,} heads ({counted})"
     )
-    print_result(sentence, {"out": str(arguments.out), "files": files, **seen.to_dict()}, as_json=arguments.json)
+    print_result(sentence, {"out": str(arguments.out), "files": files, **inspection.to_dict()}, as_json=arguments.json)
 
 
 def _training(arguments: argparse.Namespace) -> None:
-    from bert_keras.analysis.inspection.page.training_page import save_training
-    from bert_keras.analysis.inspection.training_history import read_training_records
+    from bert_keras.analysis.inspection.page.training_page import save_training_history
+    from bert_keras.analysis.inspection.training_history import read_training_history
 
-    records = read_training_records(arguments.model)
+    history = read_training_history(arguments.model)
     print_settings("inspect", _describe_settings(arguments))
-    files = save_training(records, arguments.out, pictures=not arguments.no_pictures, overwrite=arguments.overwrite)
-    sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(records.charts):,} curves"
-    result = {"out": str(arguments.out), "files": files, "scores": records.scores}
+    pictures = not arguments.no_pictures
+    files = save_training_history(history, arguments.out, pictures=pictures, overwrite=arguments.overwrite)
+    sentence = f"wrote {arguments.out}: open {arguments.out / files[0]}; {len(history.charts):,} curves"
+    result = {"out": str(arguments.out), "files": files, "scores": history.scores}
     print_result(sentence, result, as_json=arguments.json)
 
 

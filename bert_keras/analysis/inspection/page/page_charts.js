@@ -1,4 +1,4 @@
-// Lines over numbers, and maps of tokens; each with a reading of what the pointer or the arrow keys are at.
+// Line charts and heat maps; each prints the values under the pointer or the arrow-key cursor.
 
 function ticks(low, high, count) {
   const rough = (high - low) / count || 1;
@@ -19,7 +19,7 @@ function powers(high) { return [0, ...Array.from({ length: Math.floor(high) + 1 
 
 function short(value) { return Math.abs(value) >= 10000 ? `${number(value / 1000, 1)}k` : number(value, 4); }
 
-// Of an area, which goes in steps, the height of the step that x is in
+// The value of a series at x; an area is a step function
 function valueAt(one, x) {
   if (!one.isArea) return one.y[one.x.indexOf(x)];
   let step = -1;
@@ -27,7 +27,7 @@ function valueAt(one, x) {
   return step < 0 ? 0 : one.y[step];
 }
 
-// series: [{name, x, y, dashed, isArea, place}], x ascending; null in y: nothing there; place: of its colour, from 1
+// series: [{name, x, y, dashed, isArea, place}]; x is ascending, null in y is a gap, place selects the color, from 1
 function lineChart(box, { series, xLabel, yLabel, label, whole = false, isLog = false }) {
   series = series.map((one, place) => ({ place: place + 1, ...one }));
   const legend = build("div", { class: "legend" });
@@ -36,7 +36,7 @@ function lineChart(box, { series, xLabel, yLabel, label, whole = false, isLog = 
   const reading = build("p", { class: "reading soft", "aria-live": "polite" });
   box.append(legend, frame, reading);
   let [left, right] = extent(series.map((one) => one.x));
-  const toScale = (value) => (isLog && value !== null ? Math.log10(1 + value) : value); // counts, 0 among them
+  const toScale = (value) => (isLog && value !== null ? Math.log10(1 + value) : value); // counts may be 0
   let [low, high] = extent(series.map((one) => one.y.map(toScale)));
   if (left === right) { left -= 1; right += 1; }
   if (low === high) { low -= Math.abs(low) * 0.1 || 1; high += Math.abs(high) * 0.1 || 1; }
@@ -59,8 +59,8 @@ function lineChart(box, { series, xLabel, yLabel, label, whole = false, isLog = 
     series.forEach((one) => {
       const points = one.x.map((x, index) => [x, one.y[index]]).filter(([, y]) => y !== null);
       const path = points.map(([x, y], index) => `${index ? "L" : "M"}${toX(x).toFixed(1)} ${toY(y).toFixed(1)}`).join("");
-      const looks = one.isArea ? `area fill-${one.place} series-${one.place}` : `line series-${one.place}`;
-      svg.append(build("path", { class: looks, d: path, "stroke-dasharray": one.dashed ? "6 5" : null }));
+      const style = one.isArea ? `area fill-${one.place} series-${one.place}` : `line series-${one.place}`;
+      svg.append(build("path", { class: style, d: path, "stroke-dasharray": one.dashed ? "6 5" : null }));
       if (points.length < 25 && !one.isArea) for (const [x, y] of points) svg.append(build("circle", { class: `fill-${one.place}`, cx: toX(x), cy: toY(y), r: 3 }));
     });
     const cursor = build("line", { class: "cursor", y1: above, y2: height - under, visibility: "hidden" });
@@ -90,8 +90,8 @@ function cut(label) {
   return letters.length > 14 ? `${letters.slice(0, 13).join("")}…` : label;
 }
 
-// rows, columns: labels; value(row, column); share(value): 0 to 1 for its colour. Returns what draws it again
-function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre, columnsAre, fill = 560, onRead = null }) {
+// rows, columns: labels; value(row, column); intensity(value): 0 to 1 for the color. Returns a function that redraws
+function heatMap(box, { rows, columns, value, intensity, ramp, label, describe, rowLabel, columnLabel, fill = 560, onRead = null }) {
   const frame = build("div", { class: "map", tabindex: 0, role: "img", "aria-label": label });
   const scroll = build("div", { class: "scroll" }, frame);
   const reading = build("p", { class: "reading", "aria-live": "polite" });
@@ -109,7 +109,7 @@ function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre,
     frame.style.height = `${above + high + 4}px`;
     const canvas = build("canvas", { width: columns.length, height: rows.length });
     Object.assign(canvas.style, { left: `${before}px`, top: `${above}px`, width: `${wide}px`, height: `${high}px` });
-    paint(canvas, rows.length, columns.length, (row, column) => shade(share(value(row, column)), ramp));
+    paint(canvas, rows.length, columns.length, (row, column) => shade(intensity(value(row, column)), ramp));
     const svg = build("svg", { width: before + wide + 4, height: above + high + 4, "aria-hidden": "true" });
     const names = { row: [], column: [] };
     const [everyRow, everyColumn] = [Math.ceil(9 / down), Math.ceil(9 / across)];
@@ -127,8 +127,8 @@ function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre,
     const cross = build("rect", { class: "cross", width: across, height: down, visibility: "hidden" });
     const middle = above + high / 2;
     svg.append(
-      build("text", { class: "axis", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, rowsAre),
-      build("text", { class: "axis", x: before + wide / 2, y: 11, "text-anchor": "middle" }, columnsAre),
+      build("text", { class: "axis", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` }, rowLabel),
+      build("text", { class: "axis", x: before + wide / 2, y: 11, "text-anchor": "middle" }, columnLabel),
       ...names.row, ...names.column, cross,
     );
     const read = (row, column) => {
@@ -140,7 +140,7 @@ function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre,
         one.classList.add("here");
       }
       cross.setAttribute("x", before + at[1] * across); cross.setAttribute("y", above + at[0] * down); cross.setAttribute("visibility", "visible");
-      reading.textContent = told(at[0], at[1], value(at[0], at[1]));
+      reading.textContent = describe(at[0], at[1], value(at[0], at[1]));
       if (onRead) onRead(at[0], at[1]);
     };
     canvas.addEventListener("pointermove", (event) => {
@@ -156,22 +156,22 @@ function heatMap(box, { rows, columns, value, share, ramp, label, told, rowsAre,
   return () => { reading.textContent = ""; draw(); };
 }
 
-function paint(canvas, numRows, numColumns, colourOf) {
+function paint(canvas, numRows, numColumns, getColor) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(numColumns, numRows);
   for (let row = 0; row < numRows; row++) {
     for (let column = 0; column < numColumns; column++) {
-      image.data.set([...colourOf(row, column), 255], 4 * (row * numColumns + column));
+      image.data.set([...getColor(row, column), 255], 4 * (row * numColumns + column));
     }
   }
   context.putImageData(image, 0, 0);
 }
 
-// A key of colours with labels at even steps; returns the labels
-function colourKey(box, words, stops, ramp) {
+// A color scale with labels at equal distances; returns the labels
+function colorKey(box, title, stops, ramp) {
   const canvas = build("canvas", { width: 220, height: 1, "aria-hidden": "true" });
   const labels = stops.map((stop) => build("span", {}, stop));
-  box.append(build("div", { class: "key" }, build("span", {}, words), build("div", {}, canvas, build("div", { class: "ticks" }, ...labels))));
+  box.append(build("div", { class: "key" }, build("span", {}, title), build("div", {}, canvas, build("div", { class: "ticks" }, ...labels))));
   const draw = () => paint(canvas, 1, 220, (row, column) => shade(column / 219, ramp));
   draw();
   redraws.push(draw);

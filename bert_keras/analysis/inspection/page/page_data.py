@@ -1,129 +1,133 @@
-"""What the script of the page draws, as plain values: maps in bytes, numbers rounded."""
+"""The data that the script of an inspection page draws: maps as bytes, numbers rounded."""
 
 import base64
 import dataclasses
+import typing
 
 import numpy as np
 
-from bert_keras.analysis.inspection.curves import (
-    MOST_POSITIONS,
-    activation_curves,
-    by_distance,
-    position_similarity,
+from bert_keras.analysis.inspection.forward_pass import ForwardPass, count_scores
+from bert_keras.analysis.inspection.vectors_and_curves import (
+    MAX_POSITIONS,
+    Similarity,
+    average_by_distance,
+    compute_activations,
+    compute_position_similarity,
 )
-from bert_keras.analysis.inspection.histograms import score_histograms
 
-MOST_MAP_BYTES = 8_000_000  # of all maps of attention; the page is a third larger, since bytes become letters
-LARGEST_ERROR = "0.00001"  # of a share a that is kept as round(65535 a); measured: 0.0000077
-_BYTES_A_SHARE = 2
+if typing.TYPE_CHECKING:
+    from bert_keras.analysis.inspection.inspecting import Inspection
+
+MAX_MAP_BYTES = 8_000_000  # of all attention maps; base64 makes the page a third larger
+MAX_ROUNDING_ERROR = "0.00001"  # of a probability p that is stored as round(65535 p); measured: 0.0000077
+_BYTES_PER_PROBABILITY = 2
 
 
-def page_data(inspection) -> dict:
-    """Returns everything that the script of an inspection's page reads."""
-    shown = num_shown(inspection.attention.shape)
+def make_page_data(inspection: "Inspection") -> dict:
+    """Return all data for the script of an inspection page."""
+    num_shown = count_shown_tokens(inspection.attention.shape)
     return {
         "num_layers": inspection.config.num_layers,
         "num_heads": inspection.config.num_heads,
         "length": len(inspection.tokens),
         "tokens": list(inspection.tokens),
-        "segments": inspection.look.row.segment_ids.tolist(),
-        "heads": [_rounded(dataclasses.asdict(head)) for head in inspection.heads],
+        "segments": inspection.forward_pass.sequence.segment_ids.tolist(),
+        "heads": [_round_floats(dataclasses.asdict(head)) for head in inspection.heads],
         "attention": {
-            "shown": shown,
-            "maps": of_shares(inspection.attention[:, :, :shown, :shown]),
+            "shown": num_shown,
+            "maps": encode_probabilities(inspection.attention[:, :, :num_shown, :num_shown]),
             "layer": inspection.layer or 0,
             "head": inspection.head or 0,
         },
-        "scores": _scores(inspection.look),
-        "similarity": _similarity(inspection.similarity, shown),
-        "positions": _positions(inspection),
-        "activations": _activations(inspection.config.hidden_act),
+        "scores": _make_scores(inspection.forward_pass),
+        "similarity": _make_similarity(inspection.similarity, num_shown),
+        "positions": _make_positions(inspection.positions),
+        "activations": _make_activations(inspection.config.hidden_act),
     }
 
 
-def num_shown(shape: tuple[int, ...]) -> int:
-    """Returns how many tokens the maps of a page show: all, or as many as 8 MB hold.
+def count_shown_tokens(shape: tuple[int, ...]) -> int:
+    """Return the number of tokens in the maps of a page: all, or as many as fit into 8 MB.
 
     Args:
-        shape: of the attention, `(L, N, S, S)`.
+        shape: shape of the attention, `(L, N, S, S)`.
 
     Example:
-        >>> num_shown((12, 12, 128, 128)), num_shown((24, 16, 512, 512))
+        >>> count_shown_tokens((12, 12, 128, 128)), count_shown_tokens((24, 16, 512, 512))
         (128, 102)
     """
     num_layers, num_heads, length, _ = shape
-    return min(length, int((MOST_MAP_BYTES / (_BYTES_A_SHARE * num_layers * num_heads)) ** 0.5))
+    return min(length, int((MAX_MAP_BYTES / (_BYTES_PER_PROBABILITY * num_layers * num_heads)) ** 0.5))
 
 
-def of_shares(shares: np.ndarray) -> str:
-    """Returns shares from 0 to 1 as two bytes each, the lower one first: 0 is 0, 1 is 65535; in base 64."""
-    return _letters(np.rint(65535.0 * np.clip(shares, 0, 1)).astype("<u2"))
+def encode_probabilities(probabilities: np.ndarray) -> str:
+    """Encode probabilities as little-endian uint16, 0 to 65535, in base64."""
+    return _encode(np.rint(65535.0 * np.clip(probabilities, 0, 1)).astype("<u2"))
 
 
-def of_cosines(cosines: np.ndarray) -> str:
-    """Returns cosines as a byte each: -1 is 0, 1 is 255; in base 64."""
-    return _letters(np.rint(127.5 * (np.clip(cosines, -1, 1) + 1)).astype(np.uint8))
+def encode_cosines(cosines: np.ndarray) -> str:
+    """Encode cosines from -1 to 1 as uint8, 0 to 255, in base64."""
+    return _encode(np.rint(127.5 * (np.clip(cosines, -1, 1) + 1)).astype(np.uint8))
 
 
-def _letters(values: np.ndarray) -> str:
+def _encode(values: np.ndarray) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-def _rounded(values: dict) -> dict:
+def _round_floats(values: dict) -> dict:
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def _list(values: np.ndarray, digits: int = 4) -> list:
+def _to_list(values: np.ndarray, digits: int = 4) -> list:
     return np.round(np.asarray(values, np.float64), digits).tolist()
 
 
-def _scores(look) -> dict:
-    found = score_histograms(look)
+def _make_scores(forward_pass: ForwardPass) -> dict:
+    histograms = count_scores(forward_pass)
+    names = ("raw_spread", "scaled_spread", "raw_peak", "scaled_peak")
     layers = [
         {
-            "raw": found.raw[layer].tolist(),
-            "scaled": found.scaled[layer].tolist(),
-            **{
-                name: round(float(getattr(found, name)[layer]), 4)
-                for name in ("raw_spread", "scaled_spread", "raw_peak", "scaled_peak")
-            },
+            "raw": histograms.raw[layer].tolist(),
+            "scaled": histograms.scaled[layer].tolist(),
+            **{name: round(float(getattr(histograms, name)[layer]), 4) for name in names},
         }
-        for layer in range(len(found.raw))
+        for layer in range(len(histograms.raw))
     ]
     return {
-        "edges": _list(found.raw_edges, 5),
-        "factor": float(found.scaled_edges[-1] / found.raw_edges[-1]),
+        "edges": _to_list(histograms.raw_edges, 5),
+        "factor": float(histograms.scaled_edges[-1] / histograms.raw_edges[-1]),
         "layers": layers,
     }
 
 
-def _similarity(found, shown: int) -> dict:
+def _make_similarity(similarity: Similarity, num_shown: int) -> dict:
     return {
-        "to_previous": _list(found.to_previous[:, :shown]),
-        "between": of_cosines(found.between_tokens[:, :shown, :shown]),
+        "to_previous": _to_list(similarity.to_previous[:, :num_shown]),
+        "between": encode_cosines(similarity.between_tokens[:, :num_shown, :num_shown]),
         "means": {
-            "to_previous": _list(found.to_previous.mean(1)),
-            "to_embeddings": _list(found.to_embeddings.mean(1)),
-            "anisotropy": _list(found.anisotropy),
+            "to_previous": _to_list(similarity.to_previous.mean(1)),
+            "to_embeddings": _to_list(similarity.to_embeddings.mean(1)),
+            "anisotropy": _to_list(similarity.anisotropy),
         },
     }
 
 
-def _positions(inspection) -> dict:
+def _make_positions(positions: dict[str, np.ndarray]) -> dict:
     tables = []
-    for name, table in inspection.positions.items():
-        cosines = position_similarity(table)
-        shown = cosines[:MOST_POSITIONS, :MOST_POSITIONS]
-        tables.append({"name": name, "cosines": of_cosines(shown), "by_distance": _list(by_distance(cosines), 3)})
+    for name, table in positions.items():
+        cosines = compute_position_similarity(table)
+        shown = cosines[:MAX_POSITIONS, :MAX_POSITIONS]
+        distances = _to_list(average_by_distance(cosines), 3)
+        tables.append({"name": name, "cosines": encode_cosines(shown), "by_distance": distances})
     return {"shown": len(shown), "tables": tables}
 
 
-def _activations(used: str) -> dict:
-    curves = activation_curves()
+def _make_activations(hidden_act: str) -> dict:
+    curves = compute_activations()
     x = curves.pop("x")
-    names = {name: f"{name} (this model)" if name == used else name for name in curves}
+    names = {name: f"{name} (this model)" if name == hidden_act else name for name in curves}
     return {
-        "x": _list(x),
-        "curves": [{"name": names[name], "values": _list(values)} for name, values in curves.items()],
-        "difference": _list(curves["gelu"] - curves["gelu_tanh"], 7),
+        "x": _to_list(x),
+        "curves": [{"name": names[name], "values": _to_list(values)} for name, values in curves.items()],
+        "difference": _to_list(curves["gelu"] - curves["gelu_tanh"], 7),
     }

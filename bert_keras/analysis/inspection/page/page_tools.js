@@ -1,5 +1,5 @@
 "use strict";
-// What every page needs: its data, elements, colours, the theme. Texts become text nodes, never markup.
+// Shared by all pages: data, elements, colors, theme. Texts become text nodes, never markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const redraws = [];
@@ -15,11 +15,11 @@ function build(name, attributes = {}, ...children) {
   return node;
 }
 
-// A picture that is drawn again when the theme or its width changes
+// Draw a chart now, and again when the theme or its width changes
 function drawn(box, draw) {
   let width = 0;
   const again = () => {
-    if (width && !box.isConnected) return; // another chart stands in its place
+    if (width && !box.isConnected) return; // another chart has replaced it
     width = box.clientWidth;
     draw(width);
   };
@@ -49,7 +49,7 @@ function readRamps() {
   };
 }
 
-// The colour of a share from 0 to 1, as [red, green, blue]
+// The color of a share from 0 to 1, as [red, green, blue]
 function shade(share, ramp = "sequential") {
   const stops = ramps[ramp];
   const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
@@ -59,7 +59,7 @@ function shade(share, ramp = "sequential") {
 
 function css(rgb) { return `rgb(${rgb.join(",")})`; }
 
-// Black or white, whichever is read better on a colour (WCAG 2.1, relative luminance)
+// Black or white, whichever has more contrast to a color (WCAG 2.1, relative luminance)
 function inkOn(rgb) {
   const [red, green, blue] = rgb.map((value) => {
     const part = value / 255;
@@ -68,7 +68,7 @@ function inkOn(rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#111" : "#fff";
 }
 
-// A token within a sentence, so that one written from right to left does not turn the numbers after it
+// Isolate a token within a sentence, so that right-to-left text does not reorder the numbers after it
 function isolated(token) { return `\u2068${token}\u2069`; }
 
 function number(value, digits = 3) {

@@ -1,10 +1,18 @@
-"""`inspect_training`: the page and the pictures of a checkpoint's own records."""
+"""The page and figures of a training history."""
 
 import os
+import typing
 from collections.abc import Sequence
 
-from bert_keras.analysis.inspection.page.html_page import PAGE, escaped, header, page_of, section
-from bert_keras.analysis.inspection.training_history import CONFUSION, Chart, TrainingRecords
+from bert_keras.analysis.inspection.page.html_page import (
+    PAGE,
+    escape,
+    render_header,
+    render_html,
+    render_image,
+    render_section,
+)
+from bert_keras.analysis.inspection.training_history import CONFUSION, Chart, TrainingHistory
 from bert_keras.figures import (
     COLORS,
     FigureSection,
@@ -17,79 +25,61 @@ from bert_keras.figures import (
 from bert_keras.publishing import publish_folder
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
-_CONFUSION = "Row = the true class, column = the predicted one; the colour is the share of the row."
-_FOOT = "<footer><p>Made by <code>bert-keras inspect --training</code>. The page fetches nothing.</p></footer>"
+_CONFUSION = "Rows are true classes, columns predicted classes; the color is the share of the row."
+_FOOTER = "<footer><p>Made by <code>bert-keras inspect --training</code>. This page loads nothing.</p></footer>"
 _COLORS = dict(zip(("training", "held out"), COLORS, strict=False))
 
 
-def save_training(
-    records: TrainingRecords, out: str | os.PathLike, *, pictures: bool = True, overwrite: bool = False
+def save_training_history(
+    history: TrainingHistory, out: str | os.PathLike, *, pictures: bool = True, overwrite: bool = False
 ) -> list[str]:
-    """Writes the page `index.html`, the curves as PNG and SVG, and the confusion matrix that the checkpoint has.
+    """Write the page `index.html`, the curves as PNG and SVG, and the confusion matrix if there is one.
 
     Args:
-        records: of a checkpoint.
-        out: the folder; it appears whole or not at all.
-        pictures: whether to draw; without, matplotlib is not needed.
+        history: the history of a checkpoint.
+        out: the folder; it is written completely or not at all.
+        pictures: whether to draw figures; without them matplotlib is not needed.
         overwrite: replace a folder that `inspect` wrote.
 
     Returns:
-        The names of the files.
+        The file names.
 
     Raises:
-        InputError: the folder is there and not empty, or (`MissingExtraError`) matplotlib is not installed.
+        InputError: the folder exists and is not empty, or (`MissingExtraError`) matplotlib is not installed.
     """
     if pictures:
         check_matplotlib()
     with publish_folder(out, "inspect", overwrite=overwrite) as folder:
-        (folder / PAGE).write_text(training_page(records), encoding="utf-8")
+        (folder / PAGE).write_text(render_training_page(history), encoding="utf-8")
         names = [PAGE]
-        if records.confusion is not None:
-            (folder / CONFUSION).write_bytes(records.confusion)
+        if history.confusion is not None:
+            (folder / CONFUSION).write_bytes(history.confusion)
             names.append(CONFUSION)
         if pictures:
-            names += save_figures([FigureSection("training", "Training", "", training_figure(records))], folder)
+            names += save_figures([FigureSection("training", "Training", "", draw_training(history))], folder)
     return names
 
 
-def training_page(records: TrainingRecords) -> str:
-    """Returns one page that needs nothing else."""
-    title = f"Training of {records.folder.absolute().name}"
-    facts = {name.replace("_", " "): f"{value:.4g}" for name, value in records.scores.items()}
-    parts = [section("curves", "Curves", _sentence(records.charts), _places(records.charts))]
-    if records.confusion is not None:
-        address = to_data_uri(records.confusion, "png")
-        picture = f'<div class="scroll"><img class="picture" alt="Confusion matrix" src="{address}"></div>'
-        parts.append(section("confusion", "Confusion matrix", _CONFUSION, picture))
-    body = f"{header(title, facts)}<main>{''.join(parts)}</main>\n{_FOOT}"
-    return page_of(title, body, {"charts": list(map(_plain, records.charts))}, _SCRIPTS)
+def render_training_page(history: TrainingHistory) -> str:
+    """Render the page of a training history."""
+    title = f"Training of {history.folder.absolute().name}"
+    facts = {name.replace("_", " "): f"{value:.4g}" for name, value in history.scores.items()}
+    sections = [render_section("curves", "Curves", _describe(history.charts), _render_charts(history.charts))]
+    if history.confusion is not None:
+        image = render_image("Confusion matrix", to_data_uri(history.confusion, "png"))
+        sections.append(render_section("confusion", "Confusion matrix", _CONFUSION, image))
+    body = f"{render_header(title, facts)}<main>{''.join(sections)}</main>\n{_FOOTER}"
+    return render_html(title, body, {"charts": list(map(_to_data, history.charts))}, _SCRIPTS)
 
 
-def _sentence(charts: Sequence[Chart]) -> str:
-    over = charts[0].over if charts else "step"
-    means = "A point of training is the mean over the steps since the point before. " if over == "step" else ""
-    return (
-        f"Losses, scores and the learning rate over the {over}s, as the training wrote them down. {means}Held out: "
-        "examples that were not learned."
-    )
-
-
-def _places(charts: Sequence[Chart]) -> str:
-    """Returns where the script draws each chart."""
-    places = "".join(
-        f'<div><h3>{escaped(chart.name)}</h3><div id="chart-{place}"></div></div>' for place, chart in enumerate(charts)
-    )
-    return f'<div class="side-by-side">{places}</div>'
-
-
-def training_figure(records: TrainingRecords):
-    """Returns the curves, one below the other in two columns."""
-    num_rows = -(-len(records.charts) // 2)
+def draw_training(history: TrainingHistory) -> typing.Any:
+    """Draw the curves of a training history in two columns."""
+    num_rows = -(-len(history.charts) // 2)
     figure = create_figure(figsize=(9, 2.4 * num_rows), layout="constrained")
     all_axes = list(figure.subplots(num_rows, 2, squeeze=False).flat)
     for axes in all_axes:
         axes.set_visible(False)
-    for axes, chart in zip(all_axes, records.charts, strict=False):
+    for axes, chart in zip(all_axes, history.charts, strict=False):
         axes.set_visible(True)
         for curve in chart.curves:
             values = [float("nan") if value is None else value for value in curve.y]
@@ -103,10 +93,24 @@ def training_figure(records: TrainingRecords):
     return figure
 
 
-def _plain(chart: Chart) -> dict:
+def _describe(charts: Sequence[Chart]) -> str:
+    over = charts[0].over if charts else "step"
+    averages = "Each training point is an average over the steps since the previous point. " if over == "step" else ""
+    return f"Losses, scores and learning rate by {over}. {averages}Held-out examples are not used for training."
+
+
+def _render_charts(charts: Sequence[Chart]) -> str:
+    """Render the elements in which the script draws the charts."""
+    elements = "".join(
+        f'<div><h3>{escape(chart.name)}</h3><div id="chart-{place}"></div></div>' for place, chart in enumerate(charts)
+    )
+    return f'<div class="side-by-side">{elements}</div>'
+
+
+def _to_data(chart: Chart) -> dict:
     places = {name: place for place, name in enumerate(_COLORS, 1)}
     series = [
         {"name": curve.name, "x": list(curve.x), "y": list(curve.y), "place": places[curve.name]}
         for curve in chart.curves
     ]
-    return {"series": series, "xLabel": chart.over, "yLabel": chart.name, "label": f"{chart.name} over {chart.over}s"}
+    return {"series": series, "xLabel": chart.over, "yLabel": chart.name, "label": f"{chart.name} by {chart.over}"}
