@@ -1,6 +1,6 @@
-"""Scores of classes: one class an example, or a set of tags an example.
+"""Scores of classification with one class or several classes per example.
 
-Scikit-learn computes them; here its inputs are checked, and its advice to other callers is kept quiet.
+They are computed by scikit-learn, after checks of the inputs and without its warnings for other use cases.
 """
 
 import contextlib
@@ -14,23 +14,23 @@ from bert_keras.metrics.prediction_counts import check_pairs
 
 
 def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) -> dict[str, float]:
-    """Returns how well one class an example was told.
+    """Compute the scores of a single-label classification.
 
     Args:
-        truth: `(N,)` integers, the right classes.
-        predicted: `(N,)` integers, the classes that the model chose.
-        num_classes: C; every class is from 0 to C - 1.
+        truth: `(N,)` integers, the true classes.
+        predicted: `(N,)` integers, the predicted classes.
+        num_classes: C; classes are integers from 0 to C - 1.
 
     Returns:
-        `accuracy`: the share of right answers.
-        `macro_f1`: the mean F1 of the classes that occur in `truth` or `predicted`; a class that was never told
-            right counts 0.
-        `micro_f1`: F1 over all decisions, which equals the accuracy where each example has one class.
-        `matthews`: the correlation of Matthews (1975), -1 to 1, as GLUE scores CoLA; 0 where `truth` or
-            `predicted` is the same everywhere.
+        `accuracy`: the share of correct predictions.
+        `macro_f1`: the mean F1 of the classes in `truth` or `predicted`; a class that is never predicted correctly
+            counts 0.
+        `micro_f1`: F1 over all decisions, which equals the accuracy.
+        `matthews`: Matthews correlation coefficient (1975), from -1 to 1, GLUE's score of CoLA; 0 if `truth` or
+            `predicted` is constant.
 
     Raises:
-        InputError: the classes are not what the arguments say, or there are none.
+        InputError: a class is not an integer from 0 to C - 1, the lengths differ, or there are no examples.
 
     Example:
         >>> class_scores([0, 1, 1, 0], [0, 1, 0, 0], num_classes=2)["accuracy"]
@@ -38,8 +38,8 @@ def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) 
     """
     from sklearn import metrics
 
-    truth, predicted = _checked_classes(truth, predicted, num_classes)
-    with _without_advice():
+    truth, predicted = _check_classes(truth, predicted, num_classes)
+    with _ignore_warnings():
         return {
             "accuracy": float(metrics.accuracy_score(truth, predicted)),
             "macro_f1": float(metrics.f1_score(truth, predicted, average="macro", zero_division=0)),
@@ -49,15 +49,15 @@ def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) 
 
 
 def tag_set_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """Returns how well a set of tags an example was told.
+    """Compute the scores of a multi-label classification.
 
     Args:
-        truth: `(N, C)` of 0 and 1: 1 = the example has the tag.
+        truth: `(N, C)` of 0 and 1; 1 = the example has the class.
         predicted: `(N, C)` of 0 and 1.
 
     Returns:
-        `micro_f1`: F1 over all decisions; `macro_f1`: the mean F1 of the C tags; a tag that is neither in `truth`
-        nor in `predicted` counts 0 in both. `exact_match`: the share of examples whose whole set is right.
+        `micro_f1`: F1 over all decisions. `macro_f1`: the mean F1 of the C classes; a class that is neither in `truth`
+        nor in `predicted` counts 0. `exact_match`: the share of examples with all classes correct.
 
     Raises:
         InputError: the shapes differ, a number is neither 0 nor 1, or there are no examples.
@@ -68,9 +68,9 @@ def tag_set_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]
     """
     from sklearn import metrics
 
-    truth, predicted = _checked_tag_sets(truth, predicted)
+    truth, predicted = _check_class_sets(truth, predicted)
     tags = np.arange(truth.shape[1])
-    # scikit-learn reads a single column as two classes, so a column of no tag stands beside; `labels` leaves it out
+    # scikit-learn treats a single column as two classes, so an empty column is added, which `labels` ignores
     truth, predicted = (np.pad(sets, ((0, 0), (0, 1))) for sets in (truth, predicted))
     return {
         "micro_f1": float(metrics.f1_score(truth, predicted, labels=tags, average="micro", zero_division=0)),
@@ -80,18 +80,18 @@ def tag_set_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]
 
 
 def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) -> np.ndarray:
-    """Counts which class was taken for which.
+    """Count the predictions of each class for each true class.
 
     Args:
-        truth: `(N,)` integers, the right classes.
-        predicted: `(N,)` integers, the classes that the model chose.
-        num_classes: C; every class is from 0 to C - 1.
+        truth: `(N,)` integers, the true classes.
+        predicted: `(N,)` integers, the predicted classes.
+        num_classes: C; classes are integers from 0 to C - 1.
 
     Returns:
-        `(C, C)` int64: row t, column p holds how many examples of class t were taken for p.
+        `(C, C)` int64; `[t, p]` is the number of examples of class t that were predicted as p.
 
     Raises:
-        InputError: the classes are not what the arguments say, or there are none.
+        InputError: a class is not an integer from 0 to C - 1, the lengths differ, or there are no examples.
 
     Example:
         >>> confusion_matrix([0, 1, 1], [0, 1, 0], num_classes=2).tolist()
@@ -99,46 +99,46 @@ def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, *, num_classes: i
     """
     from sklearn import metrics
 
-    truth, predicted = _checked_classes(truth, predicted, num_classes)
-    with _without_advice():
+    truth, predicted = _check_classes(truth, predicted, num_classes)
+    with _ignore_warnings():
         return metrics.confusion_matrix(truth, predicted, labels=np.arange(num_classes))
 
 
 @contextlib.contextmanager
-def _without_advice() -> Iterator[None]:
-    """Keeps quiet that few examples of many classes look like a regression, and that there is one class only."""
+def _ignore_warnings() -> Iterator[None]:
+    """Ignore the warnings about many classes with few examples, and about a single class."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         warnings.filterwarnings("ignore", "A single label was found", UserWarning)
         yield
 
 
-def _checked_classes(truth, predicted, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _check_classes(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     checked = []
     for name, values in (("truth", truth), ("predicted", predicted)):
         classes = np.asarray(values)
         if classes.ndim != 1 or (classes.size and classes.dtype.kind not in "iu"):
             raise InputError(
-                f"{name} has shape {classes.shape} and type {classes.dtype}; expected one integer an example, (N,): "
-                "of scores, take the argmax of each row"
+                f"{name} has shape {classes.shape} and type {classes.dtype}; expected one integer per example, "
+                "(N,): take the argmax of scores"
             )
         wrong = np.flatnonzero((classes < 0) | (classes >= num_classes))
         if wrong.size:
             raise InputError(
-                f"{name}[{wrong[0]}] is {classes[wrong[0]]}; expected a class from 0 to {num_classes - 1}: mend it, or "
-                f"give another num_classes than {num_classes}"
+                f"{name}[{wrong[0]}] is {classes[wrong[0]]}; expected a class from 0 to {num_classes - 1}: correct "
+                f"it, or num_classes, which is {num_classes}"
             )
         checked.append(classes)
     check_pairs(*map(len, checked))
     return checked[0], checked[1]
 
 
-def _checked_tag_sets(truth, predicted) -> tuple[np.ndarray, np.ndarray]:
+def _check_class_sets(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     truth, predicted = np.asarray(truth), np.asarray(predicted)
     if truth.ndim != 2 or truth.shape != predicted.shape:
         raise InputError(
-            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected one shape for both, (N, C): a "
-            "row for each example, a column for each tag"
+            f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
+            "one column per class"
         )
     check_pairs(len(truth), len(predicted))
     for name, sets in (("truth", truth), ("predicted", predicted)):
@@ -146,7 +146,7 @@ def _checked_tag_sets(truth, predicted) -> tuple[np.ndarray, np.ndarray]:
         if wrong.size:
             row, column = wrong[0]
             raise InputError(
-                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: of probabilities, write which are "
-                "above a threshold"
+                f"{name}[{row}, {column}] is {sets[row, column]}; expected 0 or 1: compare probabilities with a "
+                "threshold"
             )
     return truth.astype(np.int64), predicted.astype(np.int64)

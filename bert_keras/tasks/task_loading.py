@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
 TASK_CLASSES: dict[str, type[Task]] = {  # keyed by the name of the model's class
     kind.model_class: kind for kind in (TextClassification, TokenClassification, QuestionAnswering, SentenceEmbedding)
 }
-_RENAMED = {"labelled_pieces": "labelled_tokens", "has_pairs": "has_pairs"}  # settings as version 0.1 stored them
+_RENAMED = {"labelled_pieces": "labelled_tokens", "of_pairs": "has_pairs"}  # settings as version 0.1 stored them
 _HEAD_DEFAULTS = {  # arguments of heads that are settings of tasks
     "problem": "single_label",
     "pooling": "mean",
@@ -85,9 +85,9 @@ def restore_task(
     config = getattr(model, "encoder", model).config
     length = tokenizer and tokenizer.max_sequence_length
     head = _Head(type(model).__name__, settings, config.max_sequence_length, length)
-    return _make_task(
-        *(("the model", None) if folder is None else (str(folder), read_stored_task(folder))), head, changes
-    )
+    if folder is None:
+        return _make_task("the model", None, head, changes)
+    return _make_task(str(folder), read_stored_task(folder), head, changes)
 
 
 def read_checkpoint_task(checkpoint: Checkpoint, **changes: object) -> Task:

@@ -109,12 +109,12 @@ def test_tag_set_scores_are_their_definitions_also_for_a_single_tag(drawn):
 @pytest.mark.parametrize(
     ("truth", "predicted", "message"),
     [
-        ([0, 1], [0], r"there are 1 predictions for 2 examples; expected one for each: predict them all"),
+        ([0, 1], [0], r"there are 1 predictions for 2 examples; expected one for each: predict all of them"),
         ([], [], r"there are no examples to score"),
-        ([0, 3], [0, 1], r"truth\[1\] is 3; expected a class from 0 to 2: .* than 3"),
+        ([0, 3], [0, 1], r"truth\[1\] is 3; expected a class from 0 to 2: .* num_classes, which is 3"),
         ([0, 1], [-1, 1], r"predicted\[0\] is -1; expected a class from 0 to 2"),
         ([0, 1], [[0.9, 0.1], [0.2, 0.8]], r"predicted has shape \(2, 2\) and type float64; .* take the argmax"),
-        ([0, 1], [0.0, 1.0], r"predicted has shape \(2,\) and type float64; expected one integer an example"),
+        ([0, 1], [0.0, 1.0], r"predicted has shape \(2,\) and type float64; expected one integer per example"),
         (["0", "1"], [0, 1], r"truth has shape \(2,\) and type <U1"),
     ],
 )
@@ -126,10 +126,10 @@ def test_wrong_classes_are_told(score, truth, predicted, message):
 @pytest.mark.parametrize(
     ("truth", "predicted", "message"),
     [
-        ([[0, 1]], [[0, 1], [0, 1]], r"truth has shape \(1, 2\) and predicted \(2, 2\); expected one shape for both"),
+        ([[0, 1]], [[0, 1], [0, 1]], r"truth has shape \(1, 2\) and predicted \(2, 2\); expected the same shape"),
         ([0, 1], [0, 1], r"truth has shape \(2,\)"),
         (np.zeros((0, 2)), np.zeros((0, 2)), r"there are no examples to score"),
-        ([[0, 1]], [[0.0, 0.7]], r"predicted\[0, 1\] is 0.7; expected 0 or 1: .* above a threshold"),
+        ([[0, 1]], [[0.0, 0.7]], r"predicted\[0, 1\] is 0.7; expected 0 or 1: .* with a threshold"),
         ([[0, 2]], [[0, 1]], r"truth\[0, 1\] is 2; expected 0 or 1"),
     ],
 )

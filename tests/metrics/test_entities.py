@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.entities import entity_report, entity_scores
+from bert_keras.metrics.entities import entity_scores
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-LOC", "B-PER-LOC", "B", "I"]
 TRUTH = ["B-PER I-PER O B-LOC B-LOC".split(), "O B-ORG O".split()]
@@ -37,41 +37,17 @@ def test_scores_are_those_of_seqeval(corpora):
     assert entity_scores(*corpora) == pytest.approx(seqeval_scores(*corpora), rel=0, abs=1e-15)  # measured: 1.1e-16
 
 
-@settings(max_examples=60, deadline=None)
-@given(drawn_corpora())
-def test_the_report_is_that_of_seqeval(corpora):
-    report = entity_report(*corpora)
-    if not report:  # seqeval has no report without entities
-        assert not any(tag != "O" for tags in corpora for sentence in tags for tag in sentence)
-        return
-    theirs = seqeval.metrics.classification_report(*corpora, output_dict=True, zero_division=0)
-    for average in ("micro avg", "macro avg", "weighted avg"):
-        del theirs[average]
-    assert list(report) == sorted(theirs)
-    for label, scores in theirs.items():
-        scores["f1"] = scores.pop("f1-score")
-        assert report[label] == pytest.approx(scores, rel=0, abs=1e-15)  # measured: 1.1e-16
-
-
 def test_a_case_worked_by_hand():
     # right: PER and no other; predicted: PER, LOC, MISC, ORG; true: PER, LOC, LOC, ORG
     assert entity_scores(TRUTH, PREDICTED) == {"precision": 1 / 4, "recall": 1 / 4, "f1": 1 / 4}
-    assert entity_report(TRUTH, PREDICTED) == {
-        "LOC": {"precision": 0, "recall": 0, "f1": 0, "support": 2},
-        "MISC": {"precision": 0, "recall": 0, "f1": 0, "support": 0},
-        "ORG": {"precision": 0, "recall": 0, "f1": 0, "support": 1},
-        "PER": {"precision": 1, "recall": 1, "f1": 1, "support": 1},
-    }
 
 
 def test_an_entity_does_not_reach_into_the_next_sentence():
     assert entity_scores([["B-X"], ["I-X"]], [["B-X"], ["I-X"]]) == {"precision": 1, "recall": 1, "f1": 1}
-    assert entity_report([["B-X"], ["I-X"]], [["B-X"], ["I-X"]])["X"]["support"] == 2
 
 
 def test_nothing_found_and_nothing_there_count_zero():
     assert entity_scores([["O"]], [["O"]]) == {"precision": 0, "recall": 0, "f1": 0}
-    assert entity_report([["O"]], [["O"]]) == {}
 
 
 def test_schemes_may_differ_between_truth_and_prediction():
@@ -84,16 +60,15 @@ def test_the_order_of_sentences_does_not_count():
     assert entity_scores(*zip(*pairs, strict=True)) == entity_scores(*zip(*pairs[::-1], strict=True))
 
 
-@pytest.mark.parametrize("score", [entity_scores, entity_report])
 @pytest.mark.parametrize(
     ("truth", "predicted", "message"),
     [
         ([["O"]], [["O"], ["O"]], r"there are 2 predictions for 1 sentences"),
         ([], [], r"there are no sentences to score"),
-        ([["O"], ["O", "O"]], [["O"], ["O"]], r"sentence 1 has 2 words and 1 predicted tags; .* gets O"),
+        ([["O"], ["O", "O"]], [["O"], ["O"]], r"sentence 1 has 2 words and 1 predicted tags; .* use O"),
         ([["O", "NOUN"]], [["O", "O"]], r"the tag of word 1 is 'NOUN'"),
     ],
 )
-def test_what_cannot_be_scored_is_told(score, truth, predicted, message):
+def test_invalid_tags_are_an_error(truth, predicted, message):
     with pytest.raises(InputError, match=message):
-        score(truth, predicted)
+        entity_scores(truth, predicted)

@@ -72,7 +72,7 @@ def test_float32_numbers_are_scored_in_float64():
     [
         ([1.0, 2.0], [1.0], r"there are 1 predictions for 2 examples"),
         ([], [], r"there are no examples to score"),
-        ([1.0, 2.0], [[1.0], [2.0]], r"predicted has shape \(2, 1\) and type float64; .* take the only column"),
+        ([1.0, 2.0], [[1.0], [2.0]], r"predicted has shape \(2, 1\) and type float64; .* squeeze"),
         ([1.0, 2.0], [1.0, float("nan")], r"predicted\[1\] is nan; expected finite numbers"),
         ([float("inf"), 2.0], [1.0, 2.0], r"truth\[0\] is inf"),
         (["a", "b"], [1.0, 2.0], r"truth has shape \(2,\) and type <U1"),

@@ -109,8 +109,8 @@ def test_written_entities_are_read_again_whatever_their_order(drawn, random):
         ([Entity("X", 1, 4)], r"Entity\(label='X', start=1, end=4\) is not in a sentence of 3 words"),
         ([Entity("X", -1, 1)], r"is not in a sentence"),
         ([Entity("X", 1, 1)], r"is not in a sentence of 3 words; expected 0 <= start < end"),
-        ([Entity("Y", 1, 3), Entity("X", 0, 2)], r"label='X', .* shares a word with another entity"),
-        ([Entity("X", 0, 2), Entity("Y", 1, 3)], r"label='Y', .* shares a word with another entity"),
+        ([Entity("Y", 1, 3), Entity("X", 0, 2)], r"label='X', .* overlaps another entity"),
+        ([Entity("X", 0, 2), Entity("Y", 1, 3)], r"label='Y', .* overlaps another entity"),
     ],
 )
 def test_entities_that_cannot_be_written_are_told(entities, message):

@@ -232,6 +232,16 @@ def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
         Predictor.from_checkpoint(tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"), [("tag", "labelled_pieces", "labelled_tokens"), ("classify", "of_pairs", "has_pairs")]
+)
+def test_settings_are_read_under_their_names_of_version_0_1(name, old, new, saved, tmp_path):
+    predictor, folder = saved(name)
+    assert getattr(predictor.task, new) not in ("first", False)  # the defaults
+    out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update({old: ours["task"].pop(new)}))
+    assert restore_task(out, predictor.model) == predictor.task
+
+
 def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(colour="red"))
