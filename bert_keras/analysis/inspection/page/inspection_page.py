@@ -32,8 +32,8 @@ _ATTENTION_ELEMENTS = """<div class="controls" id="head-controls"></div>
 <div class="attention"><div><div id="head-grid"></div>
 <h3>Attention of one token</h3><div id="token-strip"></div></div>
 <div id="attention-map"></div></div>"""
-_FOOTER = """<footer><p>Made by <code>bert-keras inspect</code>. This page loads nothing; <code>bk.inspect</code>
-returns the exact arrays.</p></footer>"""
+_FOOTER = """<footer><p>Made by <code>bert-keras inspect</code>. It loads no external resources.
+<code>bk.inspect</code> returns the exact arrays.</p></footer>"""
 
 _ATTENTION = (
     "Attention probabilities softmax(Q K<sup>T</sup> / &radic;H), one (S, S) matrix per head. Rows are queries, "
@@ -44,9 +44,9 @@ _ATTENTION = (
 _HEADS = (
     "Averages over all queries. Distance: number of tokens between query and key, weighted by attention. Entropy in "
     "bits: 0 = a single key, log<sub>2</sub> S = uniform. The other columns are shares of attention, which overlap; "
-    f"near: within {NEAR_TOKENS} tokens. The kind of a head is the place that receives at least half of its attention: "
-    "[CLS], [SEP], <em>itself</em>, <em>previous</em> or <em>next</em> token. Otherwise it is <em>broad</em> if "
-    "2<sup>entropy</sup> &ge; S / 2, <em>local</em> if at least half of the attention is near, and <em>mixed</em> in "
+    f"near: within {NEAR_TOKENS} tokens. The kind of a head is the key that receives at least half of its attention: "
+    "[CLS], [SEP], the query <em>itself</em>, the <em>previous</em> or the <em>next</em> token. Otherwise the head is "
+    "<em>broad</em> if 2<sup>entropy</sup> &ge; S / 2, <em>local</em> if at least half of the attention is near, and <em>mixed</em> in "
     "all other cases. Statistics follow Clark et al. (2019), &ldquo;What Does BERT Look At?&rdquo;."
 )
 _VECTORS = (

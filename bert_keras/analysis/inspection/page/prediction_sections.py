@@ -12,7 +12,7 @@ _AT_MASKS = (
 )
 _AT_WORDS = (
     f"Each of the first {MAX_WORDS} words is masked in turn, with all its tokens. The probability is that of the "
-    "original token. To predict other places, write [MASK] in the text."
+    "original token. To choose the positions yourself, write [MASK] in the text."
 )
 
 

@@ -26,7 +26,7 @@ from bert_keras.publishing import publish_folder
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_training.js")
 _CONFUSION = "Rows are true classes, columns predicted classes; the color is the share of the row."
-_FOOTER = "<footer><p>Made by <code>bert-keras inspect --training</code>. This page loads nothing.</p></footer>"
+_FOOTER = "<footer><p>Made by <code>bert-keras inspect --training</code>. It loads no external resources.</p></footer>"
 _COLORS = dict(zip(("training", "held out"), COLORS, strict=False))
 
 
