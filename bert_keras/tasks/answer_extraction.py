@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from bert_keras.metrics.squad import answer_scores, find_null_threshold
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.questions import Question
 from bert_keras.tasks.base import LabelledSequences, Task, softmax
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 NUM_LOGITS = 20  # number of best starts and of best ends per window that are combined
 
@@ -51,7 +54,7 @@ class QuestionAnswering(Task):
     example_class: ClassVar[type] = Question
     is_token_level: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.window_overlap is None:
             raise InputError("contexts are split into windows; expected window_overlap as a number of tokens from 0")
@@ -60,14 +63,17 @@ class QuestionAnswering(Task):
 
     @property
     def main_score(self) -> str:
+        """F1 of the words of answers."""
         return "f1"
 
     @property
     def has_alternatives(self) -> bool:
+        """True: answers are ranked."""
         return True
 
     @property
     def input_names(self) -> tuple[str, ...]:
+        """A question and its context."""
         return ("question", "context")
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> Question:
@@ -77,7 +83,8 @@ class QuestionAnswering(Task):
         place = "" if line is None else f"line {line}"
         return Question("" if line is None else str(line), text, second_text, "", (), False, place)
 
-    def encode(self, tokenizer, examples: Sequence[Question]) -> EncodedSequences:
+    def encode(self, tokenizer: "BertTokenizer", examples: Sequence[Question]) -> EncodedSequences:
+        """Tokenize questions with their contexts, in windows."""
         return encode(
             tokenizer,
             [example.question for example in examples],
@@ -100,7 +107,10 @@ class QuestionAnswering(Task):
                 positions[:, index] = begin - sequences.row_splits[index] + np.array([first, last]) - tokens[0]
         return LabelledSequences(sequences, dict(zip(("start_positions", "end_positions"), positions, strict=True)))
 
-    def decode(self, sequences, outputs, examples) -> list[dict]:
+    def decode(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[Question]
+    ) -> list[dict]:
+        """Return the best answers of each question, under `best`, and the chosen one."""
         starts, ends = outputs["start_logits"].astype(np.float64), outputs["end_logits"].astype(np.float64)
         is_best = has_most_context(sequences)
         firsts = np.searchsorted(sequences.examples, np.arange(len(examples) + 1))  # the first window of each example
@@ -113,6 +123,7 @@ class QuestionAnswering(Task):
         return answers
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> dict[str, float]:
+        """Compute SQuAD's scores in percent."""
         return answer_scores(dict(enumerate(answer["answer"] for answer in answers)), _get_accepted_texts(examples))
 
     def calibrate(self, answers: Sequence[Mapping], examples: Sequence[Question]) -> "QuestionAnswering":
@@ -127,9 +138,11 @@ class QuestionAnswering(Task):
         return dataclasses.replace(self, null_threshold=threshold)
 
     def apply_calibration(self, answers: Sequence[Mapping]) -> list[dict]:
+        """Return the answers with the threshold of this task."""
         return [self._apply_threshold(answer) for answer in answers]
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
+        """Convert an answer to JSON values, with up to `num_best` alternatives."""
         best = {name: value for name, value in answer.items() if name != "best"}
         return best if num_best == 1 else {**best, "best": list(answer["best"][:num_best])}
 

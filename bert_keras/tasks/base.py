@@ -83,7 +83,7 @@ class Task(abc.ABC):
     is_token_level: ClassVar[bool] = False  # whether the model has one output per token, or one per sequence
     problem: ClassVar[str | None] = None  # one of `config.PROBLEMS` for text classification
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "max_sequence_length", check_integer("max_sequence_length", self.max_sequence_length))
         if self.window_overlap is not None:
             object.__setattr__(self, "window_overlap", check_integer("window_overlap", self.window_overlap, 0))

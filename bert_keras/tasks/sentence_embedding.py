@@ -51,7 +51,7 @@ class SentenceEmbedding(Task):
     model_class: ClassVar[str] = "BertEmbedder"
     example_class: ClassVar[type] = TextExample
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("objective", self.objective, OBJECTIVES)
         object.__setattr__(self, "pooling", check_pooling(self.pooling))
@@ -61,6 +61,7 @@ class SentenceEmbedding(Task):
 
     @property
     def main_score(self) -> str:
+        """Spearman correlation with the scores of pairs."""
         return "spearman"
 
     @property
@@ -72,6 +73,7 @@ class SentenceEmbedding(Task):
         return self.objective != "contrastive"
 
     def head_arguments(self) -> dict:
+        """Return the pooling and the prompts."""
         names = ("pooling", "normalize", "include_prompt", "prompts", "default_prompt_name")
         return {name: getattr(self, name) for name in names}
 
@@ -90,16 +92,18 @@ class SentenceEmbedding(Task):
         """
         return dataclasses.replace(self, prompt=get_prompt({"": "", **self.prompts}, name))
 
-    def loss(self):
+    def loss(self) -> dict:
+        """Return the loss of the objective."""
         from bert_keras.modeling.losses import CosineError, GlobalBatchMean, InBatchContrast
 
         has_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
         return {"embedding": GlobalBatchMean(has_pairs, "embedding")}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
+        """Create an example from a text or a pair of texts."""
         return TextExample(text, second_text, None, line)
 
-    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
+    def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
         """Tokenize each text, after the prompt, as one sequence; the two texts of a pair are consecutive."""
         prompt = self.prompt_text
         texts = [text for example in examples for text in (example.text, example.second_text) if text is not None]
@@ -110,6 +114,7 @@ class SentenceEmbedding(Task):
         return dataclasses.replace(sequences, prompt_lengths=lengths)
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
+        """Add the scores of pairs, divided by the highest score."""
         if (num_single := sum(example.second_text is None for example in examples)) > 0:
             raise InputError(
                 f"{num_single} of {len(examples)} examples are single texts; expected pairs to train on: give each a "
@@ -119,7 +124,10 @@ class SentenceEmbedding(Task):
         scores = np.array([example.label if is_scored else 0.0 for example in examples], np.float32)
         return LabelledSequences(sequences, np.repeat(scores / self.highest_score, 2), group_size=2)
 
-    def decode(self, sequences, outputs, examples) -> list[dict]:
+    def decode(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[TextExample]
+    ) -> list[dict]:
+        """Return the vector of each single text, and the cosine of each pair."""
         vectors = outputs["embedding"]
         sizes = [1 if example.second_text is None else 2 for example in examples]
         answers = []
@@ -129,9 +137,11 @@ class SentenceEmbedding(Task):
         return answers
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
+        """Convert an answer to JSON values."""
         return {name: np.asarray(value).tolist() if name == "embedding" else value for name, value in answer.items()}
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
+        """Compute the correlations of cosines and scores."""
         truth = np.array([example.label for example in examples]) / self.highest_score
         return regression_scores(truth, np.array([answer["cosine"] for answer in answers]))
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from bert_keras.errors import InputError
 from bert_keras.metrics import classes, regression
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
 from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 CLASS_WEIGHTS = ("equal", "balanced")
 _MAIN_SCORES = {"single_label": "accuracy", "multi_label": "micro_f1", "regression": "pearson"}
@@ -58,7 +61,7 @@ class TextClassification(Task):
     model_class: ClassVar[str] = "BertClassifier"
     example_class: ClassVar[type] = TextExample
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("problem", self.problem, tuple(_MAIN_SCORES))
@@ -68,24 +71,30 @@ class TextClassification(Task):
 
     @property
     def main_score(self) -> str:
+        """Accuracy, micro F1 or Pearson correlation, depending on the problem."""
         return _MAIN_SCORES[self.problem]
 
     @property
     def has_alternatives(self) -> bool:
+        """Whether there are classes to rank."""
         return self.problem != "regression"
 
     @property
     def input_names(self) -> tuple[str, ...]:
+        """One text, or a pair of texts."""
         return ("text", "second_text") if self.has_pairs else ("text",)
 
     def head_arguments(self) -> dict:
+        """Return the number and names of the classes, and the problem."""
         labels = None if self.problem == "regression" else list(self.labels)
         return {"num_classes": len(self.labels) or 1, "problem": self.problem, "labels": labels}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
+        """Create an example from a text or a pair of texts."""
         return TextExample(text, second_text, None, line)
 
-    def encode(self, tokenizer, examples: Sequence[TextExample]) -> EncodedSequences:
+    def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TextExample]) -> EncodedSequences:
+        """Tokenize texts or pairs of texts."""
         return encode(
             tokenizer,
             [example.text for example in examples],
@@ -95,6 +104,7 @@ class TextClassification(Task):
         )
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TextExample]) -> LabelledSequences:
+        """Add the labels of texts to their windows, with weights."""
         targets = self._encode_targets(examples)
         weights = 1.0 / np.bincount(sequences.examples)[sequences.examples]  # the windows of a text share its weight
         if self.class_weights == "balanced":
@@ -103,7 +113,10 @@ class TextClassification(Task):
         weights = None if (weights == 1).all() else weights.astype(np.float32)
         return LabelledSequences(sequences, targets[sequences.examples], weights=weights)
 
-    def decode(self, sequences, outputs, examples) -> list[dict]:
+    def decode(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[TextExample]
+    ) -> list[dict]:
+        """Return the predicted class, classes or value of each text."""
         logits = self.average_logits(sequences, outputs, len(examples))
         if self.problem == "regression":
             return [{"value": float(value)} for value in logits[:, 0]]
@@ -125,6 +138,7 @@ class TextClassification(Task):
         return _average(outputs["logits"].astype(np.float64), sequences.examples, num_texts)
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[TextExample]) -> dict[str, float]:
+        """Compute the scores of the problem."""
         targets = self._encode_targets(examples)
         if self.problem == "regression":
             return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
@@ -137,6 +151,7 @@ class TextClassification(Task):
         return scores | loss
 
     def to_json(self, answer: Mapping, num_best: int = 1) -> dict:
+        """Convert an answer to JSON values, with the `num_best` most probable classes."""
         if self.problem == "regression":
             return dict(answer)
         probabilities = np.asarray(answer["probabilities"]).tolist()

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from bert_keras.metrics.tag_schemes import find_entities, to_iob2
 from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
+
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 SCHEMES = ("IOB2", "none")
 TOKENS = ("first", "all")
@@ -45,7 +48,7 @@ class TokenClassification(Task):
     example_class: ClassVar[type] = TaggedSentence
     is_token_level: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "labels", tuple(self.labels))
         check_choice("scheme", self.scheme, SCHEMES)
@@ -53,9 +56,11 @@ class TokenClassification(Task):
 
     @property
     def main_score(self) -> str:
+        """F1 of entities, or accuracy of other tags."""
         return "accuracy" if self.scheme == "none" else "f1"
 
     def head_arguments(self) -> dict:
+        """Return the number and names of the tags."""
         return {"num_classes": len(self.labels), "labels": list(self.labels)}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TaggedSentence:
@@ -81,7 +86,8 @@ class TokenClassification(Task):
                 )
         return TaggedSentence.from_words(words, None, line=None) if words else self.make_example("")
 
-    def encode(self, tokenizer, examples: Sequence[TaggedSentence]) -> EncodedSequences:
+    def encode(self, tokenizer: "BertTokenizer", examples: Sequence[TaggedSentence]) -> EncodedSequences:
+        """Tokenize sentences, in windows."""
         return encode(
             tokenizer,
             [" ".join(sentence.words) for sentence in examples],  # the spaces keep a token from joining two words
@@ -91,6 +97,7 @@ class TokenClassification(Task):
         )
 
     def add_labels(self, sequences: EncodedSequences, examples: Sequence[TaggedSentence]) -> LabelledSequences:
+        """Add the tags of words to their tokens."""
         tags = encode_labels([tag for sentence in examples for tag in sentence.tags], self.labels)
         words = _Words.locate(sequences, examples)
         labels = np.full(len(sequences.token_ids), IGNORED_LABEL, np.int32)
@@ -99,7 +106,10 @@ class TokenClassification(Task):
         labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
         return LabelledSequences(sequences, token_labels=labels)
 
-    def decode(self, sequences, outputs, examples) -> list[dict]:
+    def decode(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[TaggedSentence]
+    ) -> list[dict]:
+        """Return the tags of each sentence, and its entities or tagged words."""
         answers = []
         probabilities = self.compute_word_probabilities(sequences, outputs, examples)
         for sentence, words in zip(examples, probabilities, strict=True):
@@ -107,7 +117,9 @@ class TokenClassification(Task):
             answers.append(self._make_answer(sentence, tags, words.max(axis=1)))
         return answers
 
-    def compute_word_probabilities(self, sequences, outputs, examples) -> list[np.ndarray]:
+    def compute_word_probabilities(
+        self, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence[TaggedSentence]
+    ) -> list[np.ndarray]:
         """Return the probabilities of the tags of each word `(W, C)`, for each example.
 
         A word without tokens (only control characters) has probabilities of 0.
@@ -120,6 +132,7 @@ class TokenClassification(Task):
         return np.split(probabilities, ends[:-1])
 
     def score(self, answers: Sequence[Mapping], examples: Sequence[TaggedSentence]) -> dict[str, float]:
+        """Compute the scores of entities, or of tags."""
         truth, predicted = [list(sentence.tags) for sentence in examples], [answer["tags"] for answer in answers]
         if self.scheme == "none":
             flat = [encode_labels(list(itertools.chain(*tags)), self.labels) for tags in (truth, predicted)]
