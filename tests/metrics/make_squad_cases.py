@@ -18,7 +18,7 @@ WORDS = ["tower", "Tower", "of", "Paris", "1889", "Zürich", "İzmir", "straße"
 REMOVED = ["the", "The", "a", "an", "AN", "...", "!", "-", "the\u2013", "«a»", "a.", "\t", "\u00a0", ""]
 
 
-def text_of(rng: random.Random, words: list[str]) -> str:
+def join_words(rng: random.Random, words: list[str]) -> str:
     return rng.choice([" ", " ", "  ", "-", "\u00a0"]).join(rng.choices(words, k=rng.randrange(5)))
 
 
@@ -27,19 +27,19 @@ def question(answers: list[str], number: int) -> types.SimpleNamespace:
 
 
 def single_cases(rng: random.Random):
-    """Yields a prediction, its accepted texts, and its exact match and F1."""
+    """Yield a prediction, its accepted texts, and its exact match and F1."""
     for _ in range(NUM_QUESTIONS):
-        answers = [text_of(rng, WORDS + REMOVED) for _ in range(rng.randrange(4))]
+        answers = [join_words(rng, WORDS + REMOVED) for _ in range(rng.randrange(4))]
         if answers and rng.random() < 0.5:  # one that is near
             prediction = " ".join([rng.choice(REMOVED), rng.choice(answers).upper(), rng.choice(["of", "!", "the"])])
         else:
-            prediction = text_of(rng, WORDS + REMOVED)
+            prediction = join_words(rng, WORDS + REMOVED)
         exact, f1 = get_raw_scores([question(answers, 0)], {"q0": prediction})
         yield {"prediction": prediction, "gold": answers, "exact": exact["q0"], "f1": f1["q0"]}
 
 
 def set_case(rng: random.Random, unanswerable_rate: float) -> dict:
-    """Returns predictions, gold texts, the chance of no answer, and what the official script makes of them.
+    """Return predictions, gold texts, the chance of no answer, and what the official script makes of them.
 
     The chances differ from each other, and no text vanishes: what is different there is told in `answers.py`.
     """

@@ -23,7 +23,7 @@ drawn_sets = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**3
 )
 
 
-def f1_of(truth, predicted) -> float:
+def compute_f1(truth, predicted) -> float:
     """F1 of one class, from 0/1 for each example."""
     both, either = np.sum(truth & predicted), np.sum(truth) + np.sum(predicted)
     return 2 * both / either if either else 0.0
@@ -53,7 +53,7 @@ def test_class_scores_are_their_definitions(drawn):
     spread = np.sqrt(np.sum(centered[0] ** 2) * np.sum(centered[1] ** 2))
     assert scores["accuracy"] == pytest.approx(np.mean(truth == predicted), **CLOSE)
     assert scores["macro_f1"] == pytest.approx(
-        np.mean([f1_of(truth == label, predicted == label) for label in occurring]), **CLOSE
+        np.mean([compute_f1(truth == label, predicted == label) for label in occurring]), **CLOSE
     )
     assert scores["micro_f1"] == pytest.approx(scores["accuracy"], **CLOSE)
     expected = np.sum(centered[0] * centered[1]) / spread if spread > 1e-9 else 0.0
@@ -99,8 +99,8 @@ def test_tag_sets_worked_by_hand():
 def test_tag_set_scores_are_their_definitions_also_for_a_single_tag(drawn):
     truth, predicted = drawn
     scores = tag_set_scores(truth.astype(bool), predicted.astype("float32"))
-    assert scores["micro_f1"] == pytest.approx(f1_of(truth, predicted), **CLOSE)
-    by_tag = [f1_of(truth[:, tag], predicted[:, tag]) for tag in range(truth.shape[1])]
+    assert scores["micro_f1"] == pytest.approx(compute_f1(truth, predicted), **CLOSE)
+    by_tag = [compute_f1(truth[:, tag], predicted[:, tag]) for tag in range(truth.shape[1])]
     assert scores["macro_f1"] == pytest.approx(np.mean(by_tag), **CLOSE)
     assert scores["exact_match"] == pytest.approx(np.mean(np.all(truth == predicted, axis=1)), **CLOSE)
 
@@ -118,7 +118,7 @@ def test_tag_set_scores_are_their_definitions_also_for_a_single_tag(drawn):
         (["0", "1"], [0, 1], r"truth has shape \(2,\) and type <U1"),
     ],
 )
-def test_wrong_classes_are_told(score, truth, predicted, message):
+def test_invalid_classes_are_errors(score, truth, predicted, message):
     with pytest.raises(InputError, match=message):
         score(truth, predicted, num_classes=3)
 
@@ -133,6 +133,6 @@ def test_wrong_classes_are_told(score, truth, predicted, message):
         ([[0, 2]], [[0, 1]], r"truth\[0, 1\] is 2; expected 0 or 1"),
     ],
 )
-def test_wrong_tag_sets_are_told(truth, predicted, message):
+def test_invalid_class_sets_are_errors(truth, predicted, message):
     with pytest.raises(InputError, match=message):
         tag_set_scores(truth, predicted)

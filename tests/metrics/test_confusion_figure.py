@@ -21,7 +21,7 @@ NAMES = (
 
 
 @pytest.fixture
-def figure_of(monkeypatch):
+def capture_figure(monkeypatch):
     """A function that draws, and returns the figure that was written."""
     figures = []
 
@@ -33,14 +33,14 @@ def figure_of(monkeypatch):
     return draw
 
 
-def matrix_of(num_classes: int) -> np.ndarray:
+def make_matrix(num_classes: int) -> np.ndarray:
     rng = np.random.default_rng(num_classes)
     return rng.poisson(0.3, (num_classes, num_classes)) + 40 * np.eye(num_classes, dtype=int)
 
 
 def test_equal_matrices_give_equal_images():
     first, second = (
-        render_confusion_matrix(matrix_of(3), ["contradiction", "entailment", "neutral"]) for _ in range(2)
+        render_confusion_matrix(make_matrix(3), ["contradiction", "entailment", "neutral"]) for _ in range(2)
     )
     assert first == second
     height, width, _ = image.imread(io.BytesIO(first)).shape
@@ -49,8 +49,8 @@ def test_equal_matrices_give_equal_images():
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 20, 45])  # from 21 on, a cell has one size
-def test_no_two_names_of_an_axis_overlap(num_classes, figure_of):
-    figure = figure_of(matrix_of(num_classes), [NAMES[place % 4] for place in range(num_classes)])
+def test_no_two_names_of_an_axis_overlap(num_classes, capture_figure):
+    figure = capture_figure(make_matrix(num_classes), [NAMES[place % 4] for place in range(num_classes)])
     figure.draw_without_rendering()
     axes = figure.axes[0]
     for names in (axes.get_xticklabels(), axes.get_yticklabels()):
@@ -59,53 +59,54 @@ def test_no_two_names_of_an_axis_overlap(num_classes, figure_of):
         assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
 
 
-def test_short_names_stand_level_and_long_ones_upright(figure_of):
+def test_short_names_stand_level_and_long_ones_upright(capture_figure):
     for label, rotation in (("neutral", 0), (NAMES[1], 90)):
-        axes = figure_of(matrix_of(3), [label] * 3).axes[0]
+        axes = capture_figure(make_matrix(3), [label] * 3).axes[0]
         assert {name.get_rotation() for name in axes.get_xticklabels()} == {rotation}
 
 
-def test_a_name_that_is_too_long_loses_its_middle(figure_of):
-    [_, name, *_] = figure_of(matrix_of(3), NAMES[1:]).axes[0].get_yticklabels()
+def test_a_name_that_is_too_long_loses_its_middle(capture_figure):
+    [_, name, *_] = capture_figure(make_matrix(3), NAMES[1:]).axes[0].get_yticklabels()
     assert name.get_text() == "balance_not_update…ter_bank_transfer"
     assert len(name.get_text()) == 36
 
 
-def test_cells_hold_counts_up_to_twenty_classes(figure_of):
+def test_cells_hold_counts_up_to_twenty_classes(capture_figure):
     matrix = np.array([[1234, 0], [3, 5]])
-    texts = figure_of(matrix, ["a", "b"]).axes[0].texts
+    texts = capture_figure(matrix, ["a", "b"]).axes[0].texts
     assert {text.get_position()[::-1]: text.get_text() for text in texts} == {(0, 0): "1,234", (1, 0): "3", (1, 1): "5"}
-    assert len(figure_of(matrix_of(20), ["a"] * 20).axes[0].texts) == np.count_nonzero(matrix_of(20))
-    assert not figure_of(matrix_of(21), ["a"] * 21).axes[0].texts
+    assert len(capture_figure(make_matrix(20), ["a"] * 20).axes[0].texts) == np.count_nonzero(make_matrix(20))
+    assert not capture_figure(make_matrix(21), ["a"] * 21).axes[0].texts
 
 
-def test_colours_are_shares_of_the_rows(figure_of):
-    figure = figure_of(np.array([[1, 3, 0], [0, 0, 0], [0, 2, 2]]), list("abc"))
+def test_colours_are_shares_of_the_true_classes(capture_figure):
+    figure = capture_figure(np.array([[1, 3, 0], [0, 0, 0], [0, 2, 2]]), list("abc"))
     [drawn] = figure.axes[0].get_images()
     np.testing.assert_allclose(drawn.get_array(), [[0.25, 0.75, 0], [0, 0, 0], [0, 0.5, 0.5]])
     assert drawn.get_clim() == (0, 1)
 
 
-def test_the_title_tells_the_accuracy(figure_of):
+def test_the_title_tells_the_accuracy(capture_figure):
     assert (
-        figure_of(np.array([[7, 1], [0, 1000]]), ["a", "b"]).axes[0].get_title() == "accuracy 99.9% of 1,008 examples"
+        capture_figure(np.array([[7, 1], [0, 1000]]), ["a", "b"]).axes[0].get_title()
+        == "accuracy 99.9% of 1,008 examples"
     )
-    assert figure_of(np.zeros((2, 2), int), ["a", "b"]).axes[0].get_title() == "no examples"
+    assert capture_figure(np.zeros((2, 2), int), ["a", "b"]).axes[0].get_title() == "no examples"
 
 
-def test_more_classes_than_fit_have_some_of_their_names(figure_of):
-    axes = figure_of(matrix_of(301), [f"class {place}" for place in range(301)]).axes[0]
+def test_more_classes_than_fit_have_some_of_their_names(capture_figure):
+    axes = capture_figure(make_matrix(301), [f"class {place}" for place in range(301)]).axes[0]
     assert [name.get_text() for name in axes.get_xticklabels()] == [f"class {place}" for place in range(0, 301, 3)]
 
 
 def test_strange_names_are_drawn():
-    assert len(render_confusion_matrix(matrix_of(4), ["$5 a_b^{c$", "東京", "", "\U0010fffd"])) > 10_000
+    assert len(render_confusion_matrix(make_matrix(4), ["$5 a_b^{c$", "東京", "", "\U0010fffd"])) > 10_000
 
 
 def test_a_missing_matplotlib_names_its_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"'matplotlib', which is not .* pip install 'bert-keras\[plots\]'"):
-        render_confusion_matrix(matrix_of(3), list("abc"))
+        render_confusion_matrix(make_matrix(3), list("abc"))
 
 
 @pytest.mark.parametrize(

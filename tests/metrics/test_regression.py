@@ -78,6 +78,6 @@ def test_float32_numbers_are_scored_in_float64():
         (["a", "b"], [1.0, 2.0], r"truth has shape \(2,\) and type <U1"),
     ],
 )
-def test_wrong_numbers_are_told(truth, predicted, message):
+def test_invalid_numbers_are_errors(truth, predicted, message):
     with pytest.raises(InputError, match=message):
         regression_scores(truth, predicted)

@@ -58,7 +58,7 @@ def test_normalization_worked_by_hand(text, normalized):
         ("...", [], 1, 1),
         ("Paris", [], 0, 0),
         ("", ["Paris"], 0, 0),
-        ("", ["the", "Paris"], 0, 0),  # a text that vanishes is not accepted beside another
+        ("", ["the", "Paris"], 0, 0),  # a text that vanishes is not accepted next to another
         ("", ["the"], 1, 1),
         ("the", ["..."], 1, 1),
         ("no", ["..."], 0, 0),
@@ -168,6 +168,6 @@ def test_questions_without_answers_have_scores_of_their_own():
         ),
     ],
 )
-def test_what_cannot_be_scored_is_told(score, message):
+def test_invalid_predictions_are_errors(score, message):
     with pytest.raises(InputError, match=message):
         score()

@@ -10,7 +10,7 @@ from bert_keras.metrics.tag_schemes import Entity, detect_scheme, find_entities,
 
 LABELS = ("PER", "LOC", "PER-LOC", "B", "O", "")
 ANY_TAGS = st.lists(
-    st.one_of(
+    st.choose_one(
         st.just("O"),
         st.sampled_from("BIES"),
         st.builds("{}-{}".format, st.sampled_from("BIES"), st.sampled_from(LABELS)),
@@ -89,7 +89,7 @@ def test_entities_worked_by_hand(tags, entities):
 
 
 @pytest.mark.parametrize("tag", ["NOUN", "X", "BPER", "b-PER", "O-PER", "O-", "", "M-PER", "B_PER", "INTJ"])
-def test_a_tag_of_another_kind_is_told(tag):
+def test_a_tag_that_is_no_entity_tag_is_an_error(tag):
     with pytest.raises(InputError, match=rf"^the tag of word 1 is {tag!r}; expected O, or .* such as B-PER"):
         find_entities(["O", tag])
 
@@ -113,7 +113,7 @@ def test_written_entities_are_read_again_whatever_their_order(drawn, random):
         ([Entity("X", 0, 2), Entity("Y", 1, 3)], r"label='Y', .* overlaps another entity"),
     ],
 )
-def test_entities_that_cannot_be_written_are_told(entities, message):
+def test_invalid_entities_are_errors(entities, message):
     with pytest.raises(InputError, match=message):
         write_tags(entities, 3)
 
@@ -126,7 +126,7 @@ def test_every_scheme_becomes_iob2(scheme, drawn):
     assert to_iob2(written(entities, num_words, scheme), scheme) == written(entities, num_words, "IOB2")
 
 
-def test_plain_tags_stay_and_an_unknown_scheme_is_told():
+def test_tags_of_no_scheme_stay_and_an_unknown_scheme_is_an_error():
     assert to_iob2(("NOUN", "X"), "none") == ["NOUN", "X"]
     with pytest.raises(InputError, match=r"the scheme is 'iob2'; expected one of IOB1, IOB2, IOBES, none"):
         to_iob2(["O"], "iob2")
@@ -166,7 +166,7 @@ def test_the_scheme_of_a_corpus_is_found(sentences):
         (["O I O B".split(), ["B"]], "IOB2"),
         (["B-X O B-X I-X O I-Y O".split()], "IOB2"),  # one wrong tag of IOB2
         (["I-X O I-X I-X O B-Y O".split()], "IOB1"),  # one wrong tag of IOB1
-        (["I-X".split(), "B-X".split()], "IOB2"),  # a sentence does not go on with the one before
+        (["I-X".split(), "B-X".split()], "IOB2"),  # a sentence does not continue the previous one
         (["B-X I-X O S-Y".split()], "IOBES"),
         (["B I O U".split()], "IOBES"),
     ],

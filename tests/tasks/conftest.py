@@ -48,7 +48,7 @@ def their_tokenizer(minilm):
 
 @pytest.fixture(scope="session")
 def build(perturb):
-    """A function that builds the tiny model of a task, every weight drawn anew, so that texts get different answers."""
+    """A function that builds the tiny model of a task, with random weights, so that texts get different answers."""
 
     def build_model(task):
         encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.model_class not in POOLERLESS)
@@ -63,7 +63,7 @@ def build(perturb):
 
 @pytest.fixture(scope="session")
 def predict_from(tokenizer):
-    """A function that opens a folder as `Predictor.from_checkpoint` does, but for the tokenizer (5 s to trace anew)."""
+    """A function that opens a folder as `Predictor.from_checkpoint` does, but for the tokenizer (tracing takes 5 s)."""
 
     def opened(folder, **changes):
         model = bk.load(folder)

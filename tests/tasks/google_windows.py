@@ -2,7 +2,7 @@
 
 
 def window_of_most_context(windows: list[tuple[int, int]], token: int) -> int:
-    """Returns the number of the best of the windows, each a range of tokens, end exclusive."""
+    """Return the number of the best of the windows, each a range of tokens, end exclusive."""
     best, best_score = -1, float("-inf")
     for number, (begin, end) in enumerate(windows):
         if begin <= token < end:
@@ -12,8 +12,8 @@ def window_of_most_context(windows: list[tuple[int, int]], token: int) -> int:
     return best
 
 
-def windows_of(rows, example: int) -> list[tuple[int, range]]:
-    """Returns (row, range of tokens of the text that is windowed) of each row of an example."""
+def make_windows(rows, example: int) -> list[tuple[int, range]]:
+    """Return (row, range of tokens of the text that is windowed) of each row of an example."""
     found = []
     for row in range(len(rows)):
         if rows.examples[row] == example:

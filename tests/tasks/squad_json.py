@@ -4,7 +4,7 @@ import json
 
 
 def squad(*questions: tuple[str, str, int | None]) -> str:
-    """Returns SQuAD's JSON of (id, answer, start) about one context; a start of None: there is no answer."""
+    """Return SQuAD's JSON of (id, answer, start) about one context; a start of None: there is no answer."""
     qas = [
         {"id": name, "question": "Where?", "is_impossible": start is None}
         | {"answers": [] if start is None else [{"text": text, "answer_start": start}]}

@@ -3,7 +3,7 @@
 Written from those two, in plain Python, one pair of a start and an end after the other.
 """
 
-from tests.tasks.google_windows import window_of_most_context, windows_of
+from tests.tasks.google_windows import make_windows, window_of_most_context
 
 
 def training_windows(their_tokenizer, example, length: int, overlap: int) -> list[tuple[list[int], int, int]]:
@@ -44,14 +44,14 @@ def training_windows(their_tokenizer, example, length: int, overlap: int) -> lis
 def best_answers(
     rows, example: int, context: str, starts, ends, their_tokenizer, *, num_best: int, max_answer_length: int
 ) -> list:
-    """Returns [(score, start, end)] in characters, of different texts, the best first.
+    """Return [(score, start, end)] in characters, of different texts, the best first.
 
     Answers are whole words, by transformers' own: `align_to_words` of its question-answering pipeline.
 
     As run_squad.py: of each window the 20 best starts and the 20 best ends, each start where it has most context.
     Its 20 best are among all tokens of a row, also those of the question, which it drops then; here among the context.
     """
-    windows = windows_of(rows, example)
+    windows = make_windows(rows, example)
     encoding = their_tokenizer(context, add_special_tokens=False)
     words = [encoding.word_to_chars(word) for word in dict.fromkeys(encoding.word_ids())]
     spans = []
@@ -78,6 +78,6 @@ def best_answers(
 
 
 def null_score(rows, example: int, starts, ends) -> float:
-    """Returns the lowest sum at [CLS] of all windows."""
-    places = [int(rows.row_splits[row]) for row, _ in windows_of(rows, example)]
+    """Return the lowest sum at [CLS] of all windows."""
+    places = [int(rows.row_splits[row]) for row, _ in make_windows(rows, example)]
     return min(float(starts[place]) + float(ends[place]) for place in places)

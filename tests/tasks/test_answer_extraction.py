@@ -26,7 +26,7 @@ def random_context(rng, max_words: int) -> str:
     return "".join(str(word) + str(rng.choice(spaces)) for word in words).strip()
 
 
-def tokens_of(their_tokenizer, text: str) -> list[tuple[int, int]]:
+def find_tokens(their_tokenizer, text: str) -> list[tuple[int, int]]:
     return their_tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
 
 
@@ -36,12 +36,12 @@ def question(context: str, *ranges: tuple[int, int], name: str = "q") -> Questio
 
 
 def random_questions(their_tokenizer, num_questions: int, max_words: int, seed: int) -> list[Question]:
-    """Returns questions whose answers begin and end with tokens, or within them; some have none."""
+    """Return questions whose answers begin and end with tokens, or within them; some have none."""
     rng = np.random.default_rng(seed)
     questions = []
     for number in range(num_questions):
         context = random_context(rng, max_words)
-        tokens = tokens_of(their_tokenizer, context)
+        tokens = find_tokens(their_tokenizer, context)
         first = rng.integers(len(tokens))
         last = min(first + rng.integers(9), len(tokens) - 1)
         kind = number % 5
@@ -185,15 +185,15 @@ def test_answers_do_not_hang_on_the_windows_of_other_questions(tokenizer, their_
     task = QuestionAnswering(max_sequence_length=30, window_overlap=10)
     rows = task.encode(tokenizer, examples)
     together = task.decode(rows, random_outputs(rows, seed=4), examples)
-    of_tokens = rows.examples[rows.sequence_indices]
+    is_token_level = rows.examples[rows.sequence_indices]
     for number, example in enumerate(examples):
-        outputs = {name: values[of_tokens == number] for name, values in random_outputs(rows, seed=4).items()}
+        outputs = {name: values[is_token_level == number] for name, values in random_outputs(rows, seed=4).items()}
         [alone] = task.decode(task.encode(tokenizer, [example]), outputs, [example])
         assert alone == together[number]
 
 
 def without_span(tokenizer, task, context: str):
-    """Returns the answer where the 20 best starts all lie behind the 20 best ends."""
+    """Return the answer where the 20 best starts all come after the 20 best ends."""
     examples = [question(context, name="none")]
     rows = task.encode(tokenizer, examples)
     rising = np.arange(len(rows.token_ids), dtype="float32")
@@ -245,7 +245,7 @@ def test_the_threshold_that_is_fitted_is_the_best_of_all(judged_cases):
     assert type(fitted.null_threshold) is float
 
 
-def test_judging_takes_answers_back_and_gives_them_again(judged_cases):
+def test_calibration_removes_and_restores_answers(judged_cases):
     task, answers, _ = judged_cases
     silent = dataclasses.replace(task, null_threshold=-1000.0).apply_calibration(answers)
     assert {answer["answer"] for answer in silent} == {""}
@@ -273,7 +273,7 @@ def test_scores_count_each_question_also_under_one_id():
     assert scores[task.main_score] == scores["f1"]
 
 
-def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(judged_cases):
+def test_answers_convert_to_json_with_the_requested_alternatives(judged_cases):
     task, answers, _ = judged_cases
     shown = json.loads(json.dumps(task.to_json(answers[0])))
     assert set(shown) == {"id", "answer", "score", "start", "end", "probability", "null_score"}

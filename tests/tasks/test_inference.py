@@ -15,46 +15,46 @@ TEXTS = ["the one"] + [f"{'so very ' * (number * 7 % 23)}number {number}" for nu
 
 
 @pytest.fixture(scope="module", params=["rows", "tokens"])
-def of_tokens(request):
+def is_token_level(request):
     return request.param == "tokens"
 
 
 @pytest.fixture(scope="module")
-def runner(of_tokens, build):
+def runner(is_token_level, build):
     """A runner of a tiny model."""
-    task = QuestionAnswering() if of_tokens else TextClassification(labels=("a", "b", "c"))
-    return SequenceRunner(build(task), is_token_level=of_tokens)
+    task = QuestionAnswering() if is_token_level else TextClassification(labels=("a", "b", "c"))
+    return SequenceRunner(build(task), is_token_level=is_token_level)
 
 
-def outputs_of(rows, outputs, of_tokens: bool) -> list[dict]:
-    """Returns the outputs of each row."""
-    splits = rows.row_splits[1:-1] if of_tokens else np.arange(1, len(rows))
+def make_outputs(rows, outputs, is_token_level: bool) -> list[dict]:
+    """Return the outputs of each row."""
+    splits = rows.row_splits[1:-1] if is_token_level else np.arange(1, len(rows))
     parts = {name: np.split(values, splits) for name, values in outputs.items()}
     return [{name: values[number] for name, values in parts.items()} for number in range(len(rows))]
 
 
-def test_a_text_alone_gets_what_it_gets_among_two_hundred(of_tokens, runner, tokenizer):
+def test_a_text_alone_gets_what_it_gets_among_two_hundred(is_token_level, runner, tokenizer):
     together = encode(tokenizer, TEXTS, max_sequence_length=64)
-    whole = outputs_of(together, runner(together), of_tokens)
+    whole = make_outputs(together, runner(together), is_token_level)
     for number in (0, 3, 77, 200):
         alone = encode(tokenizer, [TEXTS[number]], max_sequence_length=64)
-        [outputs] = outputs_of(alone, runner(alone), of_tokens)
-        assert set(outputs) == ({"start_logits", "end_logits"} if of_tokens else {"logits"})
+        [outputs] = make_outputs(alone, runner(alone), is_token_level)
+        assert set(outputs) == ({"start_logits", "end_logits"} if is_token_level else {"logits"})
         for name, values in outputs.items():
-            assert values.shape == ((alone.lengths[0],) if of_tokens else (1, 3))
+            assert values.shape == ((alone.lengths[0],) if is_token_level else (1, 3))
             np.testing.assert_allclose(whole[number][name], values, rtol=0, atol=TOLERANCE)
 
 
-def test_rows_in_another_order_get_the_same(of_tokens, runner, tokenizer):
+def test_the_order_of_sequences_does_not_matter(is_token_level, runner, tokenizer):
     order = np.random.default_rng(0).permutation(len(TEXTS))
     given, shuffled = (encode(tokenizer, texts, max_sequence_length=64) for texts in (TEXTS, np.array(TEXTS)[order]))
-    given, shuffled = (outputs_of(rows, runner(rows), of_tokens) for rows in (given, shuffled))
+    given, shuffled = (make_outputs(rows, runner(rows), is_token_level) for rows in (given, shuffled))
     for place, number in enumerate(order):
         for name, values in given[number].items():
             np.testing.assert_allclose(shuffled[place][name], values, rtol=0, atol=TOLERANCE)
 
 
-def test_the_model_is_asked_as_it_is_trained(of_tokens, runner, build, tokenizer):
+def test_the_model_is_asked_as_it_is_trained(is_token_level, runner, build, tokenizer):
     """The features of one row, as the model wants them, give what the runner gives; segments and masks are in them."""
     rows = encode(tokenizer, ["one two"], ["three four five"], max_sequence_length=64)
     features = {
@@ -62,10 +62,10 @@ def test_the_model_is_asked_as_it_is_trained(of_tokens, runner, build, tokenizer
         "segment_ids": rows.is_second[None].astype("int32"),
         "padding_mask": np.ones((1, len(rows.token_ids)), "int32"),
     }
-    model = build(QuestionAnswering() if of_tokens else TextClassification(labels=("a", "b", "c")))
+    model = build(QuestionAnswering() if is_token_level else TextClassification(labels=("a", "b", "c")))
     for name, values in model(features, training=False).items():
         given = runner(rows)[name]
-        np.testing.assert_allclose(given if not of_tokens else given[None], values, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(given if not is_token_level else given[None], values, rtol=0, atol=TOLERANCE)
 
 
 def test_batches_are_of_like_lengths_and_hold_no_more_tokens_than_is_good(monkeypatch):
@@ -76,7 +76,7 @@ def test_batches_are_of_like_lengths_and_hold_no_more_tokens_than_is_good(monkey
     assert sorted(np.concatenate(batches).tolist()) == list(range(8))
 
 
-def test_progress_ends_with_all_rows(runner, tokenizer):
+def test_progress_ends_with_all_sequences(runner, tokenizer):
     told = []
     runner(encode(tokenizer, TEXTS, max_sequence_length=64), lambda done, whole: told.append((done, whole)))
     assert told == [(85, 201), (201, 201)]  # 85 rows of 48 tokens are one batch

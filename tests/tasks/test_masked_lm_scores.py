@@ -35,7 +35,7 @@ def words():
 
 @pytest.fixture(scope="module")
 def make(words, perturb):
-    """A function that makes a model of one of `KINDS`, weights drawn anew from a seed."""
+    """A function that makes a model of one of `KINDS`, with random weights from a seed."""
 
     def make_model(kind):
         model = KINDS[kind](bk.BertConfig(vocabulary_size=words.vocabulary_size, **SIZES))
@@ -64,7 +64,7 @@ def records(make_records):
     return make_records()
 
 
-def batch_of(records, words, **settings):
+def make_batch(records, words, **settings):
     """The held-out records with their masks, as one batch."""
     options = {"split": "held_out", "batch_size": 200, "drop_remainder": False, **FIXED_MASKS, **settings}
     [batch] = make_pretraining_batches(records, words, **options)
@@ -93,7 +93,7 @@ def test_records_and_texts_score_as_recorded_of_transformers(kind, make, words, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_transformers_gives_what_was_recorded(kind, make, words, records, tmp_path):
     bk.save(make(kind), words, tmp_path / "twin")
-    theirs = {**records_by_transformers(kind, tmp_path / "twin", batch_of(records, words))}
+    theirs = {**records_by_transformers(kind, tmp_path / "twin", make_batch(records, words))}
     theirs |= texts_by_transformers(kind, tmp_path / "twin")
     assert theirs == pytest.approx(json.loads(RECORDED.read_text())[kind], rel=1e-5)
 
@@ -156,7 +156,7 @@ def texts_by_transformers(kind, folder) -> dict:
 def test_a_split_in_one_batch_scores_as_the_evaluation_of_pretraining(make, words, records, eager):
     model = make("BertForPreTraining")
     model.compile("sgd", run_eagerly=True, jit_compile=False)
-    features, labels = batch_of(records, words)
+    features, labels = make_batch(records, words)
     theirs = model.evaluate(features, labels, batch_size=200, return_dict=True, verbose=0)
     ours = score_records(model, words, records)
     for name in ("mlm", "next_sentence"):
@@ -180,7 +180,7 @@ def test_packed_records_without_sentences_are_scored_by_a_model_with_a_sentence_
     model = make("BertForPreTraining")
     scores = score_records(model, words, folder)
     assert "next_sentence_accuracy" not in scores
-    features, labels = drop_sentence_objective(*batch_of(folder, words))
+    features, labels = drop_sentence_objective(*make_batch(folder, words))
     alone = bk.BertMaskedLM(model.encoder)
     alone.mlm_head.set_weights(model.mlm_head.get_weights())
     alone.compile("sgd", run_eagerly=True, jit_compile=False)

@@ -95,7 +95,7 @@ def assert_alike(ours, theirs) -> None:
         assert ours == theirs
 
 
-def fillings_of(folder) -> list:
+def list_fillings(folder) -> list:
     """Return the proposals for the masks of `MASKED`, as JSON has them."""
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), MASKED)
     return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
@@ -109,7 +109,7 @@ def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow_and_the_rest_i
     assert seen["refused"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
     for kind, examples in EXAMPLES.items():
         assert_alike(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
-    assert_alike(on_jax["masked_lm"], fillings_of(checkpoints / "masked_lm"))
+    assert_alike(on_jax["masked_lm"], list_fillings(checkpoints / "masked_lm"))
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_the_command_fill_mask_answers_on_jax_as_on_tensorflow(checkpoints):
     folder = checkpoints / "masked_lm"
     done = run_on("jax", "-m", "bert_keras.cli.main", "fill-mask", str(folder), *MASKED, "--json")
     assert done.returncode == 0, done.stderr
-    assert_alike(json.loads(done.stdout)["texts"][0]["masks"], fillings_of(folder)[0])
+    assert_alike(json.loads(done.stdout)["texts"][0]["masks"], list_fillings(folder)[0])
 
 
 @pytest.mark.slow
@@ -153,6 +153,6 @@ def test_torch_is_refused(checkpoints):
     assert "Traceback" not in done.stderr
 
 
-def test_keras_on_torch_can_still_be_imported_beside_us():
+def test_keras_on_torch_can_still_be_imported():
     done = run_on("torch", "-c", "import bert_keras, keras; print(keras.backend.backend())")
     assert done.stdout.strip() == "torch", done.stderr

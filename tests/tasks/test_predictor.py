@@ -1,4 +1,4 @@
-"""A folder answers in the terms of its task: the stored one, or the one that a foreign folder's model says."""
+"""`Predictor` answers for the stored task of a folder, or for the one that a third-party model implies."""
 
 import dataclasses
 import json
@@ -98,7 +98,7 @@ def foreign(their_tokenizer, tmp_path_factory):
 
 
 def edit_task(folder, out, change):
-    """Copies a folder with another task in its config."""
+    """Copy a folder with another task in its config."""
     shutil.copytree(folder, out)
     values = json.loads((out / "config.json").read_text())
     change(values["bert_keras"])
@@ -148,7 +148,7 @@ def test_settings_can_be_changed_but_for_the_model_s_own(name, saved):
             restore_task(folder, predictor.model, **{own: getattr(TASKS[name], own)})
 
 
-def test_changes_reach_the_task_and_rows_are_no_longer_than_the_model_reads(saved):
+def test_changes_reach_the_task_and_sequences_fit_the_model(saved):
     _, folder = saved("classify")
     predictor = Predictor.from_checkpoint(folder, max_sequence_length=10_000, window_overlap=5)
     assert (predictor.task.max_sequence_length, predictor.task.window_overlap) == (256, 5)
@@ -181,7 +181,7 @@ def test_a_classifier_of_transformers_answers_with_its_defaults(foreign, predict
     assert set(number(["a fine film"])[0]) == {"value"}
 
 
-def test_rows_are_as_long_as_the_tokenizer_of_another_tool_says(foreign, tmp_path):
+def test_sequences_have_the_length_of_a_third_party_tokenizer(foreign, tmp_path):
     folder = foreign("BertForSequenceClassification", num_labels=3)
     out = shutil.copytree(folder, tmp_path / "out")
     path = out / "tokenizer_config.json"

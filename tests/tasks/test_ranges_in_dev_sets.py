@@ -16,13 +16,13 @@ from tests.shared_data import shared
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
-def text_of(name: str) -> tuple[pathlib.Path, str]:
+def join_words(name: str) -> tuple[pathlib.Path, str]:
     path = shared(name)
     return path, gzip.decompress(path.read_bytes()).decode("utf-8")
 
 
 def answered(predictor, path: pathlib.Path) -> list[dict]:
-    """Returns the answers to a file, and sees that none of its examples is left out."""
+    """Return the answers to a file, and sees that none of its examples is left out."""
     read = list(read_prediction_data(predictor.task, path, FileOptions()))
     assert not any(error for _, _, error in read)
     return [answer for answers in predictor.stream(example for _, example, _ in read) for answer in answers]
@@ -35,7 +35,7 @@ def check_ranges(found: list[dict], text: str) -> None:
 
 
 def test_entities_of_wnut17(save_task):
-    path, content = text_of("wnut17/emerging.dev.conll.gz")
+    path, content = join_words("wnut17/emerging.dev.conll.gz")
     sentences = [block.splitlines() for block in content.replace("\r\n", "\n").split("\n\n") if block.strip()]
     sentences = [" ".join(line.split("\t")[0] for line in lines if line.strip()) for lines in sentences]
     predictor, _ = save_task(TokenClassification(labels=TAGS, scheme="IOB2"))
@@ -48,7 +48,7 @@ def test_entities_of_wnut17(save_task):
 
 @pytest.mark.parametrize("scheme", ["none", "IOB2"])
 def test_words_and_entities_of_ud_ewt(scheme, save_task):
-    path, content = text_of("ud_english_ewt/en_ewt-ud-dev.conllu.gz")
+    path, content = join_words("ud_english_ewt/en_ewt-ud-dev.conllu.gz")
     texts = [line.removeprefix("# text = ") for line in content.splitlines() if line.startswith("# text = ")]
     predictor, _ = save_task(TokenClassification(labels=TAGS, scheme=scheme))
     answers = answered(predictor, path)
@@ -64,7 +64,7 @@ def test_words_and_entities_of_ud_ewt(scheme, save_task):
 
 @pytest.mark.parametrize("version", ["2.0", *slow("1.1")])
 def test_answers_of_squad(version, save_task):
-    path, content = text_of(f"squad/squad_v{version}_dev_subset.json.gz")
+    path, content = join_words(f"squad/squad_v{version}_dev_subset.json.gz")
     contexts = {
         str(question["id"]): paragraph["context"]
         for article in json.loads(content)["data"]

@@ -172,7 +172,7 @@ def test_pairs_that_are_contrasted_need_no_scores(tokenizer):
 
 
 def test_batches_are_filled_but_where_pairs_are_contrasted():
-    """A pair that only fills a batch has weight 0, but the others would be told from it."""
+    """A pair that only fills a batch has weight 0, but the others would be compared with it."""
     assert SentenceEmbedding().fills_batches
     assert not SentenceEmbedding(objective="contrastive").fills_batches
     vectors, _ = vectors_of_pairs(3, seed=6)
@@ -202,7 +202,7 @@ def test_settings_out_of_range_are_refused(settings, message):
         SentenceEmbedding(**settings)
 
 
-def test_what_is_shown_is_json(predictor):
+def test_answers_convert_to_json(predictor):
     text, pair = predictor([TEXTS[0], (TEXTS[0], TEXTS[5])])
     shown = json.loads(json.dumps(predictor.task.to_json(text)))
     assert shown == {"embedding": text["embedding"]}

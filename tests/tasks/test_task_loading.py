@@ -71,8 +71,8 @@ CHANGES = {  # of every setting another value
 FIELDS = [(name, field) for name, changes in CHANGES.items() for field in changes]
 
 
-def outputs_of(task, rows) -> dict[str, np.ndarray]:
-    """Returns what a model could give; [CLS] is likely to be the answer."""
+def make_outputs(task, rows) -> dict[str, np.ndarray]:
+    """Return what a model could give; [CLS] is likely to be the answer."""
     rng = np.random.default_rng(0)
     num = len(rows.token_ids) if task.is_token_level else len(rows)
     shapes = {"logits": (num, 3 if task.name == "tag" else 2), "embedding": (num, 4)}
@@ -83,11 +83,11 @@ def outputs_of(task, rows) -> dict[str, np.ndarray]:
 
 
 def behaviour(task, tokenizer) -> str:
-    """Returns all that a task does with some examples, written out."""
+    """Return all that a task does with some examples, written out."""
     examples = EXAMPLES[task.name]
     rows = task.encode(tokenizer, examples)
     labelled = task.add_labels(rows, examples)
-    answers = task.decode(rows, outputs_of(task, rows), examples)
+    answers = task.decode(rows, make_outputs(task, rows), examples)
     losses = task.loss()
     done = {
         "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.token_labels, labelled.weights],
@@ -141,7 +141,7 @@ def test_a_task_makes_its_own_kind_of_examples(name):
         (20, None, 7, None),
     ],
 )
-def test_windows_share_as_much_of_a_shorter_row_and_no_more_of_a_longer(length, overlap, shorter, shared):
+def test_the_overlap_shrinks_with_the_length_and_never_grows(length, overlap, shorter, shared):
     task = TextClassification(max_sequence_length=length, window_overlap=overlap, labels=("a", "b"))
     wanted = dataclasses.replace(task, max_sequence_length=shorter, window_overlap=shared)
     assert task.with_length(shorter) == wanted

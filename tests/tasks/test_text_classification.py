@@ -47,7 +47,7 @@ def number(save_task):
 
 
 def given(pairs):
-    """Returns texts, or pairs of them, for us and for transformers."""
+    """Return texts, or pairs of them, for us and for transformers."""
     if not pairs:
         return TEXTS, TEXTS
     # a second text of "" is none at all for transformers; for us it is an empty one, as " " is for both
@@ -118,7 +118,7 @@ def test_a_text_in_windows_is_answered_by_the_mean_of_their_logits(pairs, single
 
 
 def examples_of_lengths():
-    """Returns texts of one window to six, and of several labels."""
+    """Return texts of one window to six, and of several labels."""
     texts = [" ".join(LONG.split()[: 6 * place]) for place in range(1, 24, 3)]
     return [TextExample(text, None, LABELS[place % 3 % 2 + place % 2 * 2]) for place, text in enumerate(texts)]
 
@@ -136,13 +136,13 @@ def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
     ]
 
 
-def test_texts_of_one_row_have_no_weights(tokenizer):
+def test_texts_of_one_sequence_have_no_weights(tokenizer):
     task = TextClassification(labels=LABELS)
     examples = examples_of_lengths()
     assert task.add_labels(task.encode(tokenizer, examples), examples).weights is None
 
 
-def test_balanced_classes_weigh_what_scikit_learn_says_and_the_loss_is_torch_s(build, tokenizer):
+def test_balanced_weights_equal_scikit_learn_s_and_the_loss_equals_torch_s(build, tokenizer):
     task = TextClassification(labels=LABELS, class_weights="balanced")
     examples = examples_of_lengths()
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
@@ -217,7 +217,7 @@ def test_scores_are_scikit_learn_s(single, several, number):
     np.testing.assert_allclose(pearson, wanted, rtol=7e-15)  # measured: 7.4e-16
 
 
-def test_what_is_shown_is_json_with_the_alternatives_that_were_asked_for(single, several, number):
+def test_answers_convert_to_json_with_the_requested_alternatives(single, several, number):
     predictor, _ = single
     answer = predictor(TEXTS)[0]
     assert json.loads(json.dumps(predictor.task.to_json(answer))) == {

@@ -12,7 +12,7 @@ from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.token_classification import TokenClassification
-from tests.tasks.google_windows import window_of_most_context, windows_of
+from tests.tasks.google_windows import make_windows, window_of_most_context
 
 TAGS = ("O", "B-LOC", "B-PER", "I-LOC", "I-PER", "B-ONCE")
 TOLERANCE = 2e-6  # of probabilities; measured: 5.2e-7
@@ -33,7 +33,7 @@ RAW = {
 
 
 def sentence(words, tags=None):
-    """Returns words with a space between."""
+    """Return words with a space between."""
     return TaggedSentence.from_words([str(word) for word in words], tags, 1)
 
 
@@ -72,7 +72,7 @@ def recipe(their_tokenizer, example, tokens: str) -> list[int]:
 
 
 def windows_of_recipe(their_tokenizer, example, tokens: str, length: int, overlap: int) -> list:
-    """Returns (ids, labels) of each window.
+    """Return (ids, labels) of each window.
 
     Where a window begins within a word, run_ner.py labels the first token that it sees there, as if it were the word's
     first; ours is a later token there too, since only the first one answers.
@@ -107,7 +107,7 @@ def test_tags_of_no_scheme_stay_as_they_are_on_later_tokens(tokenizer):
     assert labelled.token_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
 
 
-def test_bare_letters_of_iob2_go_on_too(tokenizer):
+def test_single_letters_of_iob2_continue_too(tokenizer):
     task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_tokens="all")
     examples = [sentence(["unaffable"], ("B",))]
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
@@ -115,7 +115,7 @@ def test_bare_letters_of_iob2_go_on_too(tokenizer):
 
 
 def space_separated(num_texts: int) -> list[str]:
-    """Returns texts whose words are the same for transformers, which tells them by the lengths of their tokens."""
+    """Return texts whose words are the same for transformers, which tells them by the lengths of their tokens."""
     rng = np.random.default_rng(2)
     words = "the Berlin antidisestablishmentarianism unaffable chief 3 New York naively Zurich met Merkel".split()
     return [" ".join(rng.choice(words, length)) for length in rng.integers(1, 25, num_texts)]
@@ -170,7 +170,7 @@ def test_marks_belong_to_the_words_that_they_stand_on(parts):
 
 
 def conllu(text: str, *ranges: tuple[int, int]) -> TaggedSentence:
-    """Returns words at places of a text, which may touch, leave gaps, or be the same."""
+    """Return words at places of a text, which may touch, leave gaps, or be the same."""
     return TaggedSentence.from_ranges(text, ranges, None, 3)
 
 
@@ -219,7 +219,7 @@ def by_itself(save_task):
 
 
 @pytest.mark.parametrize(("length", "overlap"), [(5, 1), (13, 4), (13, 10), (29, 0)])
-def test_windows_give_the_tags_of_one_long_row_where_the_model_sees_single_tokens(length, overlap, by_itself):
+def test_windows_give_the_tags_of_one_long_sequence_if_the_model_sees_single_tokens(length, overlap, by_itself):
     examples = random_sentences(20, 60, seed=4)
     wanted = by_itself(max_sequence_length=256).answer(examples)
     answers = by_itself(max_sequence_length=length, window_overlap=overlap).answer(examples)
@@ -241,7 +241,7 @@ def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(en
     num_windows = 0
     answers = task.decode(rows, {"logits": logits}, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
-        windows = windows_of(rows, number)
+        windows = make_windows(rows, number)
         num_windows += len(windows)
         firsts = predictor.tokenizer.tokenize([*example.words, "end"]).row_lengths().numpy().cumsum()
         firsts = [0, *firsts[:-1]]

@@ -68,7 +68,7 @@ def split_words(text: str, extra_ends: Iterable[int] = ()) -> list[tuple[int, in
     """
     if not text:
         return []
-    space, dropped, own_word = _character_kinds()
+    space, dropped, own_word = _classify_code_points()
     codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
     begins = np.zeros(len(codes) + 1, bool)
     begins[[0, *extra_ends]] = True
@@ -82,7 +82,7 @@ def split_words(text: str, extra_ends: Iterable[int] = ()) -> list[tuple[int, in
 
 
 @functools.cache
-def _character_kinds() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _classify_code_points() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which code points are white space, removed, and single-character words, `(1114112,)` bool each."""
     rules = TextRules()
     return rules.spaces(), rules.dropped(), rules.single_words()

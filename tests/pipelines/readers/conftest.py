@@ -1,4 +1,4 @@
-"""What the tests of all readers use: files written for one test."""
+"""Fixtures of the tests of readers."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from tests.shared_data import shared
 
 @pytest.fixture(scope="module")
 def real_rows():
-    """Texts of people, with all kinds of marks, beside their labels."""
+    """Texts of people, with all kinds of characters, and their labels."""
     rows = read_table(shared("banking77/test.csv")).examples[:400]
     sentences = read_table(shared("stsb/stsb-en-dev.csv"), columns=["a", "b", "score"]).examples[:400]
     return rows + [[first, score] for first, _, score in sentences]
@@ -69,7 +69,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_mark_is_that_which_divides_the_rows_alike(case, write):
+def test_the_delimiter_splits_all_lines_into_the_same_number_of_fields(case, write):
     text, num_columns, mark = CASES[case]
     assert choose_delimiter(text.splitlines(True), num_columns) == mark
     if text:
@@ -90,7 +90,7 @@ def test_a_mark_that_is_named_is_not_guessed(write):
         open_table(write("t.tsv", b"a\tb\n"), delimiter=",").__enter__()
 
 
-def test_a_ragged_row_is_mended_by_the_mark_of_its_file(write):
+def test_the_fix_of_a_wrong_number_of_fields_names_the_delimiter(write):
     with pytest.raises(InputError, match=r"t\.csv, line 4: the row has 3 fields .* quote fields that contain a semi"):
         read_table(write("t.csv", b"text;label\na;b\nc;d\ne;f;g\n"))
 

@@ -55,7 +55,7 @@ def test_published_tasks_are_read_whole(name):
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "ROWS.TSV"])
-def test_rows_written_are_the_rows_read(tmp_path, name):
+def test_written_examples_are_read_back(tmp_path, name):
     write_labelled_csv(tmp_path / name, iter(ROWS))
     data = read_labelled_texts(tmp_path / name)
     assert list(zip(data.texts, data.labels, strict=True)) == ROWS
@@ -121,7 +121,7 @@ def test_several_labels_come_as_a_list_or_separated(write):
     assert labels == [["x", "y|z"], [], ["x", "y"], ["3"], ["y"]]
 
 
-def test_the_separator_of_labels_can_be_told(write):
+def test_the_separator_of_labels_can_be_set(write):
     path = write("t.tsv", b"text\tlabels\na\tx, y\nb\tx|y\n")
     assert read_labelled_texts(path, problem="multi_label", separator=",").labels == [["x", "y"], ["x|y"]]
 

@@ -27,18 +27,18 @@ def read(tmp_path):
 
 
 def qa(**changes):
-    """Returns a question of SQuAD 2.0; a change to None takes the field out."""
+    """Return a question of SQuAD 2.0; a change to None takes the field out."""
     qa = {"id": "q", "question": "Where?", "answers": [{"text": "\u5317\u4eac", "answer_start": 11}], **changes}
     return {name: value for name, value in qa.items() if value is not None}
 
 
 def squad(*qas, **changes):
-    """Returns a file of one paragraph."""
+    """Return a file of one paragraph."""
     return {"version": "v2.0", "data": [{"title": "T", "paragraphs": [{"context": CONTEXT, "qas": qas, **changes}]}]}
 
 
 def flat(**changes):
-    """Returns a flat record; a change to None takes the field out."""
+    """Return a flat record; a change to None takes the field out."""
     record = {"id": "q", "title": "T", "context": CONTEXT, "question": "Where?"}
     record = {**record, "answers": {"text": ["\u5317\u4eac"], "answer_start": [11]}, **changes}
     return {name: value for name, value in record.items() if value is not None}

@@ -129,7 +129,7 @@ def read_labels(path):
 def read_tables(path):
     yield from read_labels(path)
     yield lambda: read_table(path)
-    yield lambda: rows_of(path)
+    yield lambda: list_examples(path)
     for task in ("classify", "embed"):
         yield from learned(task, path)
 
@@ -138,16 +138,16 @@ def learned(task, path):
     """Read a file to learn from it, with another one and without, strictly and not."""
     for dev in (path, None):
         for on_error in ("stop", "skip"):
-            yield lambda dev=dev, on_error=on_error: texts_of(
+            yield lambda dev=dev, on_error=on_error: list_texts(
                 read_training_data(task, path, dev, FileOptions(), on_error=on_error)
             )
 
 
-def texts_of(data):
+def list_texts(data):
     return [data.train, data.dev, list(data.warnings), list(getattr(data.task, "labels", None) or ())]
 
 
-def rows_of(path):
+def list_examples(path):
     with open_table(path) as table:
         return list(table.read())
 

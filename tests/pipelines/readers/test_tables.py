@@ -47,7 +47,7 @@ def test_quote_marks_of_a_tsv_are_text(write):
     assert table.examples == [['"', '""'], ['" x', "'"]]
 
 
-def test_a_row_has_the_number_of_its_first_line_also_behind_texts_of_many_lines(write):
+def test_the_line_of_an_example_is_its_first_one_also_after_texts_of_many_lines(write):
     table = read_table(write("t.csv", b'text,label\n"one\n\ntwo\r\nthree",a\n\nb,c\n"d\n",e\nf,g\n'))
     assert table.examples == [["one\n\ntwo\r\nthree", "a"], ["b", "c"], ["d\n", "e"], ["f", "g"]]
     assert table.lines == [2, 7, 8, 10]
@@ -75,7 +75,7 @@ def test_named_columns_of_json_lines_are_all_that_is_looked_at(write):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_rows_hold_the_columns_that_are_asked_for_in_that_order(write, kind):
+def test_examples_have_the_requested_columns_in_order(write, kind):
     with open_table(write(*TABLES[kind])) as table:
         [row] = table.read(["label", "text"])
     assert row.fields == ['say "no"', "a, b"]
@@ -138,7 +138,7 @@ def test_a_faulty_file_is_named_by_line(write, kind):
         read_table(write(name, content))
 
 
-def test_a_missing_file_and_a_folder_are_told(tmp_path):
+def test_a_missing_file_and_a_folder_are_errors(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "t.csv").mkdir()
@@ -176,7 +176,7 @@ BAD_ROWS = {  # the second of three rows is bad
 
 
 @pytest.mark.parametrize("kind", BAD_ROWS)
-def test_a_bad_row_of_a_stream_is_reported_and_the_rest_is_read(feed, kind):
+def test_an_invalid_example_of_a_stream_is_reported_and_the_rest_is_read(feed, kind):
     form, content, lines, message = BAD_ROWS[kind]
     feed(content)
     with open_table("-", format=form) as table:
@@ -213,7 +213,7 @@ def test_a_quote_that_is_never_closed_ends_the_stream_and_fills_no_memory(feed, 
     ("form", "head", "row"),
     [("csv", b"a\n", b"1\n"), ("tsv", b"a\n", b"1\n"), ("jsonl", b"", b'{"a": 1}\n')],
 )
-def test_a_row_is_given_before_the_next_one_is_written(monkeypatch, form, head, row):
+def test_an_example_is_yielded_before_the_next_one_is_written(monkeypatch, form, head, row):
     reading, writing = os.pipe()
     with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -225,14 +225,14 @@ def test_a_row_is_given_before_the_next_one_is_written(monkeypatch, form, head, 
             assert next(rows).fields == ["1"]
 
 
-def test_an_empty_stream_has_no_rows_where_the_columns_are_given(feed):
+def test_an_empty_stream_with_named_columns_has_no_examples(feed):
     for form in ("csv", "tsv", "jsonl"):
         feed(b"")
         with open_table("-", format=form, columns=["a"]) as table:
             assert list(table.read()) == []
 
 
-def test_the_format_can_be_told_and_must_be_for_standard_input(write, feed):
+def test_the_format_can_be_set_and_must_be_for_standard_input(write, feed):
     assert read_table(write("t.txt", b'a\tb\n"\t2\n'), format="tsv").examples == [['"', "2"]]
     told = "standard input has no file ending; expected a format: set --format to csv, tsv or jsonl"
     with pytest.raises(InputError, match=told):

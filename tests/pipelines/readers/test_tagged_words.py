@@ -25,7 +25,7 @@ def read(tmp_path):
 
 
 def check_places(sentences):
-    """Returns the sentences; every word is what stands at its range, in order, with one tag."""
+    """Return the sentences; every word is the text of its range, in order, with one tag."""
     for sentence in sentences:
         assert [sentence.text[start:end] for start, end in ranges(sentence)] == list(sentence.words)
         assert len(sentence.words) == len(sentence.starts) == len(sentence.ends) > 0
@@ -41,7 +41,7 @@ def ranges(sentence):
 
 
 def conllu(*rows, text=None):
-    """Returns a sentence: rows are (id, form) or (id, form, upos) or (id, form, upos, misc)."""
+    """Return a sentence: rows are (id, form) or (id, form, upos) or (id, form, upos, misc)."""
     lines = [] if text is None else [f"# text = {text}"]
     for row_id, form, *more in rows:
         upos, misc = (*more, "X", "_")[:2] if len(more) != 1 else (more[0], "_")
@@ -222,7 +222,7 @@ def test_text_is_split_as_bert_splits_it(text, words):
     assert [text[start:end] for start, end in split_words(text)] == words
 
 
-def test_text_is_split_at_borders_too():
+def test_text_is_split_at_extra_ends_too():
     assert split_words("abcd ef", [1, 3, 5, 6, 7]) == [(0, 1), (1, 3), (3, 4), (5, 6), (6, 7)]
 
 
@@ -445,12 +445,12 @@ def test_english_ewt_is_read_whole(split, num_sentences):
         assert sentence.text == comment
         assert sentence.words == tuple(row[1] for row in rows if row[0].isdigit())
         assert sentence.tags == tuple(row[3] for row in rows if row[0].isdigit())
-        inside = {str(i) for row in rows if "-" in row[0] for i in range_of(row[0])}
+        inside = {str(i) for row in rows if "-" in row[0] for i in find_range(row[0])}
         surface = [row for row in rows if row[0] not in inside and "." not in row[0]]
         joined = "".join(row[1] + " " * ("SpaceAfter=No" not in row[9]) for row in surface)
         assert joined.rstrip(" ") == comment.replace("\u00a0", " ")
 
 
-def range_of(row_id):
+def find_range(row_id):
     first, last = map(int, row_id.split("-"))
     return range(first, last + 1)

@@ -16,7 +16,7 @@ NO_OPTIONS = FileOptions()
 BAD_CSV = "text,label\na,x\nb\n,x\nc,y\nd,y,z\ne,\n" + "f,g,h\n" * 3  # lines 3, 4, 6, 7, 8, 9, 10
 
 
-def test_all_are_counted_and_the_first_five_are_shown_by_line(write):
+def test_all_are_counted_and_the_first_five_are_reported_with_their_lines(write):
     train, dev = write("train.csv", BAD_CSV), write("dev.csv", "text,label\nq,x\nr,odd\n")
     with pytest.raises(InputError) as raised:
         read_training_data("classify", train, dev, NO_OPTIONS)
@@ -27,7 +27,7 @@ def test_all_are_counted_and_the_first_five_are_shown_by_line(write):
     assert "\n" not in message
 
 
-def test_one_alone_is_told_as_it_is(write):
+def test_a_single_invalid_example_raises_its_own_error(write):
     path = write("train.csv", "text,label\na,x\n,y\nb,y\n")
     with pytest.raises(InputError, match=r"^\S+train\.csv, line 3: the column 'text' is empty; expected a text"):
         read_training_data("classify", path, [("q", "x")], NO_OPTIONS)

@@ -9,7 +9,7 @@ from tests.shared_data import shared
 GOOD = "text,label\na,good\nb,bad\nc,good\nd,bad\n"
 
 
-def warnings_of(write, task, train, dev, *, ending=".csv", options=None, **settings):
+def find_warnings(write, task, train, dev, *, ending=".csv", options=None, **settings):
     paths = [write(f"train{ending}", train), None if dev is None else write(f"dev{ending}", dev)]
     return read_training_data(task, *paths, options or FileOptions(), **settings).warnings
 
@@ -60,31 +60,31 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_likely_mistake_gets_one_warning(case, write):
     train, dev, message = CASES[case]
-    [warning] = warnings_of(write, "classify", train, dev)
+    [warning] = find_warnings(write, "classify", train, dev)
     assert message in warning
 
 
 def test_good_data_get_none(write):
-    assert warnings_of(write, "classify", GOOD, DEV) == []
-    assert warnings_of(write, "classify", GOOD, None, dev_share=0.5) == []
+    assert find_warnings(write, "classify", GOOD, DEV) == []
+    assert find_warnings(write, "classify", GOOD, None, dev_share=0.5) == []
 
 
 def test_a_header_that_is_read_as_data_is_noticed(write):
     options = FileOptions(columns=["text", "label"])
     header = GOOD + "e,label\n"
-    train, dev, *_ = warnings_of(write, "classify", header, "text,label\nx,good\n", options=options)
+    train, dev, *_ = find_warnings(write, "classify", header, "text,label\nx,good\n", options=options)
     assert "train.csv, line 1: the first example is 'text' with the label 'label'" in train
     assert "dev.csv, line 1: the first example is 'text'" in dev
     assert "if it is the header line, leave --columns out" in dev
 
 
 def test_a_class_of_one_stays_among_the_training_examples(write):
-    [warning] = warnings_of(write, "classify", GOOD + "e,odd\n", None, dev_share=0.4)
+    [warning] = find_warnings(write, "classify", GOOD + "e,odd\n", None, dev_share=0.4)
     assert "a class has only one example, which remains a training example ('odd')" in warning
 
 
 def test_labels_of_several_and_of_tags_are_compared(write):
-    [warning] = warnings_of(
+    [warning] = find_warnings(
         write,
         "classify",
         "text,labels\na,x|Y\nb,y|x\nc,Y\nd,y\n",
@@ -93,7 +93,7 @@ def test_labels_of_several_and_of_tags_are_compared(write):
     )
     assert "the labels 'Y' (2) and 'y' (2) differ only by case" in warning
     tags = "a B-per\n\nb B-PER\n\nc B-per\n\nd B-PER\ne O\n"
-    [warning] = warnings_of(write, "tag", tags, "q O\n", ending=".conll")
+    [warning] = find_warnings(write, "tag", tags, "q O\n", ending=".conll")
     assert "the labels 'PER' (2) and 'per' (2) differ only by case" in warning
 
 

@@ -110,7 +110,7 @@ def test_where_each_example_has_a_class_of_its_own_the_column_is_doubted(write):
         read_training_data("classify", path, None, NO_OPTIONS)
 
 
-def pairs_of(firsts, per_first):
+def make_pairs(firsts, per_first):
     labels = "abc" * (firsts * per_first)
     return [
         TextExample(f"first {number // per_first}", f"second {number}", labels[number], number)
@@ -119,14 +119,14 @@ def pairs_of(firsts, per_first):
 
 
 def test_pairs_of_one_first_text_stay_together():
-    train, dev, how = hold_out(pairs_of(30, 3), "t", share=0.2)
+    train, dev, how = hold_out(make_pairs(30, 3), "t", share=0.2)
     assert (len(dev), how.unit) == (18, "first texts")
     assert not {example.text for example in train} & {example.text for example in dev}
 
 
 @pytest.mark.parametrize(("firsts", "per_first", "share"), [(4, 30, 0.1), (1, 60, 0.9), (60, 1, 0.1)])
 def test_where_first_texts_are_few_or_do_not_repeat_equal_pairs_stay_together(firsts, per_first, share):
-    examples = pairs_of(firsts, per_first)
+    examples = make_pairs(firsts, per_first)
     train, dev, how = hold_out([*examples, *examples], "t", share=share)
     assert how.unit == "pairs"
     assert len(dev) == pytest.approx(share * 2 * len(examples), abs=2)

@@ -1,4 +1,4 @@
-"""Files and standard input become examples to be answered, one by one; bad ones are told and the rest is read."""
+"""Files and standard input become examples to answer, one by one; invalid ones are reported and the rest is read."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ EMBED = SentenceEmbedding()
 
 
 def answering(task, source, options=NO_OPTIONS) -> tuple[list, dict]:
-    """Returns [(line, example)] of the good examples, and the messages of the bad ones by line."""
+    """Return [(line, example)] of the good examples, and the messages of the bad ones by line."""
     read = list(read_prediction_data(task, source, options))
     assert all((example is None) == (error is not None) for _, example, error in read)
     return [(line, one) for line, one, error in read if not error], {
@@ -36,7 +36,7 @@ def answering(task, source, options=NO_OPTIONS) -> tuple[list, dict]:
     }
 
 
-def test_lines_are_texts_and_bad_ones_are_told(write):
+def test_lines_are_texts_and_invalid_ones_are_reported(write):
     path = write("texts.txt", b"one text\r\n\n caf\xc3\xa9 \ncaf\xe9\nlast")
     good, bad = answering(CLASSIFY, path)
     assert good == [
@@ -66,7 +66,7 @@ def test_standard_input_is_lines_of_text(monkeypatch):
     assert bad == {2: "standard input, line 2: the line is empty; expected a text: remove the line"}
 
 
-def test_standard_input_is_a_table_if_that_is_said(monkeypatch):
+def test_standard_input_can_be_a_table(monkeypatch):
     content = b"question,context,id\nWhere?,in Berlin,seven\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     [(line, one)], bad = answering(ANSWER, "-", FileOptions(format="csv"))
@@ -79,7 +79,7 @@ def test_standard_input_of_a_form_that_is_read_whole_is_refused():
 
 
 @pytest.mark.parametrize("form", ["conll", "conllu"])
-def test_sentences_in_columns_are_read_one_by_one_and_bad_ones_are_told(form, monkeypatch):
+def test_sentences_in_columns_are_streamed_and_invalid_ones_are_reported(form, monkeypatch):
     rows = [b"1\ta", b"2\tb", b"", "1\tcaf\u00e9".encode(), b"2\t", b"", b"", b"1\tc", b"", b"1\t\xff", b"", b"1\td"]
     if form == "conll":
         rows = [row.partition(b"\t")[2] + b"\tX" if row else row for row in rows]
@@ -94,7 +94,7 @@ def test_sentences_in_columns_are_read_one_by_one_and_bad_ones_are_told(form, mo
     assert "standard input, line 10: byte 0xff" in bad[10]
 
 
-def test_rows_are_texts_or_pairs_and_bad_ones_are_told(write):
+def test_examples_are_texts_or_pairs_and_invalid_ones_are_reported(write):
     good, bad = answering(CLASSIFY, write("texts.csv", "label,text\ngood,one\nbad\nodd,\nx,two\n"))
     assert good == [(2, TextExample("one", None, None, 2)), (5, TextExample("two", None, None, 5))]
     assert "line 3: the row has 1 field but there are 2 columns" in bad[3]
@@ -105,7 +105,7 @@ def test_rows_are_texts_or_pairs_and_bad_ones_are_told(write):
     assert "line 2: there is no field 'hypothesis'" in bad[2]
 
 
-def test_bad_lines_before_the_first_good_one_are_told(write):
+def test_invalid_lines_before_the_first_valid_one_are_reported(write):
     path = write("texts.jsonl", b'{broken\n["a"]\n\n{"text": "one"}\n{"text": ""}\n')
     good, bad = answering(CLASSIFY, path)
     assert good == [(4, TextExample("one", None, None, 4))]
@@ -195,7 +195,7 @@ def test_words_of_json_lines_are_taken_as_they_are(field, write):
         ({}, {"text_column": "text"}, ("Now", ",", "here")),
     ],
 )
-def test_words_are_those_that_would_be_learned_of_the_same_record(more, options, words, write):
+def test_words_to_answer_equal_words_to_train_on(more, options, words, write):
     path = write("words.jsonl", [{"text": "Now, here", "tokens": ["Now,", "here"], **more}])
     assert [one.words for _, one in answering(TAG, path, FileOptions(**options))[0]] == [words]
     if "text_column" not in options:  # which files to learn from do not have
@@ -203,7 +203,7 @@ def test_words_are_those_that_would_be_learned_of_the_same_record(more, options,
 
 
 @pytest.mark.parametrize(("ending", "form"), [("data", "json"), ("jsonl", "json"), ("json", "jsonl")])
-def test_the_form_of_questions_can_be_said(ending, form, write):
+def test_the_format_of_questions_can_be_set(ending, form, write):
     flat = [{"id": "a", "context": "in Berlin", "question": "Where?"}]
     content = squad(("a", "Berlin", 3)) if form == "json" else flat
     good, bad = answering(ANSWER, write(f"questions.{ending}", content), FileOptions(format=form))
@@ -238,7 +238,7 @@ def test_files_that_cannot_be_answered_are_refused(case, write):
         answering(task, write(name, content))
 
 
-def test_a_file_that_is_missing_is_told(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     for name in ("a.txt", "a.csv"):
         with pytest.raises(InputError, match=rf"{name} does not exist"):
             answering(CLASSIFY, tmp_path / name)

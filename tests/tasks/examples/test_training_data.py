@@ -20,7 +20,7 @@ ANSWER = QuestionAnswering()
 EMBED = SentenceEmbedding()
 
 
-def test_texts_to_learn_make_a_classifier_of_their_labels(write):
+def test_training_texts_give_a_classifier_of_their_labels(write):
     train = write("train.csv", "id,sentence,label\n1,a fine film,good\n2,a waste,bad\n")
     dev = write("dev.csv", "label,sentence\ngood,so fine\n")
     task, learnt, held_out = read_task("classify", train, dev, NO_OPTIONS, max_sequence_length=20)
@@ -71,7 +71,7 @@ IOBES = "New B-LOC\nYork E-LOC\nParis S-LOC\n, O\nAnn S-PER\n"
 
 
 @pytest.mark.parametrize("content", [IOB1, IOB2, IOBES], ids=["IOB1", "IOB2", "IOBES"])
-def test_tags_of_every_scheme_are_learnt_as_iob2(content, write):
+def test_tags_of_every_scheme_become_iob2(content, write):
     path = write("train.conll", content)
     task, learnt, held_out = read_task("tag", path, path, NO_OPTIONS, labelled_tokens="all")
     assert task == TokenClassification(labels=("O", "B-LOC", "B-PER", "I-LOC"), scheme="IOB2", labelled_tokens="all")
@@ -192,7 +192,7 @@ LEARNING_ERRORS = {
 
 
 @pytest.mark.parametrize("case", LEARNING_ERRORS)
-def test_files_that_cannot_be_learnt_from_are_refused(case, write):
+def test_unusable_training_files_are_errors(case, write):
     name, file, train, dev, message = LEARNING_ERRORS[case]
     paths = write(file, train), write(file.replace("a.", "b."), dev)
     settings = {"objective": "contrastive"} if "contrast" in case else {}
