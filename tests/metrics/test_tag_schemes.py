@@ -10,7 +10,7 @@ from bert_keras.metrics.tag_schemes import Entity, detect_scheme, find_entities,
 
 LABELS = ("PER", "LOC", "PER-LOC", "B", "O", "")
 ANY_TAGS = st.lists(
-    st.choose_one(
+    st.one_of(
         st.just("O"),
         st.sampled_from("BIES"),
         st.builds("{}-{}".format, st.sampled_from("BIES"), st.sampled_from(LABELS)),
