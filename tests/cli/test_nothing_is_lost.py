@@ -11,14 +11,13 @@ import tempfile
 import time
 
 import pytest
-import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.cli.options import training_options
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records import write_records
 from bert_keras.staging import LISTING
+from bert_keras.training.output_folder import hold_backups
 from tests.cli.conftest import tiny_encoder
 
 STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split()]
@@ -172,7 +171,8 @@ def test_a_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
 
 def test_a_second_training_of_the_same_folder_is_refused_at_the_start(project, capsys):
     command = ["pretrain", "p/rec", "out", *TINY]
-    with training_options.lock_training(project.parent / "out", tf.distribute.get_strategy()):
+    options = {"every_steps": 0, "resume": False, "allow_changes": False, "overwrite": False, "is_chief": True}
+    with hold_backups(project.parent / "out", **options):
         assert main(command) == 2
     assert "another process is using" in capsys.readouterr().err
     assert not (project.parent / ".out.training").exists()

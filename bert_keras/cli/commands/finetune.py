@@ -124,8 +124,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.console.fit_progress import FitProgress
-    from bert_keras.training import run_finetuning
-    from bert_keras.training.finetuning_data import collect_metrics, describe_epoch
+    from bert_keras.training.finetuning_to_folder import collect_metrics, describe_epoch, finetune
     from bert_keras.training.strategies import is_chief
 
     what, how = _describe_task(data), _describe_training(settings, data.task, strategy)
@@ -133,23 +132,20 @@ def run(arguments: argparse.Namespace) -> None:
     backups = {"backups": training_options.format_backups(arguments)}
     print_settings("finetune", names | what | how | backups)
     print_warnings(data.warnings)
-    with training_options.lock_training(arguments.out, strategy):
-        with FitProgress(None) as progress:
-            tuned = run_finetuning(
-                data.task,
-                checkpoint,
-                data.train,
-                data.dev,
-                settings,
-                callbacks=[progress],
-                strategy=strategy,
-                backup=training_options.make_backup_options(arguments, strategy),
-            )
-        if not is_chief(strategy):
-            return
-        tuned = dataclasses.replace(tuned, data=data)
-        _report_missing_matplotlib(data.task)
-        _save(arguments, tuned, _describe_files(arguments, data, _file_name) | what | how)
+    with FitProgress(None) as progress:
+        tuned = finetune(
+            checkpoint,
+            arguments.out,
+            train=data,
+            callbacks=[progress],
+            strategy=strategy,
+            card_facts=_describe_files(arguments, data, _file_name) | what | how,
+            **training_options.get_backup_arguments(arguments),
+            **dataclasses.asdict(settings),
+        )
+    if not is_chief(strategy):
+        return
+    _report_missing_matplotlib(data.task)
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
@@ -282,15 +278,6 @@ def _to_words(name: str) -> str:
 
 def _file_name(path: pathlib.Path) -> str:
     return path.absolute().name
-
-
-def _save(arguments: argparse.Namespace, tuned, shown: dict[str, object]) -> None:
-    """Write OUT; the model card lists `shown`."""
-    from bert_keras.checkpoints import save
-    from bert_keras.training.finetuning_data import folder_parts, pictures
-
-    parts = folder_parts(tuned, shown, pictures=pictures(tuned)) | {"overwrite": arguments.overwrite}
-    training_options.publish_model(arguments, lambda folder: save(tuned.model, tuned.tokenizer, folder, **parts))
 
 
 def _report_missing_matplotlib(task: Task) -> None:

@@ -28,10 +28,8 @@ from bert_keras.cli.options.training_options import (
     check_out,
     format_backups,
     format_batch,
-    lock_training,
-    make_backup_options,
+    get_backup_arguments,
     prepare_devices,
-    publish_model,
     run_in_workers,
 )
 from bert_keras.config import PRESETS
@@ -129,10 +127,8 @@ def run(arguments: argparse.Namespace) -> None:
     plans = settings.plan([manifest["splits"]["train"]["num_records"] for manifest in manifests])
     load_tensorflow()
     strategy = prepare_devices(arguments)
-    from bert_keras.checkpoints import save
-    from bert_keras.checkpoints.huggingface.model_card import build_model_card
     from bert_keras.cli.console.fit_progress import FitProgress
-    from bert_keras.training import run_pretraining
+    from bert_keras.training.pretraining_to_folder import describe_metrics, pretrain
     from bert_keras.training.strategies import is_chief
     from bert_keras.training.training_log import TensorBoardScalars
 
@@ -141,25 +137,19 @@ def run(arguments: argparse.Namespace) -> None:
     listeners = [TensorBoardScalars(arguments.tensorboard)] if watched else []
     num_seconds = None if plans[0].seconds is None else sum(plan.seconds for plan in plans)
     num_steps = sum(plan.num_steps or 0 for plan in plans)
-    with lock_training(arguments.out, strategy):
-        with FitProgress(num_steps, num_seconds=num_seconds) as progress:
-            trained = run_pretraining(
-                settings,
-                arguments.records,
-                callbacks=[progress],
-                listeners=listeners,
-                strategy=strategy,
-                backup=make_backup_options(arguments, strategy),
-            )
-        if not is_chief(strategy):
-            return
-        notes = {"pretraining.toml": settings.to_toml(), "training_log.jsonl": trained.log}
-        card = build_model_card(
-            trained.model, trained.tokenizer, history=_format_history(settings, manifests, trained.metrics, start)
+    with FitProgress(num_steps, num_seconds=num_seconds) as progress:
+        trained = pretrain(
+            arguments.records,
+            arguments.out,
+            settings=settings,
+            callbacks=[progress],
+            listeners=listeners,
+            strategy=strategy,
+            **get_backup_arguments(arguments),
         )
-        parts = {"notes": notes, "card": card, "overwrite": arguments.overwrite, "written_by": "pretrain"}
-        publish_model(arguments, lambda folder: save(trained.model, trained.tokenizer, folder, **parts))
-    sentence = f"wrote {arguments.out}: {_format_metrics(trained.metrics)}"
+    if not is_chief(strategy):
+        return
+    sentence = f"wrote {arguments.out}: {describe_metrics(trained.metrics)}"
     print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
 
 
@@ -250,26 +240,3 @@ def _format_budget(plan, manifest: Mapping) -> str:
         return f"{plan.seconds / 3600:g} hours on {data}"
     num_epochs = plan.num_steps * plan.batch_size / num_sequences
     return f"{plan.num_steps:,} steps of {plan.batch_size} on {data}: {num_epochs:.1f} epochs"
-
-
-def _format_metrics(metrics: Mapping[str, float]) -> str:
-    """Format the final metrics, on held-out records if there are any."""
-    prefix = "held_out_" if "held_out_loss" in metrics else ""
-    names = {"mlm_accuracy": "masked-LM accuracy", "next_sentence_accuracy": "next-sentence accuracy"}
-    names["replaced_accuracy"] = "replaced-token accuracy"
-    parts = [f"loss {metrics[prefix + 'loss']:.3f}"]
-    parts += [f"{text} {metrics[prefix + name]:.1%}" for name, text in names.items() if prefix + name in metrics]
-    return ", ".join(parts) + (" on held-out records" if prefix else " (mean of the last steps)")
-
-
-def _format_history(
-    settings: Pretraining, manifests: Sequence[Mapping], metrics: Mapping[str, float], start: Start | None
-) -> str:
-    """Return the model card's sentence about the pretraining."""
-    num_sequences = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
-    continued = f", continued from {start}," if start else ""
-    recipe = f" with the recipe `{settings.recipe}`" if settings.recipe else ""
-    return (
-        f"Pretrained{continued}{recipe} on {num_sequences:,} sequences: {_format_metrics(metrics)}. All settings are "
-        "in `pretraining.toml`, and the losses during training in `training_log.jsonl`."
-    )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.options.argument_checks import add_option, add_overwrite, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
-from bert_keras.publishing import check_writable_folder, get_companion_folder, write_or_keep
-from bert_keras.staging import lock_folder
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.publishing import check_writable_folder, get_companion_folder
 from bert_keras.training.config.tables import STRATEGIES
 from bert_keras.training.config.tf_config import check_tf_config
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from bert_keras.training.backups import BackupFolder, BackupOptions
 
 _BACKUP_STEPS = 500
 
@@ -72,15 +69,15 @@ def run_in_workers(arguments: argparse.Namespace) -> bool:
     return True
 
 
-def make_backup_options(arguments: argparse.Namespace, strategy: tf.distribute.Strategy) -> BackupOptions:
-    """Return where and when backups are saved; with `--overwrite`, delete those of an earlier run."""
-    from bert_keras.training.backups import BackupOptions
-    from bert_keras.training.strategies import is_chief
-
-    backups = backup_folder(arguments.out)
-    if arguments.overwrite and not arguments.resume and is_chief(strategy):
-        backups.remove()
-    return BackupOptions(backups, arguments.backup_every, arguments.resume, arguments.allow_changes)
+def get_backup_arguments(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the arguments of `bk.pretrain` and `bk.finetune` about OUT and its backups."""
+    return {
+        "overwrite": arguments.overwrite,
+        "backup_every": arguments.backup_every,
+        "resume": arguments.resume,
+        "allow_changes": arguments.allow_changes,
+        "spell": spell_flag,
+    }
 
 
 def format_batch(batch_size: int, strategy: tf.distribute.Strategy, num_micro_batches: int) -> str:
@@ -108,7 +105,9 @@ def format_backups(arguments: argparse.Namespace) -> str:
     text = f"{when}, in {get_companion_folder(arguments.out, 'training')}"
     if not arguments.resume:
         return text
-    steps = backup_folder(arguments.out).steps()
+    from bert_keras.training.output_folder import get_backup_folder
+
+    steps = get_backup_folder(arguments.out).steps()
     return f"{text}; " + (f"the latest is from step {steps[-1]:,}" if steps else "there is none to resume from")
 
 
@@ -121,67 +120,9 @@ def check_out(arguments: argparse.Namespace, *inputs: pathlib.Path) -> None:
     check_writable_folder(arguments.out, arguments.command, overwrite=arguments.overwrite, inputs=inputs)
     if arguments.strategy == "multi-worker" and arguments.workers is None:
         check_tf_config()
-    backups = backup_folder(arguments.out)
-    steps = backups.steps()
-    if steps and not arguments.resume and not arguments.overwrite:
-        raise InputError(
-            f"training of {arguments.out} was interrupted, and its backup from step {steps[-1]:,} is in "
-            f"{backups.path}: continue with --resume, or start over with --overwrite"
-        )
+    from bert_keras.training.output_folder import check_no_backup
 
-
-def backup_folder(out: pathlib.Path) -> BackupFolder:
-    """Return the folder for the backups of a training of `out`."""
-    from bert_keras.training.backups import BackupFolder
-
-    return BackupFolder(get_companion_folder(out, "training").absolute())
-
-
-@contextlib.contextmanager
-def lock_training(out: pathlib.Path, strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Hold the lock of OUT's backup folder, and remove the folder at the end if it is empty; only the chief does so.
-
-    Raises:
-        InputError: another training of OUT is running.
-    """
-    from bert_keras.training.strategies import is_chief
-
-    if not is_chief(strategy):
-        yield
-        return
-    folder = backup_folder(out).path
-    try:
-        with lock_folder(folder):
-            yield
-    finally:
-        with contextlib.suppress(OSError):  # the folder has backups, or was removed
-            folder.rmdir()
-
-
-def publish_model(arguments: argparse.Namespace, write: Callable[[pathlib.Path], None]) -> None:
-    """Write OUT, then delete the backups.
-
-    Args:
-        arguments: arguments of the command.
-        write: function that writes the model to a given folder, see `write_or_keep`.
-
-    Raises:
-        InputError: OUT cannot be written. The message says where the model was saved instead; the backups stay.
-    """
-    backups = backup_folder(arguments.out)
-    write_or_keep(arguments.out, write, if_lost=lambda: _format_recovery(backups))
-    backups.remove()
-
-
-def _format_recovery(backups: BackupFolder) -> str:
-    """Format what remains of a trained model that could not be written anywhere, and what to do."""
-    steps = backups.steps()
-    if not steps:
-        return "the trained model is lost, because there is no backup either: free disk space before training again"
-    return (
-        f"the state after step {steps[-1]:,} is in {backups.path}: free disk space, and run the same command again "
-        "with --resume"
-    )
+    check_no_backup(arguments.out, resume=arguments.resume, overwrite=arguments.overwrite, spell=spell_flag)
 
 
 def prepare_devices(arguments: argparse.Namespace) -> tf.distribute.Strategy:

@@ -113,7 +113,7 @@ def test_an_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
     (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     modules = json.loads((out / "modules.json").read_text())
     (out / "modules.json").write_text(json.dumps([one for one in modules if "Normalize" not in one["type"]]))
-    monkeypatch.setattr("bert_keras.training.run_finetuning", plan, raising=False)
+    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     options = ["--task", "embed", "--train", str(done.train), "--dev", str(done.dev)]
     for folder, kept in ((done.out, ("mean", True)), (out, ("cls", False))):
         with pytest.raises(PlannedError) as planned:
@@ -133,7 +133,7 @@ def test_the_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkey
     prompts = {"query": "every ", "passage": "a dog "}
     settings = {"prompts": prompts, "default_prompt_name": "passage", "similarity_fn_name": "dot"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    monkeypatch.setattr("bert_keras.training.run_finetuning", plan, raising=False)
+    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     command = ["finetune", str(folder), str(tmp_path / "new"), "--task", "embed"]
     command += ["--train", str(done.train), "--dev", str(done.dev)]
     for options, kept in (

@@ -1,0 +1,215 @@
+"""`bk.finetune`: fine-tune on examples from files or memory, and write a checkpoint folder."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_keras.checkpoints import save
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
+from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.errors import InputError, MissingExtraError
+from bert_keras.extras import check_tensorflow_backend
+from bert_keras.files import format_json
+from bert_keras.metrics.confusion_figure import render_confusion_matrix
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.publishing import check_writable_folder
+from bert_keras.tasks.examples.file_options import FileOptions
+from bert_keras.tasks.examples.held_out import check_dev_share
+from bert_keras.tasks.examples.option_checks import DEV_SHARE, check_keyword_arguments, check_options_of_task
+from bert_keras.tasks.examples.training_data import (
+    TASK_SETTINGS,
+    TrainingData,
+    check_task_name,
+    read_training_data_for_checkpoint,
+)
+from bert_keras.training.backups import NO_BACKUP, BackupOptions
+from bert_keras.training.config.finetuning_settings import FineTuning
+from bert_keras.training.config.sources import upgrade_settings
+from bert_keras.training.finetuning import FineTuned, run_finetuning
+from bert_keras.training.output_folder import check_no_backup, hold_backups, publish_model
+from bert_keras.training.strategies import is_chief
+
+
+def finetune(
+    checkpoint: str | os.PathLike | Checkpoint,
+    out: str | os.PathLike | None = None,
+    *,
+    train: object,
+    dev: object | None = None,
+    task: str = "classify",
+    dev_share: float = DEV_SHARE,
+    on_error: str = "stop",
+    overwrite: bool = False,
+    backup_every: int = 0,
+    resume: bool = False,
+    allow_changes: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
+    strategy: tf.distribute.Strategy | None = None,
+    card_facts: Mapping[str, object] | None = None,
+    spell: Spell = spell_argument,
+    **settings: object,
+) -> FineTuned:
+    """Fine-tune a checkpoint on labelled examples, as `bert-keras finetune` does.
+
+    Args:
+        checkpoint: any folder that `load` reads, with a vocabulary.
+        out: checkpoint folder to write, with `metrics.json`, `training_log.jsonl` and a model card; None = the model is
+            only returned.
+        train: the training examples: a path; a list of dicts such as `{"text": ..., "label": ...}`; a list of (text,
+            label) pairs; a data frame; or `TrainingData` with held-out examples and a task, without the arguments that
+            say how to read examples.
+        dev: held-out examples, in the same forms. Default: a share of `train`.
+        task: "classify", "tag", "answer" or "embed".
+        dev_share: fraction of `train` that is held out without `dev`, in the same proportion for each class.
+        on_error: "stop" at bad examples with an error that lists the first ones, or "skip" them.
+        overwrite: replace `out` if `finetune` wrote it, and remove the backups of its training unless `resume` is set.
+        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.
+        resume: resume from the newest backup, if there is one.
+        allow_changes: resume although settings or examples differ from those of the backup.
+        callbacks: passed to `model.fit`.
+        listeners: functions that are called with each line of the training log, a dict.
+        strategy: any `tf.distribute` strategy. Default: one device.
+        card_facts: what the model card lists about the training. Default: the data and the main settings.
+        spell: how error messages name an option; the command line passes `spell_flag`.
+        **settings: fields of `FineTuning` (`num_epochs`, `learning_rate`, `batch_size`, `seed`, ...), of `FileOptions`
+            (`text_column`, `label_column`, `delimiter`, ...) and of the task (`problem`, `max_sequence_length`, ...).
+
+    Returns:
+        The `model` with the weights of its best epoch, `scores`, `epochs`, and `data`: the examples, how they were held
+        out, how many were skipped, and warnings about them.
+
+    Raises:
+        InputError: data, settings or folders cannot be used, or the loss became infinite or NaN. If `out` cannot be
+            written after the training, the model is written next to it or to the system's temporary folder, and the
+            message says where.
+        InterruptedTrainingError: SIGTERM arrived, and the state was written.
+
+    Example:
+        >>> reviews = [{"text": "a fine film", "label": "good"}, {"text": "a waste of time", "label": "bad"}] * 10
+        >>> # tuned = bk.finetune("checkpoint", "out", train=reviews, num_epochs=4)
+        >>> # tuned.scores["accuracy"], len(tuned.data.dev)
+    """
+    check_tensorflow_backend("bk.finetune")
+    fine_tuning, file_options, task_settings = _split_settings(upgrade_settings(settings), task)
+    check_dev_share(dev_share)
+    strategy = strategy or tf.distribute.get_strategy()
+    if out is not None:
+        paths = [path for path in (checkpoint, train, dev) if isinstance(path, str | os.PathLike)]
+        check_writable_folder(out, "finetune", overwrite=overwrite, inputs=paths)
+        check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    checkpoint = read_checkpoint(checkpoint)
+    if isinstance(train, TrainingData):
+        if dev is not None or task_settings or file_options != FileOptions():
+            raise InputError("train is TrainingData; expected no arguments that say how to read examples: remove them")
+        data = train
+    else:
+        reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
+        data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
+
+    def run(backup: BackupOptions = NO_BACKUP) -> FineTuned:
+        options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy, "backup": backup}
+        tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, fine_tuning, **options)
+        return dataclasses.replace(tuned, data=data)
+
+    if out is None:
+        return run()
+    chief = is_chief(strategy)
+    with hold_backups(
+        out,
+        every_steps=backup_every,
+        resume=resume,
+        allow_changes=allow_changes,
+        overwrite=overwrite,
+        is_chief=chief,
+    ) as backup:
+        tuned = run(backup)
+        if chief:
+            facts = _list_card_facts(fine_tuning, data) if card_facts is None else card_facts
+            parts = {**_make_save_arguments(tuned, facts), "overwrite": overwrite}
+            publish_model(out, lambda folder: save(tuned.model, tuned.tokenizer, folder, **parts), spell=spell)
+    return tuned
+
+
+def _make_save_arguments(tuned: FineTuned, card_facts: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of `save` that depend on the training."""
+    metrics = {"metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
+    return {
+        "notes": {**metrics, **_draw_pictures(tuned)},
+        "card": build_model_card(tuned.model, tuned.tokenizer, history=_write_history(tuned, card_facts)),
+        "task": tuned.task.settings(),
+        "written_by": "finetune",
+    }
+
+
+def _draw_pictures(tuned: FineTuned) -> dict[str, bytes]:
+    """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
+    if not tuned.task.has_confusion_matrix:
+        return {}
+    try:
+        matrix = tuned.task.compute_confusion_matrix(tuned.answers, tuned.data.dev)
+        return {"confusion_matrix.png": render_confusion_matrix(matrix, tuned.task.labels)}
+    except MissingExtraError:
+        return {}
+
+
+def collect_metrics(tuned: FineTuned) -> dict[str, object]:
+    """Return the contents of `metrics.json`: the scores of all epochs, what was held out, how many were skipped."""
+    data = tuned.data
+    held_out = {} if data.held_out is None else {"held_out": {**data.held_out.settings(), "examples": len(data.dev)}}
+    return {
+        **tuned.scores,
+        "epoch": tuned.best + 1,
+        "epochs": list(tuned.epochs),
+        **held_out,
+        "skipped": data.bad.num_bad,
+    }
+
+
+def describe_epoch(tuned: FineTuned) -> str:
+    """Return which epoch the weights are from: "epoch 2 of 3"."""
+    return f"epoch {tuned.best + 1} of {len(tuned.epochs)}"
+
+
+def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuning, FileOptions, dict[str, object]]:
+    """Split keyword arguments into the settings of the training, of the files and of the task.
+
+    Raises:
+        InputError: a setting is unknown, belongs to another task, or is out of range.
+    """
+    names = {kind: [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)}
+    check_keyword_arguments(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
+    check_task_name(task)
+    check_options_of_task(settings, task, problem=settings.get("problem"))
+    fine_tuning, file_options = (
+        kind(**{name: value for name, value in settings.items() if name in names[kind]})
+        for kind in (FineTuning, FileOptions)
+    )
+    others = {name: value for name, value in settings.items() if name in (*TASK_SETTINGS, "prompt")}
+    return fine_tuning, file_options, others
+
+
+def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:
+    held_out = "" if data.held_out is None else f", {data.held_out.describe()}"
+    return {
+        "task": data.task.name,
+        "train": f"{len(data.train):,} examples",
+        "dev": f"{len(data.dev):,} examples{held_out}",
+        "epochs": settings.num_epochs,
+        "batch size": settings.batch_size,
+        "learning rate": f"{settings.learning_rate:g}",
+        "seed": settings.seed,
+    }
+
+
+def _write_history(tuned: FineTuned, card_facts: Mapping[str, object]) -> str:
+    """Write the sections of the model card about the training: data and settings, then scores."""
+    lines = ["## How it was fine-tuned", ""]
+    lines += [f"- {name}: {value}" for name, value in card_facts.items() if name != "labels"]
+    lines += ["", f"## Scores on the held-out examples ({describe_epoch(tuned)})", ""]
+    lines += [f"- {name}: {value:.4g}" for name, value in tuned.scores.items()]
+    return "\n".join([*lines, "", "## How to load it"])

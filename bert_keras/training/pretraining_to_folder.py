@@ -1,0 +1,137 @@
+"""`bk.pretrain`: pretrain on records and write a checkpoint folder."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_keras.checkpoints import save
+from bert_keras.checkpoints.huggingface.model_card import build_model_card
+from bert_keras.errors import InputError
+from bert_keras.extras import check_tensorflow_backend
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.pipelines.records import read_manifest
+from bert_keras.publishing import check_writable_folder
+from bert_keras.training.backups import NO_BACKUP
+from bert_keras.training.config.recipes import Pretraining
+from bert_keras.training.config.sources import infer_settings
+from bert_keras.training.output_folder import check_no_backup, hold_backups, publish_model
+from bert_keras.training.pretraining import Pretrained, run_pretraining
+from bert_keras.training.strategies import is_chief
+
+
+def pretrain(
+    records: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike | None = None,
+    *,
+    settings: Mapping[str, object] | Pretraining | None = None,
+    recipe: str | None = None,
+    config: str | os.PathLike | None = None,
+    overwrite: bool = False,
+    backup_every: int = 0,
+    resume: bool = False,
+    allow_changes: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    listeners: Sequence[Callable[[dict], None]] = (),
+    strategy: tf.distribute.Strategy | None = None,
+    spell: Spell = spell_argument,
+) -> Pretrained:
+    """Pretrain a BERT or ELECTRA on records, as `bert-keras pretrain` does.
+
+    Settings override the config file, the file overrides the recipe, and the recipe overrides the defaults. Settings
+    that none of them has are those of the records.
+
+    Args:
+        records: a folder of `make_records`, or one folder for each sequence length of the run.
+        out: checkpoint folder to write, with a model card, `pretraining.toml` and `training_log.jsonl`; None = the
+            model is only returned.
+        settings: settings by dotted key, such as `{"model.preset": "mini", "budget.steps": 5000}`; or a complete
+            `Pretraining`, without `recipe` and `config`.
+        recipe: "bert", "roberta", "electra-small", "24h" or "cramming".
+        config: a TOML file of settings.
+        overwrite: replace `out` if `pretrain` wrote it, and remove the backups of its training unless `resume` is set.
+        backup_every: steps between backups, which are written next to `out`; 0 = only when SIGTERM arrives.
+        resume: resume from the newest backup, if there is one.
+        allow_changes: resume although settings or records differ from those of the backup.
+        callbacks: passed to `model.fit`.
+        listeners: functions that are called with each line of the training log, a dict.
+        strategy: any `tf.distribute` strategy. Default: one device.
+        spell: how error messages name an option; the command line passes `spell_flag`.
+
+    Returns:
+        The trained `model` with its `tokenizer`, `metrics` and `log`.
+
+    Raises:
+        InputError: settings, records or folders cannot be used, or the loss became infinite or NaN. If `out` cannot be
+            written after the training, the model is written next to it or to the system's temporary folder, and the
+            message says where.
+        InterruptedTrainingError: SIGTERM arrived, and the state was written.
+
+    Example:
+        >>> # bk.make_records("vocab.txt", "records", texts)
+        >>> # trained = bk.pretrain("records", "out", settings={"model.preset": "tiny", "budget.steps": 1000})
+        >>> # trained.metrics["loss"], bk.load("out")
+    """
+    check_tensorflow_backend("bk.pretrain")
+    folders = [records] if isinstance(records, str | os.PathLike) else list(records)
+    # `run_pretraining` checks the shards
+    manifests = [read_manifest(folder, checked_splits=()) for folder in folders]
+    if isinstance(settings, Pretraining):
+        if recipe is not None or config is not None:
+            raise InputError("settings is a complete Pretraining; expected no recipe and no config: remove them")
+        run = settings
+    else:
+        run = Pretraining.resolve(config, recipe, settings, infer_settings(manifests))
+    strategy = strategy or tf.distribute.get_strategy()
+    options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy}
+    if out is None:
+        return run_pretraining(run, folders, backup=NO_BACKUP, **options)
+    inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
+    check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
+    check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
+    chief = is_chief(strategy)
+    with hold_backups(
+        out,
+        every_steps=backup_every,
+        resume=resume,
+        allow_changes=allow_changes,
+        overwrite=overwrite,
+        is_chief=chief,
+    ) as backup:
+        trained = run_pretraining(run, folders, backup=backup, **options)
+        if chief:
+            num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
+            publish_model(out, lambda folder: _save(trained, num_records, folder, overwrite=overwrite), spell=spell)
+    return trained
+
+
+def describe_metrics(metrics: Mapping[str, float]) -> str:
+    """Describe the final metrics in one line: those on held-out records, if there are any."""
+    prefix = "held_out_" if "held_out_loss" in metrics else ""
+    names = {
+        "mlm_accuracy": "masked-LM accuracy",
+        "next_sentence_accuracy": "next-sentence accuracy",
+        "replaced_accuracy": "replaced-token accuracy",
+    }
+    parts = [f"loss {metrics[prefix + 'loss']:.3f}"]
+    parts += [f"{text} {metrics[prefix + name]:.1%}" for name, text in names.items() if prefix + name in metrics]
+    return ", ".join(parts) + (" on held-out records" if prefix else " (mean of the last steps)")
+
+
+def _save(trained: Pretrained, num_records: int, folder: str | os.PathLike, *, overwrite: bool) -> None:
+    start = f" further (started from {trained.start})" if trained.start else ""
+    recipe = f" with the recipe `{trained.run.recipe}`" if trained.run.recipe else ""
+    history = (
+        f"Pretrained{start}{recipe} on {num_records:,} sequences: {describe_metrics(trained.metrics)}. All settings "
+        "are in `pretraining.toml`, and the training log is in `training_log.jsonl`."
+    )
+    save(
+        trained.model,
+        trained.tokenizer,
+        folder,
+        notes={"pretraining.toml": trained.run.to_toml(), "training_log.jsonl": trained.log},
+        card=build_model_card(trained.model, trained.tokenizer, history=history),
+        overwrite=overwrite,
+        written_by="pretrain",
+    )
