@@ -120,11 +120,11 @@ def describe_metrics(metrics: Mapping[str, float]) -> str:
 
 
 def _save(trained: Pretrained, num_records: int, folder: str | os.PathLike, *, overwrite: bool) -> None:
-    start = f" further (started from {trained.start})" if trained.start else ""
+    start = f", continued from {trained.start}," if trained.start else ""
     recipe = f" with the recipe `{trained.run.recipe}`" if trained.run.recipe else ""
     history = (
         f"Pretrained{start}{recipe} on {num_records:,} sequences: {describe_metrics(trained.metrics)}. All settings "
-        "are in `pretraining.toml`, and the training log is in `training_log.jsonl`."
+        "are in `pretraining.toml`, and the losses during training in `training_log.jsonl`."
     )
     save(
         trained.model,

@@ -346,3 +346,17 @@ def test_a_resumed_training_may_save_memory_and_nothing_else():
     for name, value in (("settings", {"seed": 2}), ("data", ["0" * 64]), ("data", [])):
         with pytest.raises(InputError, match=r"seed was 2 and is 1|\(the words changed\)|\(it reads other data\)"):
             place.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
+
+
+def test_bk_finetune_accepts_the_old_name_of_the_warm_up(tiny_encoder, monkeypatch):
+    planned = []
+
+    def plan(task, checkpoint, train, dev, settings, **_):
+        planned.append(settings.warmup_ratio)
+        raise InterruptedError
+
+    monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
+    examples = [("the cat", "a"), ("a dog", "b")]
+    with pytest.raises(InterruptedError):
+        bk.finetune(tiny_encoder, train=examples, dev=examples, warmup_rate=0.25)
+    assert planned == [0.25]

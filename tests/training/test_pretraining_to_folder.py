@@ -1,0 +1,52 @@
+"""`bk.pretrain` writes a folder that loads, resumes from its backups, and reports wrong arguments."""
+
+import pytest
+
+import bert_keras as bk
+from bert_keras.errors import InputError
+from bert_keras.training.callbacks import StopAfter
+from bert_keras.training.output_folder import get_backup_folder
+from tests.training.conftest import TINY
+
+
+def test_the_folder_has_the_model_its_settings_and_its_log(records, tmp_path):
+    lines = []
+    trained = bk.pretrain(records[0], tmp_path / "out", settings=TINY, listeners=[lines.append])
+    assert {"pretraining.toml", "training_log.jsonl", "README.md"} < {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+    assert trained.metrics["loss"] > 0
+    assert lines
+    assert "Pretrained on" in (tmp_path / "out" / "README.md").read_text()
+    loaded = bk.load(tmp_path / "out")
+    assert loaded.count_params() == trained.model.count_params()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # no backups, no lock
+
+
+def test_without_a_folder_nothing_is_written(records, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert bk.pretrain([records[0]], settings=TINY).run.budget.steps == 6
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_training_is_resumed_or_overwritten_but_not_forgotten(records, tmp_path):
+    class Crash(StopAfter):
+        def on_train_batch_end(self, batch, logs=None):
+            if self.count(batch) >= 5:
+                raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        bk.pretrain(records[0], tmp_path / "out", settings=TINY, backup_every=2, callbacks=[Crash(5)])
+    assert get_backup_folder(tmp_path / "out").steps() == [2, 4]
+    with pytest.raises(
+        InputError, match=r"step 4 is in .*: continue with resume=True, or start over with overwrite=True"
+    ):
+        bk.pretrain(records[0], tmp_path / "out", settings=TINY)
+    resumed = bk.pretrain(records[0], tmp_path / "out", settings=TINY, resume=True)
+    assert int(resumed.model.optimizer.iterations) == 6
+    assert not get_backup_folder(tmp_path / "out").path.exists()
+
+
+def test_a_complete_run_excludes_a_recipe(records, tiny_run):
+    with pytest.raises(InputError, match="settings is a complete Pretraining; expected no recipe"):
+        bk.pretrain(records[0], settings=tiny_run(records[1]), recipe="bert")
