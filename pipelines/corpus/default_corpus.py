@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.prose import extract_paragraphs
-from bert_keras.pipelines.corpus.text_sources import Names, find_sources, group_documents, read_lines
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,26 +33,6 @@ _FAMILIES = {
 _MIN_PASSAGE_WORDS = 8  # shorter sentences are joined: "Return the result." alone fits every family
 # Only the manual has curly quotes, so they would reveal its label.
 _STRAIGHT_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
-
-
-def read_documents(
-    paths: Names, *, field: str = "text", progress: Callable[[int, int | None], None] | None = None
-) -> Iterator[list[str]]:
-    """Yield the documents of UTF-8 text: one sentence per line, a blank line between documents.
-
-    A record of a JSON-lines file is a document; the lines of its `field` are sentences. Files are read line by line, so
-    their size does not matter. A document never spans two files.
-
-    Args:
-        paths: files, folders, patterns, gzip, JSON lines or `-` (see `text_sources.find_sources`), in the order given.
-        field: the field of a JSON record with the text.
-        progress: called with the bytes read so far and the bytes of all files (None if unknown).
-
-    Raises:
-        InputError: a file is missing (reported before any file is read), is not UTF-8, has NUL bytes, or has no text
-            (see `text_sources.read_source`).
-    """
-    return group_documents(read_lines(find_sources(paths), field=field, progress=progress))
 
 
 def labelled_passages() -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ each record of a JSON-lines file is a document.
 
 import dataclasses
 import glob
-import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +47,7 @@ class TextSource:
 
 
 def find_sources(names: Names | Sequence[TextSource]) -> list[TextSource]:
-    """Find the files that names stand for.
+    """Find the files of a list of names.
 
     A name is a file, with any suffix; a folder, searched recursively for `TEXT_SUFFIXES`; a pattern such as
     `books/**/*.txt`, which matches files and folders; or `-`, standard input. The files are in the order of the names,
@@ -56,7 +55,7 @@ def find_sources(names: Names | Sequence[TextSource]) -> list[TextSource]:
     that is found twice, also through a link, is listed once. The result of this function is also a valid argument.
 
     Raises:
-        InputError: a name stands for nothing; the message lists all such names.
+        InputError: a name matches no file; the message lists all such names.
     """
     sources: dict[str, TextSource] = {}
     problems = []
@@ -143,13 +142,6 @@ def read_source(
     if source.named and not has_text:
         raise InputError(f"{source} has no text; expected one sentence per line: name another file")
     yield ""
-
-
-def group_documents(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the documents: runs of lines without a blank line between them."""
-    for has_text, group in itertools.groupby(lines, key=bool):
-        if has_text:
-            yield list(group)
 
 
 def _read_texts(

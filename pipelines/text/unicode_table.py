@@ -7,6 +7,7 @@ Python, ICU or Rust library.
 import dataclasses
 import functools
 import pathlib
+import unicodedata
 
 import numpy as np
 
@@ -14,8 +15,6 @@ UNICODE_VERSION = "14.0.0"
 NUM_CODE_POINTS = 0x110000
 
 _HANGUL_FIRST, _HANGUL_LAST = 0xAC00, 0xD7A3
-_HANGUL_LEADS, _HANGUL_VOWELS, _HANGUL_TAILS = 0x1100, 0x1161, 0x11A7  # the jamo; tail 0 means no tail
-_NUM_VOWELS, _NUM_TAILS = 21, 28
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +44,9 @@ class UnicodeTable:
 
     def decompose(self, code: int) -> tuple[int, ...]:
         """Return the canonical decomposition of a code point, which can be the code point itself."""
-        if not _HANGUL_FIRST <= code <= _HANGUL_LAST:
-            return self.decomposition.get(code, (code,))
-        lead, rest = divmod(code - _HANGUL_FIRST, _NUM_VOWELS * _NUM_TAILS)  # Unicode standard, section 3.12
-        vowel, tail = divmod(rest, _NUM_TAILS)
-        jamo = (_HANGUL_LEADS + lead, _HANGUL_VOWELS + vowel, _HANGUL_TAILS + tail)
-        return jamo if tail else jamo[:2]
+        if _HANGUL_FIRST <= code <= _HANGUL_LAST:  # the same in every version of Unicode
+            return tuple(map(ord, unicodedata.normalize("NFD", chr(code))))
+        return self.decomposition.get(code, (code,))
 
     def decomposable(self) -> list[int]:
         """Return the code points that `decompose` changes."""

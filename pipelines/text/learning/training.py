@@ -57,19 +57,16 @@ def train_vocabulary(
             f"which takes {len(first_tokens):,} tokens with the special tokens: raise --size to {len(first_tokens):,} "
             "or more, or ask for a smaller alphabet (--alphabet)"
         )
+    known = set(alphabet)  # other words are always [UNK], and single characters have nothing to merge
+    mergeable = {word: count for word, count in words.items() if len(word) > 1 and known.issuperset(word)}
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=min_frequency, show_progress=False, special_tokens=first_tokens
     )
-    tokenizer.train_from_iterator(_join_words(_select_mergeable(words, set(alphabet)), progress), trainer)
+    tokenizer.train_from_iterator(_join_words(mergeable, progress), trainer)
     ids = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
-
-
-def _select_mergeable(words: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:
-    """Return the words with characters to merge, without those that are always [UNK]."""
-    return {word: count for word, count in words.items() if len(word) > 1 and alphabet.issuperset(word)}
 
 
 def _join_words(words: Mapping[str, int], progress: Callable[[int, int], None] | None) -> Iterator[str]:

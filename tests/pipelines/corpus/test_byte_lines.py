@@ -41,12 +41,12 @@ def test_damaged_gzip_is_an_error(tmp_path, content, message):
         read(path)
 
 
-def parts_of(content):
+def split_parts(content):
     return list(read_short_lines(io.BytesIO(content)))
 
 
 def test_short_lines_are_read_whole_with_their_numbers():
-    assert parts_of(b"one\n\ntwo\r\nlast") == [(1, b"one\n"), (2, b"\n"), (3, b"two\r\n"), (4, b"last")]
+    assert split_parts(b"one\n\ntwo\r\nlast") == [(1, b"one\n"), (2, b"\n"), (3, b"two\r\n"), (4, b"last")]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_short_lines_are_read_whole_with_their_numbers():
 @pytest.mark.parametrize("end", [b"", b"\nlast\n"])
 def test_a_long_line_is_split_at_white_space_or_between_characters_without_loss(monkeypatch, line, end):
     monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 16)
-    parts = parts_of(b"first\n" + line + end)
+    parts = split_parts(b"first\n" + line + end)
     assert b"".join(part for _, part in parts) == b"first\n" + line + end
     assert max(len(part) for _, part in parts) <= 2 * 16
     assert [number for number, _ in parts] == sorted(number for number, _ in parts)

@@ -1,4 +1,4 @@
-"""The default corpus and text files as documents of sentences."""
+"""The default corpus is English prose in documents of sentences."""
 
 import collections
 import json
@@ -6,10 +6,7 @@ import re
 import subprocess
 import sys
 
-import pytest
-
-from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.default_corpus import labelled_passages, read_documents
+from bert_keras.pipelines.corpus.default_corpus import labelled_passages
 
 
 def test_the_default_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
@@ -56,22 +53,3 @@ def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
     documents, imported = json.loads(run.stdout)
     assert documents == python_text
     assert imported == []
-
-
-def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
-    (tmp_path / "one.txt").write_bytes(b"\n\n a b \r\nc\n \n\nd\n")
-    (tmp_path / "two.txt").write_text("e\n\n\nf", encoding="utf-8")
-    assert list(read_documents([tmp_path / "one.txt", tmp_path / "two.txt"])) == [["a b", "c"], ["d"], ["e"], ["f"]]
-    assert list(read_documents(str(tmp_path / "two.txt"))) == [["e"], ["f"]]
-
-
-def test_a_missing_file_is_an_error_before_any_file_is_read(tmp_path):
-    (tmp_path / "one.txt").write_text("a\n")
-    with pytest.raises(InputError, match=r"two\.txt does not exist"):
-        read_documents([tmp_path / "one.txt", tmp_path / "two.txt"])
-
-
-def test_a_file_without_text_is_an_error(tmp_path):
-    (tmp_path / "blank.txt").write_text("\n \n\t\n")
-    with pytest.raises(InputError, match=r"blank\.txt has no text; expected one sentence per line"):
-        list(read_documents(tmp_path / "blank.txt"))

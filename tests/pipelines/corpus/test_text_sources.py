@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -11,8 +12,7 @@ import threading
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.default_corpus import read_documents
-from bert_keras.pipelines.corpus.text_sources import find_sources, group_documents, read_lines, total_bytes
+from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines, total_bytes
 
 TEXT = "one two\nthr\u00e9\u00e9\u2028still three\n\nfour\x85 five\r\n\n\n six \n"
 LINES = ["one two", "thr\u00e9\u00e9\u2028still three", "", "four\x85 five", "", "", "six"]
@@ -107,6 +107,10 @@ def test_all_invalid_names_are_in_one_error(tree):
         find_sources([tree / "x.txt", tree / "a.txt", tree / "y.txt"])
 
 
+def group_documents(stream):
+    return [list(group) for has_text, group in itertools.groupby(stream, key=bool) if has_text]
+
+
 def write_records(path):
     records = [json.dumps({"id": 7, "body": "\n\n".join(document)}) for document in DOCUMENTS]
     path.write_text("\ufeff" + "\n\n".join(records) + "\r\n", encoding="utf-8")
@@ -130,13 +134,18 @@ def test_all_kinds_of_sources_give_the_same_documents(tmp_path, monkeypatch, for
         packed = gzip.compress(path.read_bytes())
         path = tmp_path / form
         path.write_bytes(packed)
-    assert list(read_documents(path, field="body")) == DOCUMENTS
+    assert group_documents(lines(path, field="body")) == DOCUMENTS
 
 
 def test_lines_include_the_blank_lines_between_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT.encode())
     assert lines([tmp_path / "a.txt"]) == [*LINES, ""]
-    assert list(group_documents([*LINES, "", "x"])) == [*DOCUMENTS, ["x"]]
+
+
+def test_a_document_never_spans_two_files(tmp_path):
+    (tmp_path / "one.txt").write_bytes(b"\n\n a b \r\nc\n \n\nd\n")
+    (tmp_path / "two.txt").write_text("e\n\n\nf", encoding="utf-8")
+    assert group_documents(lines([tmp_path / "one.txt", tmp_path / "two.txt"])) == [["a b", "c"], ["d"], ["e"], ["f"]]
 
 
 def test_only_a_file_found_in_a_folder_can_be_blank(tree):

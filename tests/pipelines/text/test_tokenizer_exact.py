@@ -131,7 +131,7 @@ def with_special_tokens(tokens):
     return [*tokens, *(token for token in SPECIAL_TOKENS if token not in tokens)]
 
 
-def tokens_of(tokenizer, text):
+def tokenize(tokenizer, text):
     return [tokenizer.vocabulary[index] for index in tokenizer.tokenize([text]).to_list()[0]]
 
 
@@ -139,7 +139,7 @@ def test_the_full_tokenizer_case_of_google(google_cases):
     case = google_cases["full_tokenizer"]
     tokenizer = BertTokenizer(with_special_tokens(case["vocab"]), lowercase=case["do_lower_case"])
     assert tokenizer.tokenize([case["text"]]).to_list() == [case["ids"]]
-    assert tokens_of(tokenizer, case["text"]) == case["tokens"]
+    assert tokenize(tokenizer, case["text"]) == case["tokens"]
 
 
 @CASINGS
@@ -147,26 +147,26 @@ def test_the_word_cases_of_google(google_cases, lowercase):
     cases = [case for case in google_cases["basic"] if case["do_lower_case"] is lowercase]
     words = dict.fromkeys(word for case in cases for word in case["tokens"])
     tokenizer = BertTokenizer(with_special_tokens(words), lowercase=lowercase)
-    assert [tokens_of(tokenizer, case["text"]) for case in cases] == [case["tokens"] for case in cases]
+    assert [tokenize(tokenizer, case["text"]) for case in cases] == [case["tokens"] for case in cases]
 
 
 def test_the_wordpiece_cases_of_google(google_cases):
     tokenizer = BertTokenizer(with_special_tokens(google_cases["wordpiece"]["vocab"]), lowercase=False)
     for case in google_cases["wordpiece"]["cases"]:
-        assert tokens_of(tokenizer, case["text"]) == case["tokens"], case
+        assert tokenize(tokenizer, case["text"]) == case["tokens"], case
 
 
 @CASINGS
 def test_the_character_class_cases_of_google(google_cases, lowercase):
     """A space separates words, a control character is dropped, a punctuation mark is a word."""
     tokenizer, _ = rich_pair(lowercase=lowercase)
-    assert all(tokens_of(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
-    assert all(tokens_of(tokenizer, f"x{dropped}y") == ["x", "##y"] for dropped in google_cases["is_control"]["true"])
+    assert all(tokenize(tokenizer, f"x{space}y") == ["x", "y"] for space in google_cases["is_whitespace"]["true"])
+    assert all(tokenize(tokenizer, f"x{dropped}y") == ["x", "##y"] for dropped in google_cases["is_control"]["true"])
     for mark in google_cases["is_punctuation"]["true"]:
-        assert tokens_of(tokenizer, f"x{mark}y") == ["x", mark, "y"]
+        assert tokenize(tokenizer, f"x{mark}y") == ["x", mark, "y"]
     for letter in ("A", "\U0001f4a9"):
         assert letter in google_cases["is_control"]["false"]
-        assert tokens_of(tokenizer, f"x{letter}x") == ["x", f"##{letter.lower() if lowercase else letter}", "##x"]
+        assert tokenize(tokenizer, f"x{letter}x") == ["x", f"##{letter.lower() if lowercase else letter}", "##x"]
 
 
 def test_a_pair_is_encoded_as_in_the_case_of_hugging_face(google_cases):

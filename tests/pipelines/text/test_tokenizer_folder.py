@@ -45,7 +45,7 @@ def config_with(folder, **changes):
     write(path, {**json.loads(path.read_text()), **changes})
 
 
-def settings_of(tokenizer):
+def read_arguments(tokenizer):
     return {
         "vocabulary": tokenizer.vocabulary,
         "rules": tokenizer.rules,
@@ -63,10 +63,10 @@ def test_these_tests_cover_every_constructor_argument():
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_argument_survives_a_folder(tmp_path, name):
     tokenizer = BertTokenizer(TOKENS, **{name: CHANGES[name]})
-    assert settings_of(tokenizer) != settings_of(BertTokenizer(TOKENS))
+    assert read_arguments(tokenizer) != read_arguments(BertTokenizer(TOKENS))
     tokenizer.save(tmp_path / "new" / "folder")
     back = BertTokenizer.from_checkpoint(tmp_path / "new" / "folder")
-    assert settings_of(back) == settings_of(tokenizer)
+    assert read_arguments(back) == read_arguments(tokenizer)
 
 
 def test_all_arguments_together_survive_two_folders(tmp_path):
@@ -74,7 +74,7 @@ def test_all_arguments_together_survive_two_folders(tmp_path):
     tokenizer = BertTokenizer(TOKENS, **changes)
     tokenizer.save(tmp_path / "one")
     BertTokenizer.from_checkpoint(tmp_path / "one").save(tmp_path / "two")
-    assert settings_of(BertTokenizer.from_checkpoint(tmp_path / "two")) == settings_of(tokenizer)
+    assert read_arguments(BertTokenizer.from_checkpoint(tmp_path / "two")) == read_arguments(tokenizer)
     for name in ("vocab.txt", "tokenizer_config.json", "tokenizer.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 

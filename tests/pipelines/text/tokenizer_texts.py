@@ -72,11 +72,11 @@ def _always_sampled() -> list[str]:
 
 def sharp_vocabulary(scalars: Iterable[str]) -> list[str]:
     """Return a vocabulary with a token for every character of the scalars' normal forms, so that [UNK] hides none."""
-    letters = sorted(_letters_of([*SETTINGS.values(), *scalars]))
+    letters = sorted(_collect_letters([*SETTINGS.values(), *scalars]))
     return [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
 
 
-def _letters_of(texts: Iterable[str]) -> set[str]:
+def _collect_letters(texts: Iterable[str]) -> set[str]:
     """Return every character of some texts and of their normal forms that a token can have."""
     return {
         letter for text in texts for letter in (*text, *unicodedata.normalize("NFD", text.lower()), *text.lower())
@@ -91,7 +91,7 @@ def random_characters() -> str:
 @functools.cache
 def rich_vocabulary() -> tuple[str, ...]:
     """Return tokens of one and two letters for the test strings, without q and z, so that [UNK] occurs too."""
-    letters = sorted({*_letters_of([*_always_sampled(), *random_characters()])} - {*"qzQZ"})
+    letters = sorted({*_collect_letters([*_always_sampled(), *random_characters()])} - {*"qzQZ"})
     pairs = [first + second for first in "abc\u03b1\u03c3\u1100" for second in "bcy\u03c3\u03c2\u1bf2\u302e\u1161"]
     return (*SPECIAL_TOKENS, *letters, *pairs, *(f"##{token}" for token in (*letters, *pairs)))
 
@@ -182,13 +182,13 @@ def corpus_lines() -> Sequence[str]:
             continue
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = content.decode("utf-8")
-        lines += _strings_of(json.loads(text)) if name.endswith(".json") else text.split("\n")
+        lines += _collect_strings(json.loads(text)) if name.endswith(".json") else text.split("\n")
     return tuple(lines)
 
 
-def _strings_of(value: object) -> list[str]:
+def _collect_strings(value: object) -> list[str]:
     """Return every string in a JSON value."""
     if isinstance(value, dict | list):
         parts = value.values() if isinstance(value, dict) else value
-        return [text for part in parts for text in _strings_of(part)]
+        return [text for part in parts for text in _collect_strings(part)]
     return [value] if isinstance(value, str) else []
