@@ -70,18 +70,15 @@ def make_parameters_section(parameters: Sequence[Component]) -> FigureSection:
 
 @functools.cache
 def _count_preset(name: str) -> list[Component]:
-    """Count the parameters of a preset from encoders with one and two blocks, because all blocks are equal."""
+    """Count the parameters of a preset on a single block, because all blocks are equal."""
     config = BertConfig.from_preset(name)
     with zero_initialization():
-        one, two = (count_parameters(BertEncoder(dataclasses.replace(config, num_layers=number))) for number in (1, 2))
-    components = []
-    for first, second in zip(one, two, strict=True):
-        per_block, layers = second.parameters - first.parameters, second.num_layers - first.num_layers
-        blocks = config.num_layers - 1
-        components.append(
-            Component(first.name, first.parameters + blocks * per_block, first.num_layers + blocks * layers)
-        )
-    return components
+        components = count_parameters(BertEncoder(dataclasses.replace(config, num_layers=1)))
+    counts = []
+    for component in components:
+        factor = config.num_layers if component.name.startswith(("attention", "feed-forward")) else 1
+        counts.append(Component(component.name, factor * component.parameters, factor * component.num_layers))
+    return counts
 
 
 def make_inference_memory_section(model: keras.Model) -> FigureSection:

@@ -16,20 +16,16 @@ from bert_keras.analysis.cost_model.components import (
 from bert_keras.analysis.cost_model.forward_steps import Step, list_forward_steps
 from bert_keras.analysis.cost_model.step_memory import Memory, get_machine_memory
 from bert_keras.analysis.cost_model.subjects import build_subject, read_recipe
-from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.training_costs import PhaseCost, TrainingCosts
-from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, default_num_masked
+from bert_keras.analysis.cost_model.training_costs import PhaseCost, estimate_training
+from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.extras import check_tensorflow_backend
-from bert_keras.modeling import ElectraPretrainer
-from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.phases import PhasePlan
 from bert_keras.training.config.recipes import Pretraining
 
 _LENGTH, _BATCH_SIZE = 128, 1
-_TABLE_BATCH_SIZES = (1, 8, 32, 128)  # of `Plan.memory_by_shape`
 _BYTES_PER_SCORE = 4  # attention probabilities are float32 under every dtype policy
 
 
@@ -48,14 +44,14 @@ class Plan:
         training_flops: FLOPs of a training step without the optimizer, by part; None for models without their own
             loss: encoders, embedders, ELECTRA's discriminator alone.
         score_bytes: bytes of the float32 attention probabilities of each block in inference.
+        memory_limit: bytes that the training may use, for `Memory.largest_batch`.
+        artifacts: bytes of the weights in each file format.
+        steps: the steps of the forward pass, in order.
         memory: memory of a training step, in float32 and bfloat16, each without and with gradient checkpointing.
         memory_by_shape: memory of a training step in float32 without checkpointing, for several lengths and batch
             sizes.
-        memory_limit: bytes that the training may use, for `Memory.largest_batch`.
         step_seconds: estimated seconds of a training step on this machine.
         phases: cost of each phase of a recipe.
-        artifacts: bytes of the weights in each file format.
-        steps: the steps of the forward pass, in order.
 
     Without training, and with `quick=True`, `memory`, `memory_by_shape` and `phases` are empty and `step_seconds` is
     None.
@@ -71,13 +67,13 @@ class Plan:
     forward_flops: list[Flops]
     training_flops: list[Flops] | None
     score_bytes: list[int]
-    memory: list[Memory]
-    memory_by_shape: list[Memory]
     memory_limit: int
-    step_seconds: float | None
-    phases: list[PhaseCost]
     artifacts: dict[str, int]
     steps: list[Step]
+    memory: list[Memory] = dataclasses.field(default_factory=list)
+    memory_by_shape: list[Memory] = dataclasses.field(default_factory=list)
+    step_seconds: float | None = None
+    phases: list[PhaseCost] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict:
         """Return the plan as nested dicts and lists of plain Python values."""
@@ -151,7 +147,7 @@ def plan(
         memory_limit=memory_limit,
         artifacts=estimate_file_sizes(model),
         steps=list_forward_steps(workload.forward),
-        **_estimate_training(workload, run, phases, memory_limit, quick=quick or not workload.is_trainable),
+        **(estimate_training(workload, run, phases, memory_limit) if workload.is_trainable and not quick else {}),
     )
 
 
@@ -171,24 +167,3 @@ def _make_workload(
     if length in (None, first.max_sequence_length):
         length, num_masked = first.max_sequence_length, num_masked or first.max_predictions
     return Workload(model, batch_size or first.batch_size // run.batches.accumulation_steps, length, num_masked)
-
-
-def _estimate_training(
-    workload: Workload, run: Pretraining | None, phases: list[PhasePlan], memory_limit: int, *, quick: bool
-) -> dict[str, object]:
-    """Return the attributes of `Plan` about the memory and time of training."""
-    if quick:
-        return {"memory": [], "memory_by_shape": [], "step_seconds": None, "phases": []}
-    jit_compile = isinstance(workload.model, MaskedLMModel | ElectraPretrainer)  # the defaults of pretrain and finetune
-    if run is not None and run.speed.jit_compile != "auto":
-        jit_compile = bool(run.speed.jit_compile)
-    costs = TrainingCosts(workload.model, jit_compile=jit_compile, limit=memory_limit)
-    num_masked = workload.num_masked or default_num_masked(workload.length)
-    shape = BatchShape(workload.batch_size, workload.length, num_masked)
-    lengths = default_lengths(workload.encoder.config.max_sequence_length)
-    return {
-        "memory": costs.estimate_memory(shape),
-        "memory_by_shape": costs.tabulate_memory(lengths, _TABLE_BATCH_SIZES),
-        "step_seconds": costs.estimate_step_seconds(shape),
-        "phases": [costs.estimate_phase(phase, run) for phase in phases],
-    }

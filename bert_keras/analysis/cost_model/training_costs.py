@@ -1,15 +1,16 @@
 """The cost of training a model on this machine: memory and time of a step, and of each phase of a recipe."""
 
 import dataclasses
-from collections.abc import Sequence
 
-import keras
-
-from bert_keras.analysis.cost_model.step_memory import Memory, trace_training_memory
+from bert_keras.analysis.cost_model.step_memory import TrainingMemory, trace_training_memory
 from bert_keras.analysis.cost_model.step_time import MachineSpeed, StepTime
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.workloads import default_num_masked
+from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, default_num_masked
+from bert_keras.modeling import ElectraPretrainer
+from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.recipes import PhasePlan, Pretraining
+
+_BATCH_SIZES = (1, 8, 32, 128)  # in the table of memory by length and batch size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,54 +38,56 @@ class PhaseCost:
     largest_batch: int
 
 
-class TrainingCosts:
-    """Estimates the cost of training a model on this machine.
+def estimate_training(
+    workload: Workload, run: Pretraining | None, phases: list[PhasePlan], limit: int
+) -> dict[str, object]:
+    """Estimate the memory and time of training, as the attributes of `Plan`.
 
     Args:
-        model: a model for which `Workload.is_trainable`; it is not changed.
-        jit_compile: whether XLA compiles the step.
+        workload: a workload that `is_trainable`; its model is not changed.
+        run: the run of a recipe.
+        phases: its phases.
         limit: bytes that the process may use.
     """
+    jit_compile = isinstance(workload.model, MaskedLMModel | ElectraPretrainer)  # the defaults of pretrain and finetune
+    if run is not None and run.speed.jit_compile != "auto":
+        jit_compile = bool(run.speed.jit_compile)
+    memories = trace_training_memory(workload.model, jit_compile=jit_compile)
+    default = memories["float32", False]
+    step_time = StepTime(default, MachineSpeed())
+    num_masked = workload.num_masked or default_num_masked(workload.length)
+    shape = BatchShape(workload.batch_size, workload.length, num_masked)
+    lengths = default_lengths(workload.encoder.config.max_sequence_length)
+    shapes = [BatchShape(size, length, default_num_masked(length)) for length in lengths for size in _BATCH_SIZES]
+    return {
+        "memory": [memory.estimate(shape, limit) for memory in memories.values()],
+        "memory_by_shape": [default.estimate(shape) for shape in shapes],
+        "step_seconds": step_time.estimate(shape),
+        "phases": [_estimate_phase(phase, run, memories, step_time, limit) for phase in phases],
+    }
 
-    def __init__(self, model: keras.Model, *, jit_compile: bool, limit: float):
-        self._limit = limit
-        self._memories = trace_training_memory(model, jit_compile=jit_compile)
-        self._default = self._memories["float32", False]
-        self._step_time = StepTime(self._default, MachineSpeed())
 
-    def estimate_memory(self, shape: BatchShape) -> list[Memory]:
-        """Estimate the memory of a step in float32 and bfloat16, each without and with gradient checkpointing."""
-        return [memory.estimate(shape, self._limit) for memory in self._memories.values()]
-
-    def tabulate_memory(self, lengths: Sequence[int], batch_sizes: Sequence[int]) -> list[Memory]:
-        """Estimate the memory in float32 without checkpointing, for every length with every batch size.
-
-        15 % of the tokens are masked.
-        """
-        shapes = [BatchShape(size, length, default_num_masked(length)) for length in lengths for size in batch_sizes]
-        return [self._default.estimate(shape) for shape in shapes]
-
-    def estimate_step_seconds(self, shape: BatchShape) -> float:
-        """Estimate the seconds of a step in float32 without checkpointing, see `StepTime`."""
-        return self._step_time.estimate(shape)
-
-    def estimate_phase(self, phase: PhasePlan, run: Pretraining) -> PhaseCost:
-        """Estimate the cost of a phase of a run."""
-        num_micro_batches = run.batches.accumulation_steps
-        shape = BatchShape(phase.batch_size // num_micro_batches, phase.max_sequence_length, phase.max_predictions)
-        step_seconds = self._step_time.estimate(shape, num_micro_batches)
-        num_steps = phase.num_steps if phase.num_steps is not None else round(phase.seconds / step_seconds)
-        # float16 needs as much memory as bfloat16
-        policy = "float32" if run.model.dtype_policy == "float32" else "mixed_bfloat16"
-        memory = self._memories[policy, run.speed.gradient_checkpointing]
-        return PhaseCost(
-            length=shape.length,
-            batch_size=phase.batch_size,
-            num_masked=shape.num_masked,
-            num_steps=num_steps,
-            tokens=num_steps * phase.batch_size * shape.length,
-            step_seconds=step_seconds,
-            seconds=num_steps * step_seconds,
-            process=memory.estimate_process(shape, num_micro_batches),
-            largest_batch=memory.largest_batch(shape, self._limit, num_micro_batches),
-        )
+def _estimate_phase(
+    phase: PhasePlan,
+    run: Pretraining,
+    memories: dict[tuple[str, bool], TrainingMemory],
+    step_time: StepTime,
+    limit: int,
+) -> PhaseCost:
+    num_micro_batches = run.batches.accumulation_steps
+    shape = BatchShape(phase.batch_size // num_micro_batches, phase.max_sequence_length, phase.max_predictions)
+    step_seconds = step_time.estimate(shape, num_micro_batches)
+    num_steps = phase.num_steps if phase.num_steps is not None else round(phase.seconds / step_seconds)
+    policy = "float32" if run.model.dtype_policy == "float32" else "mixed_bfloat16"  # float16 needs as much memory
+    memory = memories[policy, run.speed.gradient_checkpointing]
+    return PhaseCost(
+        length=shape.length,
+        batch_size=phase.batch_size,
+        num_masked=shape.num_masked,
+        num_steps=num_steps,
+        tokens=num_steps * phase.batch_size * shape.length,
+        step_seconds=step_seconds,
+        seconds=num_steps * step_seconds,
+        process=memory.estimate_process(shape, num_micro_batches),
+        largest_batch=memory.largest_batch(shape, limit, num_micro_batches),
+    )

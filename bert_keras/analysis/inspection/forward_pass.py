@@ -50,8 +50,8 @@ class ScoreHistograms:
     """Histograms of the scores of each layer, over all heads, in 60 bins that all layers share.
 
     Attributes:
-        raw_edges, scaled_edges: `(61,)` bin edges.
-        raw, scaled: `(L, 60)` counts, before and after the division by sqrt(H).
+        raw_edges, scaled_edges: `(61,)` bin edges, before and after the division by sqrt(H).
+        counts: `(L, 60)`, the same before and after, because the edges are divided like the scores.
         raw_spread, scaled_spread: `(L,)` standard deviations.
         raw_peak, scaled_peak: `(L,)` largest attention probability of a query, averaged over all queries and heads;
             `raw_peak` is that of a softmax over the scores before scaling.
@@ -59,8 +59,7 @@ class ScoreHistograms:
 
     raw_edges: np.ndarray
     scaled_edges: np.ndarray
-    raw: np.ndarray
-    scaled: np.ndarray
+    counts: np.ndarray
     raw_spread: np.ndarray
     scaled_spread: np.ndarray
     raw_peak: np.ndarray
@@ -102,9 +101,9 @@ def count_scores(forward_pass: ForwardPass) -> ScoreHistograms:
         raw, scaled = forward_pass.compute_raw_scores(layer), forward_pass.compute_scaled_scores(layer)
         counts, _ = np.histogram(raw.astype(np.float64), raw_edges)
         rows.append((counts, raw.std(), scaled.std(), _average_peak(raw), _average_peak(scaled)))
-    counts, raw_spread, scaled_spread, raw_peak, scaled_peak = map(np.array, zip(*rows, strict=True))
-    scaled_edges = raw_edges / np.sqrt(forward_pass.queries.shape[-1])  # scaled like the scores, so counts are equal
-    return ScoreHistograms(raw_edges, scaled_edges, counts, counts, raw_spread, scaled_spread, raw_peak, scaled_peak)
+    scaled_edges = raw_edges / np.sqrt(forward_pass.queries.shape[-1])
+    columns = map(np.array, zip(*rows, strict=True))
+    return ScoreHistograms(raw_edges, scaled_edges, *columns)
 
 
 def _project(layer: keras.layers.Dense, x: np.ndarray, num_heads: int) -> np.ndarray:

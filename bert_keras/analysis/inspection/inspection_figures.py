@@ -83,11 +83,12 @@ def draw_scores(inspection: "Inspection") -> typing.Any:
     layers = _select(inspection.layer, inspection.config.num_layers)
     figure = create_figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    for counts, edges, label, color in (
-        (histograms.raw, histograms.raw_edges, "before scaling: Q K^T", COLORS[1]),
-        (histograms.scaled, histograms.scaled_edges, "after scaling: Q K^T / sqrt(H)", COLORS[0]),
+    counts = histograms.counts[layers].sum(0)
+    for edges, label, color in (
+        (histograms.raw_edges, "before scaling: Q K^T", COLORS[1]),
+        (histograms.scaled_edges, "after scaling: Q K^T / sqrt(H)", COLORS[0]),
     ):
-        axes.stairs(counts[layers].sum(0), edges, fill=True, alpha=0.55, color=color, label=label)
+        axes.stairs(counts, edges, fill=True, alpha=0.55, color=color, label=label)
     axes.set_xlabel("score", parse_math=False)
     axes.set_ylabel("count (log scale)")
     axes.set_yscale("log")

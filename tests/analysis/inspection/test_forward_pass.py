@@ -78,9 +78,8 @@ def test_every_kind_of_model_runs(make, model_kind, tokenizer, run):
 def test_histograms_count_every_score_and_scaling_narrows_them(make, tokenizer):
     model = make("encoder")
     histograms = count_scores(run_forward_pass(model, make_input_sequence(tokenizer, model.config, TEXT)))
-    assert histograms.raw.shape == (3, NUM_BINS)
-    assert histograms.raw.sum(1).tolist() == [5 * 10 * 10] * 3
-    assert histograms.scaled.sum(1).tolist() == [5 * 10 * 10] * 3
+    assert histograms.counts.shape == (3, NUM_BINS)
+    assert histograms.counts.sum(1).tolist() == [5 * 10 * 10] * 3
     np.testing.assert_allclose(histograms.raw_spread / histograms.scaled_spread, np.sqrt(6), rtol=1e-5)
     assert (histograms.raw_peak > histograms.scaled_peak).all()
 

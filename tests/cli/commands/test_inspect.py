@@ -27,7 +27,7 @@ def run(capsys, *arguments):
 
 def test_a_page_and_figures_are_written(checkpoint, tmp_path, capsys, fake_figures):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
-    assert status == 0
+    assert status == 0, printed.err
     assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 tokens, 6 heads" in printed.out
     assert "second text  a dog" in printed.err
     assert (tmp_path / "out/attention.png").exists()
@@ -42,7 +42,7 @@ def test_texts_may_follow_the_options(checkpoint, tmp_path, capsys):
 def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, fake_figures):
     options = ["--layer", 1, "--head", 2, "--top-k", 3, "--json"]
     status, printed = run(capsys, masked_lm, "the [MASK] sat", "--out", tmp_path / "out", *options)
-    assert status == 0
+    assert status == 0, printed.err
     result = json.loads(printed.out)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [LISTING, *sorted(result["files"])]
     assert "attention_layer_1_head_2.svg" in result["files"]
@@ -50,10 +50,15 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, fake_fi
     assert len(result["masked_predictions"][0]["proposals"]) == 3
 
 
-def test_training_shows_the_training_curves_of_a_checkpoint(tuned, tmp_path, capsys, fake_figures):
-    tuning = tuned("classify")
+@pytest.fixture
+def tuning(tuned):
+    """A fine-tuned classifier; requested before `fake_figures`, because its confusion matrix must be a real figure."""
+    return tuned("classify")
+
+
+def test_training_shows_the_training_curves_of_a_checkpoint(tuning, tmp_path, capsys, fake_figures):
     status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
-    assert status == 0
+    assert status == 0, printed.err
     result = json.loads(printed.out)
     assert result["files"] == ["index.html", "confusion_matrix.png", "training.png", "training.svg"]
     assert result["scores"]["accuracy"] == json.loads(tuning.stdout)["accuracy"]
@@ -115,7 +120,7 @@ def test_missing_matplotlib_is_reported_before_the_work_starts(checkpoint, tmp_p
 def test_no_pictures_needs_no_matplotlib(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
-    assert status == 0
+    assert status == 0, printed.err
 
 
 def test_a_folder_without_a_vocabulary_is_refused(tokenizer, tmp_path, capsys):

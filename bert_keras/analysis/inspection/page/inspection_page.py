@@ -46,8 +46,9 @@ _HEADS = (
     "bits: 0 = a single key, log<sub>2</sub> S = uniform. The other columns are shares of attention, which overlap; "
     f"near: within {NEAR_TOKENS} tokens. The kind of a head is the key that receives at least half of its attention: "
     "[CLS], [SEP], the query <em>itself</em>, the <em>previous</em> or the <em>next</em> token. Otherwise the head is "
-    "<em>broad</em> if 2<sup>entropy</sup> &ge; S / 2, <em>local</em> if at least half of the attention is near, and <em>mixed</em> in "
-    "all other cases. Statistics follow Clark et al. (2019), &ldquo;What Does BERT Look At?&rdquo;."
+    "<em>broad</em> if 2<sup>entropy</sup> &ge; S / 2, <em>local</em> if at least half of the attention is near, "
+    "and <em>mixed</em> in all other cases. Statistics follow Clark et al. (2019), &ldquo;What Does BERT Look "
+    "At?&rdquo;."
 )
 _VECTORS = (
     "Cosine similarity between token vectors. State 0 is the embeddings, the input of layer 0; the following states "

@@ -87,11 +87,10 @@ def _make_scores(forward_pass: ForwardPass) -> dict:
     names = ("raw_spread", "scaled_spread", "raw_peak", "scaled_peak")
     layers = [
         {
-            "raw": histograms.raw[layer].tolist(),
-            "scaled": histograms.scaled[layer].tolist(),
+            "counts": histograms.counts[layer].tolist(),
             **{name: round(float(getattr(histograms, name)[layer]), 4) for name in names},
         }
-        for layer in range(len(histograms.raw))
+        for layer in range(len(histograms.counts))
     ]
     return {
         "edges": _to_list(histograms.raw_edges, 5),

@@ -15,7 +15,7 @@ function scoreSection(box) {
   const sum = (name) => layers[0][name].map((_, bin) => layers.reduce((total, one) => total + one[name][bin], 0));
   const mean = (name) => layers.reduce((total, one) => total + one[name], 0) / layers.length;
   const names = ["raw_spread", "scaled_spread", "raw_peak", "scaled_peak"];
-  const all = { raw: sum("raw"), scaled: sum("scaled"), ...Object.fromEntries(names.map((name) => [name, mean(name)])) };
+  const all = { counts: sum("counts"), ...Object.fromEntries(names.map((name) => [name, mean(name)])) };
   const steps = (counts, by) => {
     const x = [], y = [];
     counts.forEach((count, bin) => { x.push(edges[bin] * by, edges[bin + 1] * by); y.push(count, count); });
@@ -24,7 +24,7 @@ function scoreSection(box) {
   function show(place) {
     const one = place ? layers[place - 1] : all;
     chart.replaceChildren();
-    lineChart(chart, { series: [{ name: "before scaling: Q Kᵀ", ...steps(one.raw, 1) }, { name: "after scaling: Q Kᵀ / √H", ...steps(one.scaled, factor) }],
+    lineChart(chart, { series: [{ name: "before scaling: Q Kᵀ", ...steps(one.counts, 1) }, { name: "after scaling: Q Kᵀ / √H", ...steps(one.counts, factor) }],
       xLabel: "score", yLabel: "count (log scale)", label: "Histograms of the attention scores before and after scaling", isLog: true });
     sentence.textContent = `Standard deviation: ${one.raw_spread.toFixed(2)} before and ${one.scaled_spread.toFixed(2)} after scaling. Largest attention probability of a query, on average: ` +
       `${one.scaled_peak.toFixed(2)}; without scaling it would be ${one.raw_peak.toFixed(2)}. The closer it is to 1, the smaller the gradient of the softmax.`;
