@@ -336,7 +336,7 @@ FAULTS = {
     ),
     "class weights of several labels": (
         "checkpoint out --train train.csv --dev dev.csv --problem multi_label --class-weights balanced",
-        r"class weights are for single_label, the problem is multi_label: leave them out",
+        r"class weights are for single_label, and the problem is multi_label: leave them out",
     ),
     "windows of sentence vectors": (
         "checkpoint out --train train.csv --dev dev.csv --task embed --window-overlap 3",
