@@ -1,16 +1,18 @@
-"""Does the quick suite catch mistakes? Single-line mutations of the shipped code, drawn by a seed, each tested.
+"""Measure how many mistakes the quick test suite catches, with random single-line mutations of the shipped code.
 
     pip install coverage pytest-cov                        # not a dependency of the project
     python -m pytest -n 2 --dist loadfile -m "not slow" --cov --cov-context=test --cov-report=
     python benchmarks/mutations.py choose --seed 0 --number 80 > benchmarks/mutations.jsonl
     python benchmarks/mutations.py run CHECKOUT .coverage benchmarks/mutations.jsonl --out results.jsonl
 
-`choose` draws lines inside functions from every package, in proportion to its size and at least three, and changes
-one operator, constant or condition in each, or leaves an argument out. `run` applies one mutation after the other to
-CHECKOUT, a spare clone with an environment of its own, and runs the tests that execute the line until one fails; if
-none does, the rest of the quick tests of their files and of the mirrored folder. With `--slow` it runs the slow tests
-of those folders, for mutations that a first run did not catch. CHECKOUT is left as it was. A mutation can name the
-tests that execute its line itself, as `tests`, where no coverage is at hand.
+`choose` samples lines inside functions from every package, in proportion to its size and at least three, and changes
+one operator, constant or condition per line, or removes an argument. `run` applies the mutations one by one to
+CHECKOUT, a separate clone with its own environment, and runs the tests that execute the line until one fails. If none
+fails, it runs the other quick tests of their files and of the mirrored folder. With `--slow` it runs the slow tests of
+these folders for mutations that a first run did not catch. CHECKOUT is restored afterwards. Without coverage data, a
+mutation can list the tests that execute its line under the key `tests`.
+
+The lines in `mutations.jsonl` are those of the commit that it was sampled from.
 """
 
 import argparse
@@ -27,14 +29,19 @@ import time
 from collections.abc import Iterator
 
 ROOTS = ("bert_keras", "pipelines", "export")
-MIN_OF_PACKAGE = 3
+MIN_PER_PACKAGE = 3
 NUM_FIRST_TESTS = 40
-SECONDS_OF_RUN = 900
+MAX_SECONDS = 900
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
-ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult}  # "/" also joins paths
+ARITHMETIC = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+}  # without "/", which also joins paths
 
 
 def main() -> None:
@@ -50,7 +57,7 @@ def main() -> None:
     running.add_argument("mutations", type=pathlib.Path)
     running.add_argument("--out", type=pathlib.Path, required=True)
     running.add_argument(
-        "--slow", action="store_true", help="run slow tests, for mutations that are not caught in --out"
+        "--slow", action="store_true", help="run the slow tests for mutations that --out lists as not caught"
     )
     arguments = parser.parse_args()
     if arguments.command == "choose":
@@ -61,15 +68,15 @@ def main() -> None:
 
 
 def choose(root: pathlib.Path, number: int, seed: int) -> list[dict]:
-    """Draw `number` mutations from all packages."""
+    """Sample `number` mutations from all packages."""
     generator = random.Random(seed)
     by_package = collections.defaultdict(list)
     for path in sorted(path for folder in ROOTS for path in (root / folder).rglob("*.py")):
         name = path.relative_to(root)
-        by_package[str(name.parent)] += mutations_of(path, str(name))
-    sizes = {package: len(found) for package, found in by_package.items() if len(found) >= MIN_OF_PACKAGE}
+        by_package[str(name.parent)] += find_mutations(path, str(name))
+    sizes = {package: len(found) for package, found in by_package.items() if len(found) >= MIN_PER_PACKAGE}
     counts = {
-        package: max(MIN_OF_PACKAGE, round(number * size / sum(sizes.values()))) for package, size in sizes.items()
+        package: max(MIN_PER_PACKAGE, round(number * size / sum(sizes.values()))) for package, size in sizes.items()
     }
     while sum(counts.values()) > number:
         counts[max(counts, key=counts.get)] -= 1
@@ -85,8 +92,8 @@ def choose(root: pathlib.Path, number: int, seed: int) -> list[dict]:
     return chosen
 
 
-def mutations_of(path: pathlib.Path, name: str) -> list[dict]:
-    """Return every mutation of a file's functions that changes a single line."""
+def find_mutations(path: pathlib.Path, name: str) -> list[dict]:
+    """Return all single-line mutations of the functions in a file."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     found = []
@@ -95,15 +102,15 @@ def mutations_of(path: pathlib.Path, name: str) -> list[dict]:
             if not hasattr(node, "lineno") or node.lineno != node.end_lineno or isinstance(node, ast.stmt):
                 continue
             if "Error(" in lines[node.lineno - 1] or lines[node.lineno - 1].lstrip().startswith(('f"', '"')):
-                continue  # words of a message
-            for changed in changes_of(node):
+                continue  # text of a message
+            for changed in make_changes(node):
                 line = lines[node.lineno - 1].encode()
                 after = line[: node.col_offset] + ast.unparse(changed).encode() + line[node.end_col_offset :]
                 found.append({"file": name, "line": node.lineno, "before": line.decode(), "after": after.decode()})
     return [dict(items) for items in dict.fromkeys(tuple(mutation.items()) for mutation in found)]
 
 
-def changes_of(node: ast.AST) -> Iterator[ast.AST]:
+def make_changes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield changed copies of an expression."""
     changed = copy.deepcopy(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
@@ -135,13 +142,13 @@ def changes_of(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Test each mutation that has no result yet, and append its result to `--out`."""
+    """Test each mutation without a result, and append the result to `--out`."""
     mutations = [json.loads(line) for line in arguments.mutations.read_text(encoding="utf-8").splitlines()]
     results = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
-    done = {key_of(result) for result in results if not arguments.slow or result["caught_by"] or result.get("slow")}
-    tests = covering_tests(arguments.coverage)
+    done = {get_key(result) for result in results if not arguments.slow or result["caught_by"] or result.get("slow")}
+    tests = find_covering_tests(arguments.coverage)
     for number, mutation in enumerate(mutations, 1):
-        if key_of(mutation) in done:
+        if get_key(mutation) in done:
             continue
         started = time.monotonic()
         caught_by = apply_and_test(arguments.checkout, mutation, tests, slow=arguments.slow)
@@ -159,13 +166,13 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def key_of(mutation: dict) -> tuple:
-    """Return what tells a mutation from others."""
+def get_key(mutation: dict) -> tuple:
+    """Return the key that identifies a mutation."""
     return mutation["file"], mutation["line"], mutation["after"]
 
 
-def covering_tests(path: pathlib.Path) -> dict[tuple[str, int], list[str]]:
-    """Return the tests that execute each line, by file and line."""
+def find_covering_tests(path: pathlib.Path) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that execute each line, keyed by file and line."""
     import coverage
 
     data = coverage.CoverageData(str(path))
@@ -179,48 +186,48 @@ def covering_tests(path: pathlib.Path) -> dict[tuple[str, int], list[str]]:
 
 
 def apply_and_test(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> str | None:
-    """Return the test that fails with a mutation; None if none does."""
+    """Apply a mutation, and return the first test that fails, or None."""
     path = checkout / mutation["file"]
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
-    assert lines[mutation["line"] - 1] == mutation["before"], f"{path} has changed"
+    assert lines[mutation["line"] - 1] == mutation["before"], f"{path} has changed since the mutations were sampled"
     lines[mutation["line"] - 1] = mutation["after"]
     path.write_text("\n".join(lines), encoding="utf-8")
     try:
-        for chosen in attempts(checkout, mutation, tests, slow=slow):
-            if failed := first_failure(checkout, chosen):
+        for chosen in plan_runs(checkout, mutation, tests, slow=slow):
+            if failed := find_first_failure(checkout, chosen):
                 return failed
         return None
     finally:
         path.write_text(text, encoding="utf-8")
 
 
-def attempts(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> Iterator[list[str]]:
-    """Yield pytest's arguments: the tests that execute the line, then their files and the mirrored folder."""
+def plan_runs(checkout: pathlib.Path, mutation: dict, tests: dict, *, slow: bool) -> Iterator[list[str]]:
+    """Yield arguments of pytest: the tests that execute the line, then their files and the mirrored folder."""
     covering = mutation.get("tests") or tests.get((mutation["file"], mutation["line"]), [])
     package = pathlib.PurePosixPath(mutation["file"].removeprefix("bert_keras/")).parent
     mirrored = f"tests/{package}" if str(package) != "." else "tests/test_*.py"
     files = sorted({test.split("::")[0] for test in covering})
     folders = sorted({str(pathlib.PurePosixPath(file).parent) for file in files} | {mirrored})
     if slow:
-        yield ["-m", "slow", *[str(path) for folder in folders for path in paths_of(checkout, folder)]]
+        yield ["-m", "slow", *[str(path) for folder in folders for path in find_paths(checkout, folder)]]
         return
     one_each = {test.split("[")[0]: test for test in reversed(covering)}  # one case of each test first
     if first := [*one_each.values(), *(test for test in covering if test not in one_each.values())][:NUM_FIRST_TESTS]:
         yield ["-m", "not slow", *first]
-    yield ["-m", "not slow", *dict.fromkeys([*files, *map(str, paths_of(checkout, mirrored))])]
+    yield ["-m", "not slow", *dict.fromkeys([*files, *map(str, find_paths(checkout, mirrored))])]
 
 
-def paths_of(checkout: pathlib.Path, pattern: str) -> list[pathlib.Path]:
-    """Return the paths that a pattern names in a checkout."""
+def find_paths(checkout: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    """Return the paths in a checkout that match a pattern."""
     return [path.relative_to(checkout) for path in sorted(checkout.glob(pattern))]
 
 
-def first_failure(checkout: pathlib.Path, arguments: list[str]) -> str | None:
-    """Return the first test that fails, or how the run ended if it did not end with a failed test."""
+def find_first_failure(checkout: pathlib.Path, arguments: list[str]) -> str | None:
+    """Run pytest, and return the first test that fails, another reason for the failure, or None."""
     command = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     try:
-        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=SECONDS_OF_RUN)
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=MAX_SECONDS)
     except subprocess.TimeoutExpired:
         return "time limit"
     if done.returncode in (0, 5):  # 5: no test was selected

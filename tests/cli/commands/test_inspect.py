@@ -119,7 +119,7 @@ def test_missing_matplotlib_is_reported_before_the_work_starts(checkpoint, tmp_p
 
 def test_no_pictures_needs_no_matplotlib(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    status, _ = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
+    status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
     assert status == 0, printed.err
 
 
