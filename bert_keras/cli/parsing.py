@@ -23,6 +23,7 @@ class _Parser(argparse.ArgumentParser):
     """Parser that reports an error in one line; argparse prints the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the message and exit."""
         print_line(f"{self.prog}: {message}; see {self.prog} --help", max_length=MAX_MESSAGE_LENGTH)
         self.exit(BAD_INPUT)
 
@@ -32,7 +33,9 @@ class _CommandParser(_Parser):
 
     _is_mixing = False
 
-    def parse_known_args(self, args=None, namespace=None) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed arguments and the unknown ones, as `argparse.ArgumentParser` does."""
         if self._is_mixing:  # `parse_known_intermixed_args` calls this method twice
             return super().parse_known_args(args, namespace)

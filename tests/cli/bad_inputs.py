@@ -87,15 +87,15 @@ CASES = {
         r"a BertClassifier has a classification head; expected a mask",
     ),
     # texts
-    "fill-mask: no mask": ("fill-mask mlm cat", r"text 1 \('cat'\) has no \[MASK\]; expected one or more"),
+    "fill-mask: no mask": ("fill-mask mlm cat", r"text 1 \('cat'\) has no \[MASK\]; expected at least one"),
     "fill-mask: too many predictions": ("fill-mask mlm [MASK] --top-k 17", r"top_k is 17; expected 1 to 16"),
     "fill-mask: no standard input": ("fill-mask mlm -", r"standard input has no text"),
     "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text or a pair"),
     "predict: missing file": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),
     "inspect: no text": ("inspect good --out out", r"there are 0 texts"),
-    "inspect: a layer": ("inspect good cat --out out --layer 1", r"there is no layer 1; the model has layer 0 alone"),
+    "inspect: a layer": ("inspect good cat --out out --layer 1", r"there is no layer 1; the model has only layer 0"),
     "inspect: a head": ("inspect good cat --out out --head 2", r"there is no head 2; the model has heads 0 to 1"),
-    "inspect: no records": ("inspect good --training --out out", r"has no records of a training"),
+    "inspect: no records": ("inspect good --training --out out", r"has no training history"),
     # data files
     "a missing column": ("predict good train.csv --text-column body", r"there is no column 'body'"),
     "no column of texts": ("predict good odd.csv", r"no column has a usual name for texts"),

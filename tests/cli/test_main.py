@@ -19,7 +19,7 @@ from bert_keras.staging import LISTING
 from tests.marks import slow
 
 FAULTS = {
-    "several problems, all reported at once": (
+    "several problems at once": (
         ["finetune", "nothing", "out", "--train", "no.csv", "--dev", "dev.csv"],
         r"nothing does not exist.*; no\.csv does not exist",
     ),
@@ -61,7 +61,7 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         ([], "bert-keras: the following arguments are required: COMMAND; see bert-keras --help"),
         (
@@ -72,12 +72,12 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     ],
     ids=["no command", "arguments missing", "an unknown choice"],
 )
-def test_an_invalid_command_line_prints_one_line_with_status_2(command, told, capsys):
+def test_an_invalid_command_line_prints_one_line_with_status_2(command, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(told)
+    assert line.startswith(message)
     assert line.endswith("--help")
 
 
@@ -207,7 +207,7 @@ def test_every_command_has_help(verb, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("learn-vocab out --size 0", "--size: '0' is not an integer >= 1"),
         ("learn-vocab out --size many", "--size: 'many' is not an integer >= 1"),
@@ -216,11 +216,11 @@ def test_every_command_has_help(verb, capsys):
         ("finetune in out --learning-rate 2e", "--learning-rate: '2e' is not a number above 0"),
     ],
 )
-def test_invalid_numbers_are_reported_with_their_option(words, told, capsys):
+def test_invalid_numbers_are_reported_with_their_option(words, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_garbage_collection_is_off_during_the_tensorflow_import_and_restored_afterwards():
@@ -268,15 +268,15 @@ def test_a_closed_output_pipe_is_not_an_error(verb, tuned, tmp_path):
     command = [sys.executable, "-m", "bert_keras.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
-        said = process.stderr.read()
-    assert process.returncode == 0, said
-    assert "roken" not in said
+        stderr = process.stderr.read()
+    assert process.returncode == 0, stderr
+    assert "roken" not in stderr
 
 
 def test_help_of_export_lists_the_defaults_of_its_settings(capsys):
     with pytest.raises(SystemExit):
         main(["export", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
+    help_text = " ".join(capsys.readouterr().out.split())
     settings = ExportSettings()
-    assert f"load the SavedModel (default {settings.min_serving})" in told
-    assert f"score that auto may lose (default {DEFAULT_TOLERANCE})" in told
+    assert f"load the SavedModel (default {settings.min_serving})" in help_text
+    assert f"score that auto may lose (default {DEFAULT_TOLERANCE})" in help_text

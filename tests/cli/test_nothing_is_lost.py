@@ -83,8 +83,8 @@ REFUSED = {
     "inspect to a repository": ("inspect p/models/ck cat --out p/.git --no-pictures", "p/.git holds HEAD and no"),
     "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is an input of this run"),
     "plan to other folders": ("plan tiny --pictures p", r"p holds .git, art, dev.csv and 6 more and no"),
-    "export to the folder of everything": ("export p/models/ck p", "p holds art and no artifacts"),
-    "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck holds README.md and no artifacts"),
+    "export to the folder of everything": ("export p/models/ck p", "p contains art and no artifacts"),
+    "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck contains README.md and no artifacts"),
     "export to a folder with files of the user": (
         "export p/models/ck p/art --to onnx",
         "p/art/onnx holds mine.txt and no .bert_keras.json",

@@ -4,8 +4,12 @@ FILE has one of the formats of finetune; on its held-out file, the scores equal 
 a masked-LM head, FILE is a records folder (loss, accuracy, perplexity) or a file of texts (pseudo-perplexity).
 """
 
+from __future__ import annotations
+
 import argparse
 import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
 from bert_keras.cli.commands.evaluate_masked_lm import (
@@ -22,6 +26,9 @@ from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_file, publish_file
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.base import Task
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     outs = [path for path in (arguments.out, arguments.plot) if path is not None]
-    from bert_keras.metrics.confusion_figure import render_confusion_matrix
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.examples.scoring_data import find_labelled_columns, read_scoring_data
     from bert_keras.tasks.task_loading import read_checkpoint_task
@@ -67,24 +73,29 @@ def run(arguments: argparse.Namespace) -> None:
     bad = BadExamples(skip=arguments.on_error == "skip")
     examples = read_scoring_data(task, arguments.file, files, bad)
     columns = task_options.describe_columns(find_labelled_columns(task, arguments.file, files))
-    print_settings(
-        "evaluate", _describe_settings(arguments, task, len(examples), columns | task_options.describe_skipped(bad))
-    )
+    columns |= task_options.describe_skipped(bad)
+    print_settings("evaluate", _describe_settings(arguments, task, len(examples), columns))
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
     predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.selected_prompt(task))
     with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
+    _print_scores(arguments, task, answers, examples, bad.num_bad)
+
+
+def _print_scores(
+    arguments: argparse.Namespace, task: Task, answers: Sequence, examples: Sequence, num_skipped: int
+) -> None:
+    """Print the scores, and write them and the confusion matrix to the given files."""
     scores = task.score(answers, examples)
     if arguments.out:
         _write(arguments.out, format_json(scores, indent=2).encode() + b"\n")
     if arguments.plot:
-        matrix = task.compute_confusion_matrix(answers, examples)
-        _write(arguments.plot, render_confusion_matrix(matrix, task.labels))
+        _plot(arguments.plot, task, answers, examples)
     sentence = f"{arguments.file}: {task_options.format_scores(scores, task.main_score)} on {len(examples):,} examples"
-    sentence += f"; {format_count(bad.num_bad, 'bad example')} skipped" if bad.num_bad else ""
-    result = {"examples": len(examples), "skipped": bad.num_bad, **scores}
+    sentence += f"; {format_count(num_skipped, 'bad example')} skipped" if num_skipped else ""
+    result = {"examples": len(examples), "skipped": num_skipped, **scores}
     print_result(sentence, result, as_json=arguments.json)
 
 
@@ -94,7 +105,7 @@ def _check_distinct(outs: list[pathlib.Path]) -> None:
 
 
 def _describe_settings(
-    arguments: argparse.Namespace, task, num_examples: int, columns: dict[str, object]
+    arguments: argparse.Namespace, task: Task, num_examples: int, columns: dict[str, object]
 ) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
@@ -104,6 +115,12 @@ def _describe_settings(
         **task_options.describe_prompt(task),
         "sequences": task_options.format_lengths(task),
     }
+
+
+def _plot(path: pathlib.Path, task: Task, answers: Sequence, examples: Sequence) -> None:
+    from bert_keras.metrics.confusion_figure import render_confusion_matrix
+
+    _write(path, render_confusion_matrix(task.compute_confusion_matrix(answers, examples), task.labels))
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from collections.abc import Iterator
 
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
 
 
-def _texts(arguments: list[str]):
+def _texts(arguments: list[str]) -> Iterator[str]:
     """Yield the texts; "-" stands for the non-blank lines of standard input."""
     from bert_keras.pipelines.corpus.text_lines import read_numbered_lines
 

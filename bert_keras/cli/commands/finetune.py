@@ -39,9 +39,12 @@ from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.tables import DTYPE_POLICIES
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.examples.training_data import TrainingData
+    from bert_keras.training.finetuning import FineTuned
 
 # flag, field of FineTuning, type or choices, help
 _FLAGS = (
@@ -50,17 +53,12 @@ _FLAGS = (
     ("--learning-rate", "learning_rate", positive_number, "peak learning rate; 2e-5 to 5e-5 for base, 1e-3 for tiny"),
     ("--warmup-ratio", "warmup_ratio", float, "fraction of steps with a rising learning rate"),
     ("--weight-decay", "weight_decay", float, "weight decay of matrices and embedding tables"),
-    (
-        "--layer-decay",
-        "layer_decay",
-        float,
-        "factor by which the learning rate falls from each block to the one below; 1: same rate everywhere",
-    ),
+    ("--layer-decay", "layer_decay", float, "learning-rate factor from each block to the one below; 1: equal rates"),
     (
         "--freeze-blocks",
         "frozen_blocks",
         non_negative_integer,
-        "do not train the embeddings and this many lower blocks (default: train all)",
+        "freeze the embeddings and N lower blocks",
     ),
     ("--patience", "patience", non_negative_integer, "stop after this many epochs without improvement; 0: never"),
     ("--seed", "seed", non_negative_integer, "random seed of the head, dropout and data order"),
@@ -124,13 +122,13 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     strategy = training_options.prepare_devices(arguments)
     from bert_keras.cli.console.fit_progress import FitProgress
-    from bert_keras.training.finetuning_to_folder import collect_metrics, describe_epoch, finetune
+    from bert_keras.training.finetuning_to_folder import finetune
     from bert_keras.training.strategies import is_chief
 
-    what, how = _describe_task(data), _describe_training(settings, data.task, strategy)
+    described = _describe_task(data) | _describe_training(settings, data.task, strategy)
     names = {"checkpoint": arguments.checkpoint, "out": arguments.out} | _describe_files(arguments, data, str)
     backups = {"backups": training_options.format_backups(arguments)}
-    print_settings("finetune", names | what | how | backups)
+    print_settings("finetune", names | described | backups)
     print_warnings(data.warnings)
     with FitProgress(None) as progress:
         tuned = finetune(
@@ -139,13 +137,20 @@ def run(arguments: argparse.Namespace) -> None:
             train=data,
             callbacks=[progress],
             strategy=strategy,
-            card_facts=_describe_files(arguments, data, _file_name) | what | how,
+            card_facts=_describe_files(arguments, data, _file_name) | described,
             **training_options.get_backup_arguments(arguments),
             **dataclasses.asdict(settings),
         )
     if not is_chief(strategy):
         return
     _report_missing_matplotlib(data.task)
+    _print_result(arguments, tuned)
+
+
+def _print_result(arguments: argparse.Namespace, tuned: FineTuned) -> None:
+    from bert_keras.training.finetuning_to_folder import collect_metrics, describe_epoch
+
+    data = tuned.data
     print_table(["epoch", *tuned.epochs[0]], [[place, *epoch.values()] for place, epoch in enumerate(tuned.epochs, 1)])
     skipped = f"; {format_count(data.bad.num_bad, 'bad example')} skipped" if data.bad.num_bad else ""
     scores = task_options.format_scores(tuned.scores, tuned.task.main_score)
@@ -241,7 +246,7 @@ def _describe_task(data: TrainingData) -> dict[str, object]:
     if labels := getattr(task, "labels", ()):
         shown["labels"] = f"{len(labels)}: {', '.join(labels[:8])}{' ...' if len(labels) > 8 else ''}"
     if task.has_confusion_matrix:
-        shown["baseline"] = _majority(data.train, data.dev)
+        shown["baseline"] = _format_baseline(data.train, data.dev)
     shown |= task_options.describe_prompt(task)
     shown["sequences"] = task_options.format_lengths(task)
     rare = ("class_weights", "labelled_tokens", "max_answer_length", "highest_score")
@@ -250,7 +255,7 @@ def _describe_task(data: TrainingData) -> dict[str, object]:
     return shown | {_to_words(name): value for name, value in unusual.items() if value not in usual}
 
 
-def _describe_training(settings: FineTuning, task: Task, strategy) -> dict[str, object]:
+def _describe_training(settings: FineTuning, task: Task, strategy: tf.distribute.Strategy) -> dict[str, object]:
     """Return the training settings to print; the rarer ones only if they differ from their defaults."""
     kept = f"the best by {task.main_score}" if settings.keep_best else "the last"
     stopped = f", stopping after {settings.patience} without improvement" if settings.patience else ""
@@ -265,7 +270,7 @@ def _describe_training(settings: FineTuning, task: Task, strategy) -> dict[str, 
     }
 
 
-def _majority(train: list, dev: list) -> str:
+def _format_baseline(train: list, dev: list) -> str:
     """Format the accuracy of the majority-class baseline."""
     [(label, _)] = collections.Counter(example.label for example in train).most_common(1)
     share = sum(example.label == label for example in dev) / len(dev)

@@ -1,5 +1,7 @@
 """Convert text to pretraining records."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import dataclasses
@@ -8,6 +10,7 @@ import os
 import pathlib
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
 from bert_keras.cli.console.report import (
@@ -39,6 +42,10 @@ from bert_keras.cli.options.text_options import (
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.corpus.text_sources import TextSource
+    from bert_keras.pipelines.records import RecordSettings, TokenizerSpec
+
 _MAX_WORKERS = 6  # one process reads the text for all of them
 
 
@@ -60,6 +67,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lines",
     )
     add_tokenizer_options(parser)
+    _add_sequence_options(parser)
+    add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
+    add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
+    add_option(parser, "--seed", int, "random seed", 0)
+    add_workers(parser, "processes", _MAX_WORKERS)
+    parser.add_argument(
+        "--beam",
+        metavar="OPTIONS",
+        help="run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'",
+    )
+    add_overwrite(parser)
+
+
+def _add_sequence_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--max-sequence-length", positive_integer, "maximum number of tokens per sequence", 128)
     add_option(
         parser,
@@ -78,16 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pack", action="store_true", help="pack several examples into one sequence where they fit")
     packed = "with --pack: maximum number of examples per sequence"
     add_option(parser, "--max-examples-per-sequence", positive_integer, packed, 8)
-    add_option(parser, "--duplicates", positive_integer, "number of times that examples are drawn from each text", 1)
-    add_option(parser, "--held-out-rate", float, "fraction of documents that are held out", 0.01)
-    add_option(parser, "--seed", int, "random seed", 0)
-    add_workers(parser, "processes", _MAX_WORKERS)
-    parser.add_argument(
-        "--beam",
-        metavar="OPTIONS",
-        help="run as an Apache Beam pipeline with these options, as one string: --beam='--runner=FlinkRunner ...'",
-    )
-    add_overwrite(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -126,7 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(_format_result(result), result, as_json=arguments.json)
 
 
-def _settings(arguments: argparse.Namespace):
+def _settings(arguments: argparse.Namespace) -> RecordSettings:
     from bert_keras.pipelines.records import RecordSettings
 
     return RecordSettings(
@@ -142,7 +153,7 @@ def _settings(arguments: argparse.Namespace):
     )
 
 
-def _tokenizer(arguments: argparse.Namespace):
+def _tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
     from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
@@ -151,7 +162,7 @@ def _tokenizer(arguments: argparse.Namespace):
     return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
 
-def _find_text(arguments: argparse.Namespace) -> list | None:
+def _find_text(arguments: argparse.Namespace) -> list[TextSource] | None:
     if arguments.text is None and arguments.sentences == "split":
         raise InputError(
             "--sentences split is for your own text, and the default text has one sentence per line: add --text"
@@ -167,7 +178,9 @@ def _beam_options(arguments: argparse.Namespace) -> list[str] | None:
     return split_beam_options(arguments.beam)
 
 
-def _make(arguments: argparse.Namespace, tokenizer, sources: list | None, options: dict) -> tuple[dict, bool]:
+def _make(
+    arguments: argparse.Namespace, tokenizer: TokenizerSpec, sources: list[TextSource] | None, options: dict
+) -> tuple[dict, bool]:
     """Make the records; on this machine, with a progress bar in kB of files and MB of text.
 
     Returns:
@@ -211,7 +224,9 @@ def _format_resumable_blocks(out: pathlib.Path) -> str | None:
     return f"{num_blocks:,} finished blocks in {partial_path(out)}" if num_blocks else None
 
 
-def _describe_settings(arguments: argparse.Namespace, settings, tokenizer, sources: list | None) -> dict:
+def _describe_settings(
+    arguments: argparse.Namespace, settings: RecordSettings, tokenizer: TokenizerSpec, sources: list[TextSource] | None
+) -> dict[str, object]:
     """Return the resolved settings to print."""
     settings_to_print = {
         "text": describe_text(arguments.text, sources),

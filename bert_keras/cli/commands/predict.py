@@ -8,6 +8,8 @@ Input files: .txt (one text per line), .csv, .tsv, .jsonl and .json; for tagging
 also SQuAD's .json. A bad line is reported with its number and stops the command; --on-error skip counts and skips it.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import io
@@ -16,7 +18,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from bert_keras.checks import format_count
 from bert_keras.cli.console.quiet import load_tensorflow
@@ -36,6 +38,10 @@ from bert_keras.errors import InputError
 from bert_keras.files import format_json
 from bert_keras.publishing import check_writable_file, publish_file
 from bert_keras.tasks.examples import option_checks
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.base import Task
+    from bert_keras.tasks.predictor import Predictor
 
 _DECIMALS = 6
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
@@ -129,7 +135,7 @@ def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None
     check_writable_file(arguments.out, overwrite=arguments.overwrite, inputs=inputs)
 
 
-def _check_file_options(arguments: argparse.Namespace, task) -> None:
+def _check_file_options(arguments: argparse.Namespace, task: Task) -> None:
     """Raise `InputError` if a file option was given with a text, or an option of tagged words for another task."""
     given = task_options.given_options(arguments, *_FILE_OPTIONS)
     if arguments.texts and given:
@@ -140,7 +146,7 @@ def _check_file_options(arguments: argparse.Namespace, task) -> None:
     )
 
 
-def _open_input(arguments: argparse.Namespace, task) -> tuple[dict[str, object], Iterator]:
+def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, object], Iterator]:
     """Open the input; return its columns to print, and an iterator over its examples.
 
     The first example of a file is read at once, so that errors are reported before TensorFlow is loaded.
@@ -163,7 +169,7 @@ def _open_input(arguments: argparse.Namespace, task) -> tuple[dict[str, object],
     return columns, itertools.chain(first, read)
 
 
-def _describe_settings(arguments: argparse.Namespace, task, columns: dict[str, object]) -> dict[str, object]:
+def _describe_settings(arguments: argparse.Namespace, task: Task, columns: dict[str, object]) -> dict[str, object]:
     return {
         "checkpoint": arguments.checkpoint,
         "task": task_options.format_task(task),
@@ -178,7 +184,9 @@ def _format_file(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
-def _answer(predictor, source: "_Examples", out: TextIO, arguments: argparse.Namespace, bar: ProgressBar) -> int:
+def _answer(
+    predictor: Predictor, source: _Examples, out: TextIO, arguments: argparse.Namespace, bar: ProgressBar
+) -> int:
     """Write one line per good example, and return their number.
 
     Raises:
@@ -212,7 +220,7 @@ def _json_line(position_key: str, number: int | None, answer: dict) -> str:
     return printable_json(format_json(_round(named)), "utf-8") + "\n"
 
 
-def _round(value):
+def _round(value: Any) -> Any:
     """Round the numbers of a JSON value to the precision of float32."""
     if isinstance(value, dict):
         return {name: _round(part) for name, part in value.items()}

@@ -37,6 +37,9 @@ from bert_keras.training.config.sources import OLD_VALUES
 from bert_keras.training.config.tables import DTYPE_POLICIES, MASK_UNITS, OBJECTIVES, OPTIMIZERS
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from bert_keras.training.config.phases import PhasePlan
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.continued_pretraining import Start
 
@@ -201,7 +204,12 @@ def _start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None
 
 
 def _describe_settings(
-    arguments, settings: Pretraining, plans, manifests: Sequence[Mapping], strategy, start: Start | None
+    arguments: argparse.Namespace,
+    settings: Pretraining,
+    plans: Sequence[PhasePlan],
+    manifests: Sequence[Mapping],
+    strategy: tf.distribute.Strategy,
+    start: Start | None,
 ) -> dict[str, object]:
     """Return the settings to print."""
     config = settings.model.bert_config(manifests[0]["vocabulary_size"], max(settings.records.max_sequence_lengths))
@@ -233,7 +241,7 @@ def _describe_settings(
     return shown | {"seed": settings.seed, "backups": format_backups(arguments)}
 
 
-def _format_budget(plan, manifest: Mapping) -> str:
+def _format_budget(plan: PhasePlan, manifest: Mapping) -> str:
     num_sequences = manifest["splits"]["train"]["num_records"]
     data = f"{num_sequences:,} sequences of {plan.max_sequence_length} tokens"
     if plan.num_steps is None:

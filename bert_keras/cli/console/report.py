@@ -59,10 +59,9 @@ def format_table(rows: Sequence[Sequence[str]], *, align_left: bool = False) -> 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
     """Print a table of numbers with the names of its columns."""
-    texts = [list(map(printable, names)), *([f"{value:.4g}" for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    for row in texts:
-        print_line("  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)))
+    cells = [[f"{value:.4g}" for value in row] for row in rows]
+    for line in format_table([names, *cells]).split("\n"):
+        print_line(f"  {line}")
 
 
 def peak_memory_bytes(*, of_workers: bool = False) -> int | None:

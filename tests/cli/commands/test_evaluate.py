@@ -41,8 +41,8 @@ def test_settings_and_scores_are_printed(tuned, capsys):
         "  sequences   at most 19 tokens, longer texts truncated\n"
     )
     scores = json.loads((done.out / "metrics.json").read_text())
-    said = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))
-    assert printed.out == f"{done.dev}: {said} on 9 examples\n"
+    expected = ", ".join(f"{name} {scores[name]:.4g}" for name in ("accuracy", "macro_f1", "matthews"))
+    assert printed.out == f"{done.dev}: {expected} on 9 examples\n"
 
 
 def test_the_three_most_important_scores_are_printed_main_score_first():
@@ -80,7 +80,7 @@ def test_sequence_lengths_can_differ_from_training(tuned, capsys):
 
 
 FAULTS = {
-    "several problems, all told at once": (
+    "several problems at once": (
         "nothing no.csv --out full --plot full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder; .*; "
         r"--out and --plot are both full; expected two different files",
@@ -102,21 +102,21 @@ FAULTS = {
         r"masked_lm has another tokenizer than the records cased_records \(lowercase is True and False",
     ),
     "a masked LM and a folder without records": ("masked_lm full", r"full.manifest\.json"),
-    "options of masked-LM models": (
+    "options for masked LMs": (
         "classify dev.csv --limit 3 --split train",
         r"--limit, --split is for models with a masked-LM head: leave it out",
     ),
     "a folder of nothing known": ("full dev.csv", r"full is not a checkpoint of a supported format"),
-    "a label that the model does not have": (
+    "a label unknown to the model": (
         "classify odd.csv",
         r"odd\.csv, line 3: the label 'bird' is not one of the model's, which are 'cat', 'dog': correct the label",
     ),
-    "a tag that the model does not have": (
+    "a tag unknown to the model": (
         "tag odd.conll",
         r"odd\.conll, line 1: the label 'B-HAT' is not one of the model's, which are 'O', 'B-PET', 'I-PET'",
     ),
     "a ragged row": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field but there are 2 columns"),
-    "a column that is missing": (
+    "a missing column": (
         "classify dev.csv --label-column truth",
         r"dev\.csv, line 1: there is no column 'truth'; the columns are 'text', 'label'",
     ),
@@ -128,11 +128,11 @@ FAULTS = {
         "classify dev.csv --word-column 0 --tag-column 1",
         r"--word-column is for tag, and the task is classify: leave it out; --tag-column is for tag",
     ),
-    "a picture of tags": (
+    "a confusion matrix of tags": (
         "tag dev.conll --plot plot.png",
         r"only a classifier with single labels has a confusion matrix, and this is tag: leave out --plot",
     ),
-    "scores in the place of the examples": (
+    "scores that would replace the examples": (
         "classify dev.csv --out dev.csv --overwrite",
         r"dev\.csv is an input of this run and would be replaced by dev\.csv: write to another path",
     ),
@@ -190,10 +190,10 @@ def test_a_masked_lm_is_evaluated_on_records_and_on_texts(workplace, capsys):
         r"records +records \(held_out, \d+ sequences\)\n +masks +15 % of the tokens, seed 0\n", printed.err
     )
     scores = json.loads((workplace / "scores.json").read_text())
-    said = (
+    expected = (
         rf"^records: masked-LM loss {scores['mlm_loss']:.4g}, accuracy \S+, perplexity {scores['perplexity']:.4g} on \d"
     )
-    assert re.search(said, printed.out)
+    assert re.search(expected, printed.out)
     assert main("evaluate masked_lm texts.txt --json".split()) == 0
     of_lines = json.loads(capsys.readouterr().out)
     assert (of_lines["texts"], of_lines["tokens"], of_lines["unknown_rate"]) == (2, 8, 0)
@@ -206,9 +206,9 @@ def test_a_masked_lm_is_evaluated_on_records_and_on_texts(workplace, capsys):
 def test_missing_matplotlib_is_reported_before_the_work_starts(workplace, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["evaluate", "classify", "dev.csv", "--plot", "plot.png"]) == 2
-    said = capsys.readouterr().err
-    assert "needs the package 'matplotlib', which is not installed: run  pip install 'bert-keras[plots]'" in said
-    assert "scoring" not in said
+    stderr = capsys.readouterr().err
+    assert "needs the package 'matplotlib', which is not installed: run  pip install 'bert-keras[plots]'" in stderr
+    assert "evaluating" not in stderr
     assert not (workplace / "plot.png").exists()
 
 

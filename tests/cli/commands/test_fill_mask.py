@@ -144,7 +144,7 @@ def test_invalid_settings_are_refused(folder, tokenizer):
         bk.fill_mask(model, bk.BertTokenizer([*tokenizer.vocabulary, "new"]), TEXTS)
     with pytest.raises(bk.InputError, match="there are no texts to fill"):
         bk.fill_mask(model, tokenizer, [])
-    with pytest.raises(bk.InputError, match="was given one text"):
+    with pytest.raises(bk.InputError, match="received one text; expected a batch of texts"):
         bk.fill_mask(model, tokenizer, "[MASK]")
 
 

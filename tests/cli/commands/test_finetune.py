@@ -22,7 +22,7 @@ def test_the_folder_contains_the_model_its_task_and_its_history(task, tuned):
     expected = {"model.safetensors", "vocab.txt", "SHA256SUMS", "README.md", "metrics.json", "training_log.jsonl"}
     assert expected <= names
     assert ("confusion_matrix.png" in names) == (task == "classify")
-    assert not [path for path in out.parent.iterdir() if path != out], "nothing else is left beside it"
+    assert not [path for path in out.parent.iterdir() if path != out], "other files are left next to it"
 
 
 def test_labels_come_from_the_training_file_in_order(tuned):
@@ -251,7 +251,7 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --dev-share 0.2",
         r"--dev dev\.csv and --dev-share 0\.2 were both given; expected one of them: leave the other out",
     ),
-    "a share that is none": (
+    "an invalid share": (
         "checkpoint out --train train.csv --dev-share 1.5",
         r"the held-out share is 1\.5; expected a number between 0 and 1",
     ),
@@ -263,16 +263,16 @@ FAULTS = {
         "checkpoint out --train worse.csv --dev dev.csv",
         r"^bert-keras finetune: 6 of 17 examples are bad: worse\.csv, line 3: .*line 4: .*; and 1 more: correct them",
     ),
-    "a delimiter of a file that has none": (
+    "a delimiter for a file that is not .csv": (
         "checkpoint out --train words.tsv --dev dev.csv --delimiter semicolon",
         r"words\.tsv is read as tsv, and a delimiter is for csv: leave it out",
     ),
-    "several problems, all told at once": (
+    "several problems at once": (
         "nothing out --train no.csv --dev dev.csv --task tag --class-weights equal --label-column x --warmup-ratio 2",
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
         r": leave it out; --label-column is for classify or embed, .*warmup_ratio is 2\.0: input should",
     ),
-    "a column that is missing": (
+    "a missing column": (
         "checkpoint out --train train.csv --dev dev.csv --text-column words",
         r"train\.csv, line 1: there is no column 'words'; the columns are 'text', 'label': name",
     ),
@@ -281,7 +281,7 @@ FAULTS = {
         "checkpoint out --train train.csv --dev ragged.csv",
         r"ragged\.csv, line 3: the row has 3 fields but there are 2 columns; expected the same: quote fields",
     ),
-    "a label that training never saw": (
+    "a label that is not in the training data": (
         "checkpoint out --train train.csv --dev odd.csv",
         r"odd\.csv, line 3: the label 'bird' is not in train\.csv, which has 'cat', 'dog'",
     ),
@@ -305,7 +305,7 @@ FAULTS = {
         "checkpoint out --train latin.csv --dev dev.csv",
         r"latin\.csv, line 3: byte 0xe9 at column 6 is not UTF-8: save the text as UTF-8",
     ),
-    "an answer that is not at its place": (
+    "an answer at the wrong position": (
         "checkpoint out --task answer --train shifted.json --dev shifted.json",
         r"shifted\.json, data\[0\]\.paragraphs\[0\]\.qas\[0\], question 'q0': answers\[0\] is 'cat' at character 5, "
         r"where the context has 'at '; expected the same text, which is at 4",
@@ -314,7 +314,7 @@ FAULTS = {
         "checkpoint out --task tag --train words.jsonl --dev words.jsonl",
         r"words\.jsonl, line 2: there are 2 words and 1 tag; expected one tag per word: correct the record",
     ),
-    "a format that is told, whatever the ending": (
+    "--format overrides the extension": (
         "checkpoint out --task tag --train words.json --dev words.json --format jsonl",
         r"words\.json, line 2: there are 2 words and 1 tag",
     ),
@@ -346,7 +346,7 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --warmup-ratio 2",
         r"warmup_ratio is 2\.0: input should be less than 1",
     ),
-    "rates that fall to nothing": (
+    "decay rates out of range": (
         "checkpoint out --train train.csv --dev dev.csv --layer-decay 0 --weight-decay -1",
         r"weight_decay is -1\.0: input should .*layer_decay is 0\.0: input should be greater than 0",
     ),
@@ -358,11 +358,11 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --freeze-blocks 99",
         r"99 blocks cannot be frozen, because the model has 2",
     ),
-    "windows that do not move on": (
+    "windows without progress": (
         "checkpoint out --train train.csv --dev dev.csv --window-overlap 17",
         r"window_overlap is 17, and a window holds 17 tokens; expected fewer.* lower window_overlap",
     ),
-    "rows that hold nothing": (
+    "sequences without room for text": (
         "checkpoint out --train train.csv --dev dev.csv --max-sequence-length 2",
         r"max_sequence_length is 2; expected an integer >= 3",
     ),
@@ -370,7 +370,7 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --batch-size 8 --accumulation-steps 3",
         r"a batch of 8 sequences cannot be divided among 1 replicas with 3 micro-batches each: make it a multiple of 3",
     ),
-    "an output that holds what is read": (
+    "an output that contains an input": (
         "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
         r"full/train\.csv is an input of this run and would be replaced by full: write to another path",
     ),

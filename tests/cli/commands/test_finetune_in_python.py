@@ -42,13 +42,13 @@ def test_the_example_of_the_docs_scores_like_the_commands(checkpoint, tmp_path, 
 
 ASKED = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
 FAULTS = {
-    "a setting that is none": (
+    "an unknown setting": (
         {"num_epoch": 3},
         r"num_epoch is not an argument of finetune; expected some of num_epochs, ",
     ),
     "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
     "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
-    "a task that is none": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
+    "an unknown task": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
     "an option of another task": (
         {"task": "tag", "problem": "multi_label", "text_column": "body"},
         r"^problem is for classify, and the task is tag: leave it out; text_column is for classify or embed, and the",
@@ -77,7 +77,7 @@ FAULTS = {
         r"^max_answer_length is '3'; expected an integer >= 1$",
     ),
     "a share as text": ({"dev_share": "0.1"}, r"^the held-out share is '0\.1'; expected a number between 0"),
-    "an output that is there": ({"out": "full"}, r"full exists and is not empty"),
+    "an existing output": ({"out": "full"}, r"full exists and is not empty"),
 }
 
 
@@ -128,7 +128,7 @@ def test_evaluate_accepts_a_prompt_name_like_the_command(tuned, tmp_path, capsys
 
 
 EVALUATE_FAULTS = {
-    "a setting that is none": (
+    "an unknown setting": (
         {"text_colunm": "x"},
         r"^text_colunm is not an argument of evaluate; expected some of on_err",
     ),

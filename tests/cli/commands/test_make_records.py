@@ -37,7 +37,7 @@ def make(*arguments):
     return main(["make-records", *map(str, arguments)])
 
 
-def content_of(folder):
+def read_content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
@@ -70,7 +70,7 @@ def test_all_options_reach_the_records(options, settings, workplace):
     tokenizer = BertTokenizer(TOKENS, lowercase=False, max_sequence_length=settings.get("max_sequence_length", 128))
     text = FileText(find_sources("text.txt"))
     write_records("expected", text, tokenizer, **{"max_sequence_length": 128, **settings})
-    assert content_of(workplace / "out") == content_of(workplace / "expected")
+    assert read_content(workplace / "out") == read_content(workplace / "expected")
 
 
 def test_the_defaults_of_the_command_line_are_those_of_python():
@@ -145,11 +145,11 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(fault, workplace, capsys):
     options, message = FAULTS[fault]
     named = dict(option.split("=", 1) for option in options if option.startswith(("VOCAB=", "OUT=")))
     options = [option for option in options if not option.startswith(("VOCAB=", "OUT="))]
-    before = content_of(workplace)
+    before = read_content(workplace)
     assert make(named.get("VOCAB", "vocab.txt"), named.get("OUT", "out"), *options) == 2
     last_line = capsys.readouterr().err.strip().split("\n")[-1]
     assert re.match(rf"bert-keras make-records: .*{message}", last_line)
-    assert content_of(workplace) == before
+    assert read_content(workplace) == before
 
 
 def test_missing_beam_is_reported_with_the_install_command(monkeypatch, capsys):
@@ -163,7 +163,7 @@ def test_beam_writes_the_same_bytes(cli, workplace):
     for name, options in (("beam", ["--beam", "--runner=DirectRunner --direct_num_workers=1"]), ("local", [])):
         done = cli("make-records", "vocab.txt", name, "--text", "text.txt", *options)
         assert done.returncode == 0, done.stderr
-    assert content_of(workplace / "beam") == content_of(workplace / "local")
+    assert read_content(workplace / "beam") == read_content(workplace / "local")
 
 
 def test_beam_is_loaded_only_on_request():

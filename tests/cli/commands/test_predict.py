@@ -83,7 +83,7 @@ def truth(tuned, task, texts):
 
 def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned, answered, give):
     give("\n".join(TEXTS))
-    lines, said = answered("classify")
+    lines, stderr = answered("classify")
     assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
     for line, expected in zip(lines, truth(tuned, "classify", TEXTS), strict=True):
         assert list(line) == ["line", "label", "probability"]
@@ -91,9 +91,11 @@ def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned,
         # measured: 3.5e-7; half of the last of six digits is 5e-7
         assert line["probability"] == pytest.approx(expected["probability"], abs=1e-6)
     assert len({line["probability"] for line in lines}) == len(TEXTS), "the answers are too much alike to tell anything"
-    assert said.startswith(f"bert-keras predict\n  checkpoint  {tuned('classify').out}\n  task        classify, single")
-    assert "  file        standard input\n" in said
-    assert said.endswith("\n5 answers\n")
+    assert stderr.startswith(
+        f"bert-keras predict\n  checkpoint  {tuned('classify').out}\n  task        classify, single"
+    )
+    assert "  file        standard input\n" in stderr
+    assert stderr.endswith("\n5 answers\n")
 
 
 def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
@@ -107,8 +109,8 @@ def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
     given = []
     for name, content in contents.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-        lines, said = answered("classify", tmp_path / name)
-        assert ("\n  columns     text 'text'\n" in said) == (name != "texts.txt")
+        lines, stderr = answered("classify", tmp_path / name)
+        assert ("\n  columns     text 'text'\n" in stderr) == (name != "texts.txt")
         first = 1 if name.endswith(("txt", "jsonl")) else 2  # the first line is a header
         assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
         given.append(lines)
@@ -116,21 +118,21 @@ def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
 
 
 def test_a_quoted_text_is_answered(tuned, answered):
-    [line], said = answered("classify", TEXTS[1])
+    [line], stderr = answered("classify", TEXTS[1])
     [expected] = truth(tuned, "classify", [TEXTS[1]])
     assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
-    assert f"\n  text        {TEXTS[1]}\n" in said
-    assert said.endswith("\n1 answer\n")
+    assert f"\n  text        {TEXTS[1]}\n" in stderr
+    assert stderr.endswith("\n1 answer\n")
 
 
 def test_two_quoted_texts_are_a_pair(tuned, answered):
     question, context = "and the cat", "the cat sat on a mat ."
-    [line], said = answered("answer", question, context)
+    [line], stderr = answered("answer", question, context)
     [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
     assert line["answer"] == expected["answer"]
-    assert f"\n  text        {question} + {context}\n" in said
-    _, said = answered("tag", question, context, status=2)
-    assert "tagging needs single texts, and a second text was given: leave it out" in said
+    assert f"\n  text        {question} + {context}\n" in stderr
+    _, stderr = answered("tag", question, context, status=2)
+    assert "tagging needs single texts, and a second text was given: leave it out" in stderr
 
 
 @pytest.mark.parametrize(
@@ -216,24 +218,24 @@ def test_vectors_and_similarities_are_rounded_and_complete(tuned, answered, give
 
 def test_skipping_bad_lines_loses_no_good_line(small_chunks, answered, give):
     give("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
-    lines, said = answered("classify", "--on-error", "skip")
+    lines, stderr = answered("classify", "--on-error", "skip")
     assert [line["line"] for line in lines] == [1, 3, 6, 7]
-    told = re.findall(r"^  skipped: standard input, line (\d+): ", said, re.MULTILINE)
-    assert told == ["2", "4", "5", "8"]
-    assert said.endswith("\n4 answers, 4 bad lines skipped\n")
+    lines_skipped = re.findall(r"^  skipped: standard input, line (\d+): ", stderr, re.MULTILINE)
+    assert lines_skipped == ["2", "4", "5", "8"]
+    assert stderr.endswith("\n4 answers, 4 bad lines skipped\n")
 
 
 def test_a_single_bad_line_is_counted_in_the_singular(answered, give):
     give("the cat\n\n")
-    _, said = answered("classify", "--on-error", "skip")
-    assert said.endswith("\n1 answer, 1 bad line skipped\n")
+    _, stderr = answered("classify", "--on-error", "skip")
+    assert stderr.endswith("\n1 answer, 1 bad line skipped\n")
 
 
 def test_a_bad_line_stops_after_the_answers_before_it(small_chunks, answered, give):
     give("the cat\na dog\nevery cat\n\ndogs\n")
-    lines, said = answered("classify", status=2)
+    lines, stderr = answered("classify", status=2)
     assert [line["line"] for line in lines] == [1, 2, 3]
-    assert said.endswith(
+    assert stderr.endswith(
         "\nbert-keras predict: standard input, line 4: the line is empty; expected a text: remove the line\n"
     )
 
@@ -242,9 +244,9 @@ def test_a_bad_line_stops_after_the_answers_before_it(small_chunks, answered, gi
 def test_a_file_that_cannot_be_parsed_further_stops_after_the_answers_before_it(on_error, answered, tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text('text\nthe cat\na dog\n"every cat\ndogs\n')
-    lines, said = answered("classify", path, "--on-error", on_error, status=2)
+    lines, stderr = answered("classify", path, "--on-error", on_error, status=2)
     assert [line["line"] for line in lines] == [2, 3]
-    assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", said.splitlines()[-1])
+    assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", stderr.splitlines()[-1])
 
 
 def test_an_output_file_is_complete_or_missing(small_chunks, answered, capsys, workplace):
@@ -256,11 +258,11 @@ def test_an_output_file_is_complete_or_missing(small_chunks, answered, capsys, w
     assert answered("classify", bad, "--out", "out.jsonl", status=2)[0] == []
     assert sorted(workplace.iterdir()) == before
 
-    summary, said = answered("classify", good, "--out", "out.jsonl", "--json")
+    summary, stderr = answered("classify", good, "--out", "out.jsonl", "--json")
     assert summary == [{"out": "out.jsonl", "answers": 5, "skipped": 0}]
     assert [json.loads(line) for line in (workplace / "out.jsonl").read_text("utf-8").splitlines()] == lines
-    _, said = answered("classify", bad, "--out", "out.jsonl", status=2)
-    assert said.endswith("out.jsonl exists: name another file, or give --overwrite\n")
+    _, stderr = answered("classify", bad, "--out", "out.jsonl", status=2)
+    assert stderr.endswith("out.jsonl exists: name another file, or give --overwrite\n")
     answered("classify", bad, "--out", "out.jsonl", "--overwrite", status=2)
     assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the old answers stay"
 
@@ -289,9 +291,9 @@ def test_a_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monke
         patched.setattr(sys, "stdout", stream)
         assert main(["predict", str(tuned("classify").out)]) == 0
         stream.close()  # raises if the buffer still contains data for the pipe
-    said = capfd.readouterr().err
-    assert "Traceback" not in said
-    assert "Broken pipe" not in said
+    stderr = capfd.readouterr().err
+    assert "Traceback" not in stderr
+    assert "Broken pipe" not in stderr
 
 
 def test_lines_are_utf_8_whatever_the_terminal_encoding(tuned, give, monkeypatch):
@@ -330,20 +332,23 @@ def test_no_bar_moves_between_lines_on_a_terminal(small_chunks, tuned, give, mon
 
 
 FAULTS = {
-    "several problems, all told at once": (
+    "several problems at once": (
         "nothing no.csv --out full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder",
     ),
-    "a word that is no file": ("classify film", r"film does not exist; expected a file of texts, or a text in quotes"),
-    "a column that is missing": (
+    "a word that is not a file": (
+        "classify film",
+        r"film does not exist; expected a file of texts, or a text in quotes",
+    ),
+    "a missing column": (
         "classify rows.csv --text-column words",
         r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",
     ),
-    "windows that do not move on": (
+    "windows without progress": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",
         r"window_overlap is 8, and a window holds 7 tokens",
     ),
-    "answers in the place of the texts": (
+    "answers that would replace the texts": (
         "classify good.txt --out good.txt --overwrite",
         r"good\.txt is an input of this run and would be replaced by good\.txt: write to another path",
     ),
@@ -394,9 +399,9 @@ def test_a_prompt_is_put_before_each_text(with_prompts, tuned, capsys):
 
     bare = tuned("embed").out
     for options, prompt in (((), "a dog "), (("--prompt", "query"), "every "), (("--prompt", ""), "")):
-        seen, said = vector(with_prompts, "the red cat", *options)
+        seen, stderr = vector(with_prompts, "the red cat", *options)
         assert seen == vector(bare, f"{prompt}the red cat")[0]
-        assert (f"'{prompt}' before each text" in said) == bool(prompt)
+        assert (f"'{prompt}' before each text" in stderr) == bool(prompt)
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,9 @@ def test_bad_input_is_one_sentence(arguments, message, records, tmp_path, capsys
     monkeypatch.chdir(tmp_path)
     small = [] if {"--recipe", "--config"} & set(arguments) else ["--no-xla"]
     assert main(["pretrain", str(records), "out", *arguments, *small]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert "Traceback" not in told
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert "Traceback" not in stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -216,8 +216,8 @@ def test_an_incompatible_start_checkpoint_is_refused_before_tensorflow_loads(
     folder, options, message = STARTS[case]
     options = options.format(starts=starts).split()
     assert main(["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / folder), *options]) == 2
-    told = capsys.readouterr().err
-    assert re.search(message, told), told
+    stderr = capsys.readouterr().err
+    assert re.search(message, stderr), stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -229,10 +229,10 @@ def _go_on():
     raise WentOnError
 
 
-def remedy_in(printed: str) -> list[str]:
+def parse_fix(printed: str) -> list[str]:
     """Return the command at the end of a message, split as a shell does."""
-    [remedy] = re.findall(r"bert-keras (make-records .*)\n", printed)
-    return shlex.split(remedy)
+    [fix] = re.findall(r"bert-keras (make-records .*)\n", printed)
+    return shlex.split(fix)
 
 
 @pytest.mark.parametrize("other", ["cased", "accents", "special"])
@@ -247,7 +247,7 @@ def test_the_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer,
     bytes_before = {path: path.read_bytes() for path in records.iterdir()}
     command = ["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / other)]
     assert main(command) == 2
-    assert main(remedy_in(capsys.readouterr().err)) == 0
+    assert main(parse_fix(capsys.readouterr().err)) == 0
     assert {path: path.read_bytes() for path in records.iterdir()} == bytes_before
     again = str(tmp_path / "records_again")
     after = read_manifest(again)
@@ -263,13 +263,13 @@ def test_the_suggested_fix_names_the_settings_that_a_bare_vocabulary_lacks(recor
     google.mkdir()
     (google / "bert_config.json").write_text("{}")
     (google / "vocab.txt").write_text("\n".join([*tokenizer.vocabulary, "The"]))
-    with pytest.raises(bk.InputError) as told:
+    with pytest.raises(bk.InputError) as error:
         check_start_tokenizer(str(google), [records])
-    remedy = remedy_in(f"{told.value}\n")
-    text = remedy.index("TEXT")
+    fix = parse_fix(f"{error.value}\n")
+    text = fix.index("TEXT")
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
     out = tmp_path / "again"
-    assert main([remedy[0], remedy[1], str(out), *remedy[3:text], str(tmp_path / "text.txt"), *remedy[text + 1 :]]) == 0
+    assert main([fix[0], fix[1], str(out), *fix[3:text], str(tmp_path / "text.txt"), *fix[text + 1 :]]) == 0
     check_start_tokenizer(str(google), [out])
     with pytest.raises(bk.InputError, match=r"than the records \S+/pretrain\S*/records "):
         check_start_tokenizer(str(google), [out, records])
@@ -372,8 +372,8 @@ def test_records_of_another_tokenizer_are_refused_before_the_work_starts(
     write_records(other, text, bk.BertTokenizer(words, **options), max_sequence_length=32, held_out_rate=0.0)
     arguments = ["--set", "phases=[{records=0, share=0.5}, {records=1, share=0.5}]", "--no-xla", "--steps", "2"]
     assert main(["pretrain", str(records), str(other), str(tmp_path / "out"), *arguments]) == 2
-    told = capsys.readouterr().err
-    assert re.search(rf"other was made with another tokenizer \(.*{message}", told)
-    assert main(remedy_in(told)) == 0
+    stderr = capsys.readouterr().err
+    assert re.search(rf"other was made with another tokenizer \(.*{message}", stderr)
+    assert main(parse_fix(stderr)) == 0
     with pytest.raises(WentOnError):
         main(["pretrain", str(records), f"{other}_again", str(tmp_path / "out"), *arguments])

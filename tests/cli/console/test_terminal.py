@@ -218,7 +218,7 @@ def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("plan tiny --length 1000000000001", "'1000000000001' is not an integer from 1 to 1,000,000,000,000"),
         ("plan tiny --memory 1e300", "'1e300' is not a number above 0 to 1e+30"),
@@ -226,8 +226,8 @@ def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys
         ("export in out --tolerance nan", "'nan' is not a number from 0"),
     ],
 )
-def test_numbers_that_are_too_large_are_refused(words, told, capsys):
+def test_numbers_that_are_too_large_are_refused(words, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

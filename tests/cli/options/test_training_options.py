@@ -32,7 +32,7 @@ def records(tokenizer, tmp_path_factory):
     return folder
 
 
-def log_of(out: pathlib.Path) -> list[dict]:
+def read_log(out: pathlib.Path) -> list[dict]:
     lines = [json.loads(line) for line in (out / "training_log.jsonl").read_text().splitlines()]
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
@@ -47,10 +47,10 @@ def test_two_workers_match_one_also_after_stopping_and_resuming_with_one(records
     while process.poll() is None and not list(backups.glob("step-*")):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 75, said[-3000:]
-    assert "4 sequences per step = 2 replicas x 1 micro-batches x 2" in said
-    assert said.count("training was stopped at step") == 1
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 75, stderr[-3000:]
+    assert "4 sequences per step = 2 replicas x 1 micro-batches x 2" in stderr
+    assert stderr.count("training was stopped at step") == 1
     assert not (tmp_path / "out").exists()
 
     refused = cli(*arguments)
@@ -61,7 +61,7 @@ def test_two_workers_match_one_also_after_stopping_and_resuming_with_one(records
     assert "resuming from step" in again.stderr
     one = cli("pretrain", records, "one", *TINY, "--steps", 60)
     assert one.returncode == 0, one.stderr[-3000:]
-    for ours, theirs in zip(log_of(tmp_path / "out"), log_of(tmp_path / "one"), strict=True):
+    for ours, theirs in zip(read_log(tmp_path / "out"), read_log(tmp_path / "one"), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
 
@@ -76,7 +76,7 @@ def test_overwrite_with_resume_replaces_out_and_deterministic_runs_are_bit_ident
     for _ in range(2):
         done = cli(*arguments, "--resume", "--overwrite")
         assert done.returncode == 0, done.stderr[-3000:]
-        assert "there is none to go on from" in done.stderr
+        assert "there is none to resume from" in done.stderr
         weights.append((tmp_path / "out/model.safetensors").read_bytes())
     assert not (tmp_path / "out/old").exists()
     assert weights[0] == weights[1]

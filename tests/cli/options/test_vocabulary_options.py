@@ -146,9 +146,11 @@ def test_make_records_options_apply_to_a_vocabulary_without_settings_and_cannot_
     }
     for option, message in contradictions.items():
         assert main(["make-records", "vocab.txt", "no", "--text", "text.txt", option]) == 2
-        told = capsys.readouterr().err
+        errors = capsys.readouterr().err
         name = option.removeprefix("--no-").split("=")[0].removeprefix("--")
-        assert re.search(rf"--{name}.* contradicts vocab\.tokenizer_config\.json, where {message}: leave it out", told)
+        assert re.search(
+            rf"--{name}.* contradicts vocab\.tokenizer_config\.json, where {message}: leave it out", errors
+        )
     shutil.copy("vocab.txt", "bare.txt")
     options = ["--cased", "--strip-accents", "--no-chinese-split", "--special-token", "[E1]"]
     again = ["--objective", "none", "--keep-documents-apart", "--held-out-rate", 0, "--max-sequence-length", 512]
@@ -227,7 +229,7 @@ def test_a_cased_vocabulary_used_uncased_is_reported(run):
     assert result["warnings"] == []
 
 
-def remedies_in(warning: str) -> list[list[str]]:
+def parse_fixes(warning: str) -> list[list[str]]:
     """Return the alternatives that a warning about tokens or characters suggests, each a list of options."""
     advice = warning.rsplit(": ", 1)[1].replace("(", "").replace(")", "").split(", or ")
     return [re.findall(r"--[a-z-]+ \d+", part) for part in advice if "--" in part]
@@ -259,10 +261,10 @@ def test_the_suggested_fixes_for_few_characters_and_few_tokens_work(run, languag
     result, _ = learn(run, text, *options, size=size)
     assert len(result["warnings"]) == 1
     for _ in range(2):
-        told = [warning for warning in result["warnings"] if "tokens asked for" in warning or "alphabet" in warning]
-        if not told:
+        warnings = [warning for warning in result["warnings"] if "tokens asked for" in warning or "alphabet" in warning]
+        if not warnings:
             break
-        passed = [word for option in remedies_in(told[0])[0] for word in option.split()]
+        passed = [word for option in parse_fixes(warnings[0])[0] for word in option.split()]
         last, (result, _) = result, learn(run, text, *options, "--size", size, *passed, "--overwrite", size=size)
         size = result["vocabulary_size_asked"]
         options = [*options, *passed]
@@ -293,10 +295,10 @@ def test_chinese_gets_a_large_alphabet_and_a_limit_is_reported(run):
 def test_text_damaged_by_lowercasing_is_reported_and_the_suggested_fix_works(run, language):
     sentences = korean() if language == "ko" else pud.sentences(language)
     result, _ = learn(run, sentences, size=2000 if language != "zh" else 5000)
-    told = [warning for warning in result["warnings"] if "languages.md" in warning]
-    assert len(told) == {"zh": 0, "tr": 2, "th": 2}.get(language, 1)
-    assert sum("words of more than 100 characters" in warning for warning in told) == (language == "th")
-    for warning in told:
+    warnings = [warning for warning in result["warnings"] if "languages.md" in warning]
+    assert len(warnings) == {"zh": 0, "tr": 2, "th": 2}.get(language, 1)
+    assert sum("words of more than 100 characters" in warning for warning in warnings) == (language == "th")
+    for warning in warnings:
         for remedy in re.findall(r"--[a-z-]+", warning.rsplit(": ", 1)[1]):
             cured, _ = run(
                 "learn-vocab", f"{remedy[2:]}.txt", "--size", 2000, remedy, "--overwrite", "--text", "text.txt"
