@@ -1,12 +1,12 @@
-"""What a backup each 50 steps costs a training.
+"""Measure the cost of a backup every 50 steps.
 
     python benchmarks/backup_cost.py RECORDS --preset tiny --pairs 10
 
-One `pretrain` run with a backup each 100 steps: every second stretch of 50 steps begins with a backup and has it
-written beside it, the stretch after it has none. Prints the median over pairs of neighbours of what the first one takes
-more, by the clock and in processor time of the process; every pair; and, since neighbours differ by more than a backup
-costs where other work goes on, what ten backups of the trained model take by themselves: the copy, for which the
-training stands still, and all of it, in processor time.
+One `pretrain` run with a backup every 100 steps: every second interval of 50 steps starts with a backup, which is
+written during the interval; the next one has none. Prints the median over pairs of neighbouring intervals of the extra
+time of the first one, in wall-clock time and in processor time; every pair; and, because other work on the machine can
+change an interval by more than a backup, the cost of ten separate backups of the trained model: the copy, during which
+the training waits, and the whole backup in processor time.
 """
 
 import argparse
@@ -31,7 +31,7 @@ STRETCH = 50
 
 
 class Stretches(keras.callbacks.Callback):
-    """Notes the time at the end of every fiftieth step."""
+    """Record the time at the end of every fiftieth step."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class Stretches(keras.callbacks.Callback):
 
 
 def main() -> None:
-    """Trains, and prints the table's row."""
+    """Train, and print the row of the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("--preset", default="tiny")
@@ -65,7 +65,7 @@ def main() -> None:
         backups = BackupFolder(folder)
         backup = BackupOptions(backups, 2 * STRETCH)
         trained = run_pretraining(settings, [arguments.records], callbacks=[stretches], backup=backup)
-        alone = [seconds_of_a_backup(trained.model, backups, number) for number in range(1, 11)]
+        alone = [time_backup(trained.model, backups, number) for number in range(1, 11)]
         num_bytes = sum(path.stat().st_size for path in (backups.path / "step-000000010").iterdir())
     for clock, what in enumerate(("on the clock", "processor time")):
         ends = [end[clock] for end in stretches.ends][1:]
@@ -82,8 +82,8 @@ def main() -> None:
     )
 
 
-def seconds_of_a_backup(model, backups: BackupFolder, number: int) -> tuple[float, float, float]:
-    """Returns the seconds of the copy, of the whole, and of the processor."""
+def time_backup(model, backups: BackupFolder, number: int) -> tuple[float, float, float]:
+    """Return the seconds of the copy, of the whole backup, and of processor time."""
     begin, work = time.perf_counter(), time.process_time()
     arrays = read_variables(model)
     copied = time.perf_counter()

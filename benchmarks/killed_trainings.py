@@ -1,13 +1,13 @@
-"""How many killed trainings end as if nothing had happened: our backups beside Keras's `BackupAndRestore`.
+"""Count killed trainings that resume to the same result: our backups compared with Keras's `BackupAndRestore`.
 
     python -m benchmarks.killed_trainings --trials 50
 
-Each trial trains a tiny model, is killed with SIGKILL at a random moment (every second one while something is written
-among its backups), and another process goes on to the end. The final weights, the optimizer and the metrics are then
-compared, bit by bit, with those of a training that nothing happened to. Ours is `pretrain` with backups each 5 steps.
-Keras's side is `model.fit` on the same model and the same batches, in the same order in every epoch, which is the best
-that can happen to a callback that does not keep the place in the data; once with backups each 5 steps, once each
-epoch, with `double_checkpoint`. Prints a line a trial and one JSON line with the sums.
+Each trial trains a tiny model and kills it with SIGKILL at a random moment, every second time while a backup is being
+written; another process resumes the training. The final weights, optimizer and metrics are compared bit by bit with
+those of an uninterrupted training. Our side is `pretrain` with a backup every 5 steps. Keras's side is `model.fit` on
+the same model and the same batches, in the same order in every epoch, which is the best case for a callback that does
+not store the position in the data: once with a backup every 5 steps, once per epoch, with `double_checkpoint`. Prints a
+line per trial and one JSON line with the sums.
 """
 
 import argparse
@@ -54,7 +54,7 @@ SIDES = {
 
 
 class Steps(keras.callbacks.Callback):
-    """Says each step."""
+    """Print each step."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,7 @@ class Steps(keras.callbacks.Callback):
 
 
 def main() -> None:
-    """Runs all trials, or as `--train` one training."""
+    """Run all trials, or one training with `--train`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def count(side: str, folder: pathlib.Path, num_trials: int) -> dict[str, int]:
-    """Returns how many trials of a side ended in which way."""
+    """Count the trials of a side by outcome."""
     place = folder / side.replace(" ", "_")
     place.mkdir()
     run(side, folder / "records", place / "none", place / "expected.json").communicate()
@@ -108,13 +108,13 @@ def count(side: str, folder: pathlib.Path, num_trials: int) -> dict[str, int]:
 
 
 def run(side: str, *paths: pathlib.Path) -> subprocess.Popen:
-    """Starts a training."""
+    """Start a training."""
     command = [sys.executable, "-m", "benchmarks.killed_trainings", "--train", side, *map(str, paths)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def train(side: str, every: int | str, records: pathlib.Path, backups: pathlib.Path, out: pathlib.Path) -> None:
-    """Trains, going on from the backups that there are, and writes a hash of everything that it became."""
+    """Train, resume from existing backups, and write a hash of the final state."""
     settings = Pretraining.resolve(overrides=SETTINGS, defaults=infer_settings([read_manifest(records)]))
     if side == "ours":
         model = run_pretraining(

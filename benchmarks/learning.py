@@ -1,15 +1,15 @@
-"""How much a model learns in a given time: ours beside KerasHub's, the same records, masks, optimizer and clock.
+"""Compare what a model learns in a given time with KerasHub: the same records, masks, optimizer and clock.
 
     python benchmarks/learning.py RECORDS --side ours --minutes 30 [--size mini] [--clock wall]
     python benchmarks/learning.py RECORDS --side keras-hub --minutes 30
 
-RECORDS is a folder of `make-records --objective none`. Both sides train on masked words, on the same batches, with
-AdamW, 6 % warm-up and linear decay to the end of the time; both are scored on the same held-out rows with the same
+RECORDS is a folder of `make-records --objective none`. Both sides train a masked LM on the same batches, with
+AdamW, 6 % warm-up and linear decay to the end of the time; both are scored on the same held-out records with the same
 masks. The only difference is the model: `BertMaskedLM` here, compiled as `bert-keras pretrain` does, and KerasHub's
-`BertMaskedLM` as it comes. Prints one JSON line.
+`BertMaskedLM` with its defaults. Prints one JSON line.
 
-`--clock cpu` counts the process's CPU time over the number of cores instead of the time on the wall: on a machine
-with other work, two sides can then run at once and get the same share.
+`--clock cpu` measures the process's CPU time divided by the number of cores instead of wall-clock time, so that two
+sides can run at the same time on a busy machine and get the same share.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _WITHOUT_END = 10**9
 
 
 def main() -> None:
-    """Trains one side and scores it."""
+    """Train one side and score it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("--side", choices=["ours", "keras-hub"], required=True)
@@ -56,7 +56,7 @@ def main() -> None:
     timer = TimedLearningRate("linear", arguments.learning_rate, arguments.minutes * 60, 0.06, clock=clock)
     counter = CountSteps()
     model.compile(adamw(arguments.learning_rate, None), **compiled_with)
-    batches, scored = (train, held_out) if arguments.side == "ours" else (train.map(flat), held_out.map(flat))
+    batches, scored = (train, held_out) if arguments.side == "ours" else (train.map(flatten), held_out.map(flatten))
     model.fit(batches, steps_per_epoch=_WITHOUT_END, callbacks=[timer, counter], shuffle=False, verbose=0)
     scores = model.evaluate(scored, verbose=0, return_dict=True)
     scores = {name.replace("mlm_logits_", "").removeprefix("mlm_"): value for name, value in scores.items()}
@@ -73,14 +73,14 @@ def main() -> None:
 
 
 def our_model(size: str, vocabulary_size: int):
-    """Returns `BertMaskedLM` and what `pretrain` compiles it with."""
+    """Return `BertMaskedLM` and the compile arguments of `pretrain`."""
     keep_freed_memory()
     config = bk.BertConfig.from_preset(size, vocabulary_size=vocabulary_size, max_sequence_length=128)
     return bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), {"jit_compile": True}
 
 
 def keras_hub_model(size: str, vocabulary_size: int):
-    """Returns KerasHub's `BertMaskedLM` of the same shape, as it comes."""
+    """Return KerasHub's `BertMaskedLM` of the same size, with its defaults."""
     import keras_hub
 
     config = bk.BertConfig.from_preset(size, vocabulary_size=vocabulary_size)
@@ -96,7 +96,7 @@ MODELS = {"ours": our_model, "keras-hub": keras_hub_model}
 
 
 class CountSteps(keras.callbacks.Callback):
-    """Counts the optimizer's steps."""
+    """Count the optimizer steps."""
 
     num_steps = 0
 
@@ -104,13 +104,13 @@ class CountSteps(keras.callbacks.Callback):
         self.num_steps += 1
 
 
-def flat(features: dict, labels: dict) -> tuple[dict, tf.Tensor, tf.Tensor]:
-    """Returns (features, ids, weights), as KerasHub takes them."""
+def flatten(features: dict, labels: dict) -> tuple[dict, tf.Tensor, tf.Tensor]:
+    """Return (features, ids, weights) for KerasHub."""
     return features, labels["mask_ids"], labels["mask_weights"]
 
 
 def tokens_per_sequence(records: pathlib.Path) -> float:
-    """Returns the real tokens of a training row, on the average."""
+    """Return the average number of real tokens per training sequence."""
     counts = json.loads((records / "manifest.json").read_text())["splits"]["train"]
     return counts["num_tokens"] / counts["num_records"]
 

@@ -1,13 +1,13 @@
-"""A pretraining step beside the peers: real tokens a second at length 128, 20 masked slots an example.
+"""Compare the speed of a pretraining step with other libraries: real tokens/s at length 128, 20 masked positions.
 
     python benchmarks/pretraining_step.py [--sizes tiny mini base] [--rounds 7]
 
-Each side lives in a process of its own, so that none changes the environment of another, and they take turns:
-one round is a few steps of each. The sides are
+Each side runs in its own process, so that none changes the environment of another. The sides are interleaved: one
+round is a few steps of each. They are
 
-    ours            BertPretrainer (masked LM and next sentence), `pretrain`'s optimizer and settings: XLA
+    ours            BertPretrainer (masked LM and next sentence), optimizer and settings of `pretrain`, XLA
     ours-plain      the same without XLA
-    keras-hub       BertMaskedLM as it comes: no next sentence, no clipping
+    keras-hub       BertMaskedLM with its defaults: no next sentence, no clipping
     keras-hub-xla   the same with jit_compile=True
     transformers    BertForPreTraining, PyTorch, fused AdamW
 
@@ -23,16 +23,16 @@ import time
 
 LENGTH, NUM_SLOTS = 128, 20
 SIDES = ("ours", "ours-plain", "keras-hub", "keras-hub-xla", "transformers")
-NUM_STEPS = {"tiny": 5, "mini": 2, "small": 1, "medium": 1, "base": 1, "large": 1}  # of a side a round
+NUM_STEPS = {"tiny": 5, "mini": 2, "small": 1, "medium": 1, "base": 1, "large": 1}  # per side and round
 
 
 def main() -> None:
-    """Prints a table for each size."""
+    """Print a table for each size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "base"], choices=list(NUM_STEPS))
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)  # what a child process is
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)  # the side of a child process
     arguments = parser.parse_args()
     if arguments.side:
         take_turns(arguments.side, arguments.sizes[0])
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def measure(size: str, sides: list[str], num_rounds: int) -> dict[str, float]:
-    """Returns each side's median seconds a step."""
+    """Measure the median seconds per step of each side."""
     command = [sys.executable, __file__, "--sizes", size, "--side"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "stderr": subprocess.DEVNULL}
     children = {}
@@ -59,14 +59,14 @@ def measure(size: str, sides: list[str], num_rounds: int) -> dict[str, float]:
 
 
 def ask(child: subprocess.Popen) -> float:
-    """Lets a child take its turn and returns its seconds a step."""
+    """Let a child process run its steps, and return its seconds per step."""
     child.stdin.write("go\n")
     child.stdin.flush()
     return float(child.stdout.readline())
 
 
 def take_turns(side: str, size: str) -> None:
-    """A child's life: a turn for each line it reads."""
+    """Run the steps of a child process, one turn for each line of its standard input."""
     step = STEPS[side](size, side)
     step()
     step()
@@ -78,25 +78,25 @@ def take_turns(side: str, size: str) -> None:
 
 
 def show(size: str, medians: dict[str, float]) -> None:
-    """Prints one table."""
-    batch = batch_of(size)
+    """Print one table."""
+    batch = choose_batch_size(size)
     print(f"{size}, {batch} x {LENGTH}", flush=True)
     for side, seconds in medians.items():
         ratios = [f"{seconds / medians['ours']:.2f} x ours"] if "ours" in medians else []
         print(f"  {side:<14} {seconds * 1e3:9,.1f} ms  {batch * LENGTH / seconds:9,.0f} tokens/s", *ratios, flush=True)
 
 
-def batch_of(size: str) -> int:
-    """Returns the examples a step: 8 of large models, 32 of small ones."""
+def choose_batch_size(size: str) -> int:
+    """Return the examples per step: 8 for large models, 32 for small ones."""
     return 8 if size in ("base", "large") else 32
 
 
 def batch(size: str) -> tuple[dict, dict]:
-    """Draws a full batch: no padding, 20 slots at random places."""
+    """Draw a batch without padding, with 20 random masked positions per example."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    ids = rng.integers(1000, 30000, (batch_of(size), LENGTH)).astype("int32")
+    ids = rng.integers(1000, 30000, (choose_batch_size(size), LENGTH)).astype("int32")
     places = np.stack([rng.permutation(LENGTH - 1)[:NUM_SLOTS] + 1 for _ in ids])
     positions = np.sort(places, axis=1).astype("int32")
     features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
@@ -109,7 +109,7 @@ def batch(size: str) -> tuple[dict, dict]:
 
 
 def our_step(size: str, side: str):
-    """Returns a step of `BertPretrainer`."""
+    """Make a function that runs a step of `BertPretrainer`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
     from bert_keras.training.freed_memory import keep_freed_memory
@@ -123,7 +123,7 @@ def our_step(size: str, side: str):
 
 
 def keras_hub_step(size: str, side: str):
-    """Returns a step of KerasHub's `BertMaskedLM`."""
+    """Make a function that runs a step of KerasHub's `BertMaskedLM`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
     import keras_hub
@@ -142,7 +142,7 @@ def keras_hub_step(size: str, side: str):
 
 
 def torch_step(size: str, side: str):
-    """Returns a step of transformers' `BertForPreTraining`."""
+    """Make a function that runs a step of transformers' `BertForPreTraining`."""
     import torch
     import transformers
 

@@ -1,10 +1,10 @@
-"""What the options of a training cost or save: time of a step and peak memory, each against the plain training.
+"""Measure step time and peak memory of training options, each relative to the plain training.
 
     python benchmarks/training_options.py RECORDS --preset tiny --steps 30 --rounds 3
 
-Each training is `pretrain` in a process of its own; in every round all of them take their turn. Prints a table: the
-median time of a step (without the first five, which compile and warm up) and the peak memory of the process, medians
-over the rounds. RECORDS of long rows show what gradient checkpointing is for.
+Each training is `pretrain` in its own process; every round runs all of them. Prints a table of the median step time
+(without the first five steps, which compile and warm up) and the peak memory of the process, as medians over the
+rounds. RECORDS with long sequences show the benefit of gradient checkpointing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _WARM_UP_STEPS = 5
 
 
 def main() -> None:
-    """Runs all trainings in turn, or as `--train` one of them."""
+    """Run all trainings, or one of them with `--train`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("--preset", default="tiny")
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def train(arguments: argparse.Namespace) -> dict[str, float]:
-    """Trains, and returns the median seconds of a step and the peak memory."""
+    """Train, and return the median seconds per step and the peak memory."""
     import keras
     import tensorflow as tf
 

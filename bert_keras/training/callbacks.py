@@ -25,6 +25,7 @@ class StepCounter(keras.callbacks.Callback):
         self._num_steps = num_steps
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        """Restart the batch index."""
         self._last_batch = -1
 
     def count(self, batch: int) -> int:
@@ -42,6 +43,7 @@ class FiniteLoss(StepCounter):
     """
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Check the loss of the step."""
         done, loss = self.count(batch), (logs or {}).get("loss", 0.0)
         if not math.isfinite(loss):
             raise InputError(
@@ -62,6 +64,7 @@ class StopAfter(StepCounter):
         self._limit = num_steps
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Stop at the last step."""
         if self.count(batch) >= self._limit:
             self.model.stop_training = True
 
@@ -80,10 +83,12 @@ class ScoreListener(StepCounter):
         raise NotImplementedError
 
     def on_test_end(self, logs: dict | None = None) -> None:
+        """Pass on the scores of an evaluation."""
         self.on_scores(use_display_names(logs))
         self._has_epoch_scores = True
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        """Pass on the scores of the epoch, unless an evaluation has already done so."""
         scores = {name.removeprefix("val_"): one for name, one in (logs or {}).items() if name.startswith("val_")}
         if scores and not self._has_epoch_scores:
             self.on_scores(use_display_names(scores))

@@ -41,6 +41,7 @@ class EpochScores(keras.callbacks.Callback):
         self._weights: dict[str, np.ndarray] = {}
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        """Score the model, keep its weights if it is the best so far, and stop when patience runs out."""
         scores = dict(self._score())
         self.epochs.append(scores)
         if logs is not None:

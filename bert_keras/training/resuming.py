@@ -190,6 +190,7 @@ class BackupCallback(StepCounter):
         self._last_backup = 0
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        """Write a backup if one is due, and stop the training if it should stop."""
         if self._should_stop():
             self._write()
             raise InterruptedTrainingError(self.num_steps, None if self._folder is None else self._folder.path)
@@ -197,9 +198,11 @@ class BackupCallback(StepCounter):
             self._write()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Count the step."""
         self.count(batch)
 
     def start_at(self, num_steps: int) -> None:
+        """Set the steps done, and count the next backup from there."""
         super().start_at(num_steps)
         self._last_backup = num_steps
 

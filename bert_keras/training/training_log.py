@@ -62,23 +62,28 @@ class TrainingLog(ScoreListener):
         self._tokens_per_step = tokens_per_step
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        """Start the clock, if this is the first `fit`."""
         self._begin = self._begin or time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        """Reset the means over the epoch, unless it continues an interrupted one."""
         super().on_epoch_begin(epoch, logs)
         if not self._continues_epoch:
             self._epoch_sums, self._num_in_epoch = {}, 0
         self._continues_epoch = False
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        """Replace Keras's logs by the means over the epoch."""
         if logs is not None and self._num_in_epoch:  # Keras's own values are those of the last step
             logs.update(_divide(self._epoch_sums, self._num_in_epoch))
         super().on_epoch_end(epoch, logs)
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        """Reset Keras's metrics, so that the logs of a step are its own."""
         self.model.reset_metrics()  # Keras averages over an epoch, and we over a window; 0.4 ms
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Add the step to the window, and write a line when the window is full."""
         before = self._num_steps
         num_steps = self.count(batch) - before
         for name, value in (logs or {}).items():
@@ -95,6 +100,7 @@ class TrainingLog(ScoreListener):
             self.finish()
 
     def on_scores(self, scores: dict[str, float]) -> None:
+        """Write a line with held-out scores."""
         self._write({HELD_OUT + name: value for name, value in scores.items()})
 
     def finish(self) -> None:

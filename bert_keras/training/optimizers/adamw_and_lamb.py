@@ -45,6 +45,7 @@ class BertAdamW(BertOptimizer):
         self.rate_factors = None if rate_factors is None else list(rate_factors)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Create the moments, and check the number of `rate_factors`."""
         if self.rate_factors is not None and len(self.rate_factors) != len(variables):
             raise InputError(
                 f"{len(self.rate_factors)} rate_factors were given for {len(variables)} trainable variables; expected "
@@ -53,6 +54,7 @@ class BertAdamW(BertOptimizer):
         super().build(variables)
 
     def update(self, slot: Slot, gradient: keras.KerasTensor, rate: keras.KerasTensor, step: keras.KerasTensor) -> None:
+        """Update one variable and its moments, see `BertOptimizer.update`."""
         if self.rate_factors is not None:
             rate = rate * self.rate_factors[slot.place]
         corrections = [1 - ops.power(ops.cast(beta, rate.dtype), step) for beta in (self.beta_1, self.beta_2)]
@@ -63,6 +65,7 @@ class BertAdamW(BertOptimizer):
         self.subtract(slot, first * corrected_rate / (ops.sqrt(second) + self.epsilon))
 
     def get_config(self) -> dict:
+        """Return the arguments of the constructor."""
         factors = (
             None if self.rate_factors is None else list(self.rate_factors)
         )  # a copy, because Keras wraps attributes in a tracked list
@@ -100,6 +103,7 @@ class Lamb(BertOptimizer):
         )
 
     def update(self, slot: Slot, gradient: keras.KerasTensor, rate: keras.KerasTensor, step: keras.KerasTensor) -> None:
+        """Update one variable and its moments, see `BertOptimizer.update`."""
         first, second = self.update_moments(slot, gradient)
         corrected_first = first / (1.0 - self.beta_1**step)
         corrected_second = second / (1.0 - self.beta_2**step)

@@ -105,6 +105,7 @@ class BertOptimizer(keras.optimizers.Optimizer):
         self.jit_update = jit_update
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Create two moments for each variable."""
         if self.built:
             return
         super().build(variables)
@@ -180,6 +181,7 @@ class BertOptimizer(keras.optimizers.Optimizer):
             slot.variable.assign(slot.variable.constraint(slot.variable))
 
     def get_config(self) -> dict:
+        """Return the arguments of the constructor."""
         names = ("beta_1", "beta_2", "epsilon", "jit_update")
         return {
             **super().get_config(),

@@ -96,6 +96,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak_learning_rate * _compute_fraction(self.kind, rise, left, self.power, ops)
 
     def get_config(self) -> dict:
+        """Return the arguments of the constructor."""
         return {
             "kind": self.kind,
             "peak_learning_rate": self.peak_learning_rate,
@@ -132,10 +133,12 @@ class RateSequence(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def get_config(self) -> dict:
+        """Return the serialized schedules."""
         return {"schedules": [keras.saving.serialize_keras_object(schedule) for schedule in self.schedules]}
 
     @classmethod
     def from_config(cls, config: dict) -> "RateSequence":
+        """Create the sequence from what `get_config` returned."""
         return cls([keras.saving.deserialize_keras_object(schedule) for schedule in config["schedules"]])
 
 
@@ -195,12 +198,15 @@ class TimedLearningRate(keras.callbacks.Callback):
         return self.seconds_done + (0.0 if self._begin is None else self._clock() - self._begin)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
+        """Start the clock."""
         self._begin = self._clock()
 
     def on_train_end(self, logs: dict | None = None) -> None:
+        """Add the time of this `fit` to `seconds_done`."""
         self.seconds_done, self._begin = self.elapsed_seconds, None
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        """Set the learning rate."""
         fraction = rate_shape(self.kind, self.elapsed_seconds / self.seconds, self.warmup_ratio, power=self.power)
         try:
             self.model.optimizer.learning_rate = self.peak_learning_rate * fraction
@@ -211,6 +217,7 @@ class TimedLearningRate(keras.callbacks.Callback):
             ) from error
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Stop the training when the time is up."""
         if self.elapsed_seconds >= self.stop_seconds:
             self.model.stop_training = True
 
