@@ -135,7 +135,8 @@ def read_source(
         if join_paragraphs:
             lines = _join_paragraphs(lines)
         for line in filter(None, lines) if join_paragraphs or source.is_json_lines else lines:
-            has_text = has_text or bool(line)
+            if line:
+                has_text = True
             yield line
         if source.is_json_lines:
             yield ""
@@ -153,20 +154,20 @@ def _read_texts(
             read_whole_lines(file, source) if source.is_json_lines else read_short_lines(file), source, on_line
         )
         if not source.is_json_lines:
-            yield (line for _, line in decoded)
+            yield decoded
             return
-        for number, line in decoded:
+        for number, line in enumerate(decoded, start=1):
             if line:
                 yield map(str.strip, read_record_text(line, field, f"{source}, line {number}").split("\n"))
 
 
 def _decode_lines(
     lines: Iterable[tuple[int, bytes]], source: TextSource, on_line: Callable[[bytes], None] | None
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[str]:
     for number, line in lines:
         if on_line is not None:
             on_line(line)
-        yield number, decode_line(line, source, number).strip()
+        yield decode_line(line, source, number).strip()
 
 
 def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
