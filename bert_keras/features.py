@@ -9,8 +9,12 @@ everywhere in this project:
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from bert_keras.errors import InputError
+
+Tensor = Any  # a tensor, an array or a symbolic tensor of the Keras backend
+Features = Mapping[str, Tensor]  # a batch, keyed by feature name
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,9 @@
 Start with `distributed_step.py`. On another backend than TensorFlow the step is Keras's own.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from bert_keras.distribution.clipping import clip_gradients
@@ -26,15 +29,15 @@ else:
 
         has_tensorflow_step = False
 
-    def compile_update(update):
+    def compile_update(update: Callable):
         """Return `update`: the backend compiles the whole step."""
         return update
 
-    def to_dense(gradient):
+    def to_dense(gradient: Any):
         """Return `gradient`, which is dense."""
         return gradient
 
-    def update_copies(update, variables, gradients, *numbers):
+    def update_copies(update: Callable, variables: list, gradients: list, *numbers):
         """Call `update(index, gradient, *numbers)` for each variable."""
         for index, gradient in enumerate(gradients):
             update(index, gradient, *numbers)

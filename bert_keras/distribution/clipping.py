@@ -1,11 +1,13 @@
 """Gradient clipping as Keras optimizers define it, for gradients summed over all replicas. Works on any backend."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import keras
 from keras import ops
 
 
-def clip_gradients(gradients: Sequence, optimizer) -> list:
+def clip_gradients(gradients: Sequence, optimizer: keras.optimizers.Optimizer) -> list:
     """Clip gradients by the `clipnorm`, `global_clipnorm` or `clipvalue` of an optimizer, bit for bit as Keras does.
 
     Keras itself clips the gradients of each replica before it sums them, and a sum of clipped gradients is not a
@@ -27,7 +29,7 @@ def clip_gradients(gradients: Sequence, optimizer) -> list:
     return list(gradients)
 
 
-def _clip_norm(gradient, limit: float):
+def _clip_norm(gradient: Any, limit: float):
     square = ops.sum(ops.square(gradient))
     norm = ops.where(square > 0, ops.sqrt(ops.where(square > 0, square, ops.ones_like(square))), square)
     return gradient * limit / ops.maximum(norm, limit)

@@ -7,7 +7,8 @@ means over the global batch, gradients are clipped after they are summed, and me
 import contextlib
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -49,11 +50,11 @@ class DistributedStep:
         """Whether a step has several micro-batches or replicas, so that it is not Keras's own."""
         return self.accumulation_steps > 1 or self.distribute_strategy.num_replicas_in_sync > 1
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Any, y: Any, sample_weight: Any):
         """Return the weight of each label, keyed by output; only for losses that are means over labels."""
         return {}
 
-    def train_step(self, data):
+    def train_step(self, data: Any):
         """Run one training step; `data` is this replica's share of the global batch."""
         if self.is_distributed:
             return self._distributed_train_step(data)
@@ -61,7 +62,7 @@ class DistributedStep:
         with within_step(Step(number, 0, _batch_size(data), compiled=bool(self.jit_compile))):
             return super().train_step(data)
 
-    def test_step(self, data):
+    def test_step(self, data: Any):
         """Evaluate one batch; `data` is this replica's share of it."""
         if not self.is_distributed:
             return super().test_step(data)
@@ -69,12 +70,13 @@ class DistributedStep:
         self._over_micro_batches(self._scores, data, self._replica_step(data, replica))
         return self._results(replica)
 
-    def _distributed_train_step(self, data) -> dict[str, tf.Tensor]:
+    def _distributed_train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Run a step in micro-batches, on this and the other replicas, and return the metrics."""
         replica = tf.distribute.get_replica_context()
         step = self._replica_step(data, replica)
 
-        def compute_gradients(data, number, first_sequence, total_weights):
+        def compute_gradients(data: Any, number: tf.Tensor, first_sequence: int | tf.Tensor, total_weights: dict):
+            """Return the gradients of this replica's share."""
             share = Step(number, first_sequence, step.num_sequences, total_weights, compiled=step.compiled)
             return self._over_micro_batches(self._gradients, data, share)
 
@@ -88,7 +90,7 @@ class DistributedStep:
             self.optimizer.apply(gradients, self.trainable_weights)
         return self._results(replica)
 
-    def _replica_step(self, data, replica: tf.distribute.ReplicaContext) -> Step:
+    def _replica_step(self, data: Any, replica: tf.distribute.ReplicaContext) -> Step:
         """Return this replica's share of the step, with the label weights summed over all replicas."""
         num_sequences = _batch_size(data)
         weights = self.label_weights(*keras.utils.unpack_x_y_sample_weight(data))
@@ -102,7 +104,7 @@ class DistributedStep:
         number = tf.cast(self.optimizer.iterations, tf.int32)
         return Step(number, first_sequence, num_sequences, totals, compiled=bool(self.jit_compile))
 
-    def _over_micro_batches(self, compute: Callable, data, step: Step) -> list[tf.Tensor | None]:
+    def _over_micro_batches(self, compute: Callable, data: Any, step: Step) -> list[tf.Tensor | None]:
         """Return the means of `compute` over the micro-batches of this replica; None stays None."""
         count = self.accumulation_steps
         if count == 1:
@@ -116,12 +118,14 @@ class DistributedStep:
         total_weights = {name: total / count for name, total in step.total_weights.items()}
         split = _map_tensors(lambda values: tf.reshape(values, [count, size, *_example_shape(values)]), data)
 
-        def compute_one(index):
+        def compute_one(index: tf.Tensor):
+            """Return the results of one micro-batch."""
             first_sequence = step.first_sequence + index * size
             part = Step(step.number, first_sequence, size, total_weights, compiled=step.compiled)
             return compute(_map_tensors(lambda values: values[index], split), part)
 
-        def add_one(index, sums):
+        def add_one(index: tf.Tensor, sums: list):
+            """Add the results of one micro-batch to the sums."""
             results = [value for value in compute_one(index) if value is not None]
             return index + 1, [total + value for total, value in zip(sums, results, strict=True)]
 
@@ -131,7 +135,7 @@ class DistributedStep:
         sums = iter(sums)
         return [None if value is None else next(sums) / count for value in first]
 
-    def _gradients(self, data, step: Step) -> list[tf.Tensor | None]:
+    def _gradients(self, data: Any, step: Step) -> list[tf.Tensor | None]:
         """Return the gradients of a micro-batch and update the metrics; None where the loss ignores a weight."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with within_step(step), tf.GradientTape() as tape:
@@ -143,7 +147,7 @@ class DistributedStep:
         gradients = tape.gradient(scaled, [weight.value for weight in self.trainable_weights])
         return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
 
-    def _scores(self, data, step: Step) -> list[tf.Tensor]:
+    def _scores(self, data: Any, step: Step) -> list[tf.Tensor]:
         """Update the metrics with a micro-batch of an evaluation; nothing is summed."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with within_step(step):
@@ -153,7 +157,7 @@ class DistributedStep:
         self.compute_metrics(x, y, outputs, sample_weight)
         return []
 
-    def _track(self, loss: tf.Tensor, data) -> None:
+    def _track(self, loss: tf.Tensor, data: Any) -> None:
         """Add a loss to Keras's mean of losses, which divides by the number of replicas."""
         num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
         self._loss_metric().update_state(loss * num_replicas, sample_weight=_batch_size(data))
@@ -177,7 +181,7 @@ class DistributedStep:
         with keras.StatelessScope(state_mapping=sums):
             return self.get_metrics_result()
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False):
         """Create the training function as Keras does; with several replicas, run the step on all of them."""
         if self.train_function is not None and not force:
             return
@@ -187,7 +191,7 @@ class DistributedStep:
             self.train_function = self._on_replicas(self.train_step)
         self.train_function = self._after_building(self.train_function)
 
-    def make_test_function(self, force=False):
+    def make_test_function(self, force: bool = False):
         """Create the evaluation function as Keras does; with several replicas, evaluate on all of them."""
         if self.test_function is not None and not force:
             return
@@ -204,7 +208,8 @@ class DistributedStep:
         them at all.
         """
 
-        def run(iterator):
+        def run(iterator: Iterator):
+            """Create the variables before the first call, then call `function`."""
             loss = self._loss_metric()  # each `compile` creates a new one
             if hasattr(iterator, "element_spec") and (self._built_for is None or self._built_for() is not loss):
                 self.build_step(iterator.element_spec)
@@ -221,14 +226,15 @@ class DistributedStep:
         """
         strategy = self.distribute_strategy
 
-        def run(iterator):
+        def run(iterator: Iterator):
+            """Run the step on every replica."""
             for _ in range(self.steps_per_execution):
                 results = strategy.run(step, args=(next(iterator),))
             return {name: strategy.experimental_local_results(value)[0] for name, value in results.items()}
 
         return run if self.run_eagerly else tf.function(run, reduce_retracing=True, autograph=False)
 
-    def build_step(self, element_spec) -> None:
+    def build_step(self, element_spec: Any) -> None:
         """Create the variables of the optimizer, the losses and the metrics; `fit` does it with its first batch.
 
         Args:
@@ -244,12 +250,12 @@ class DistributedStep:
                 trace.get_concrete_function(data)
 
 
-def _batch_size(data) -> int | tf.Tensor:
+def _batch_size(data: Any) -> int | tf.Tensor:
     first = next(values for values in tf.nest.flatten(data) if values is not None)
     return tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
 
 
-def _map_tensors(function: Callable, data):
+def _map_tensors(function: Callable, data: Any):
     """Apply `function` to every tensor of a structure; None stays None."""
     return tf.nest.map_structure(lambda values: None if values is None else function(values), data)
 
@@ -260,7 +266,7 @@ def _example_shape(values: tf.Tensor) -> list:
     return [shape[axis] if size is None else size for axis, size in enumerate(values.shape) if axis]
 
 
-def _spec_in_replica(spec) -> tf.TensorSpec | None:
+def _spec_in_replica(spec: Any) -> tf.TensorSpec | None:
     """Return the spec of a tensor in one replica, from its spec, its spec over all replicas, or an example tensor."""
     if isinstance(spec, tf.OptionalSpec):
         return None  # Keras uses it for absent sample weights

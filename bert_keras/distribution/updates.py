@@ -1,6 +1,7 @@
 """Variable updates in TensorFlow: on every device that holds a copy, and compiled into one pass."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -8,7 +9,7 @@ import tensorflow as tf
 from bert_keras.distribution.clipping import clip_gradients
 
 
-def to_dense(gradient) -> tf.Tensor:
+def to_dense(gradient: Any) -> tf.Tensor:
     """Return a gradient as a dense tensor; an embedding's is a `tf.IndexedSlices`."""
     return tf.convert_to_tensor(gradient)
 
@@ -34,10 +35,12 @@ def update_copies(update: Callable, variables: Sequence[keras.Variable], gradien
             update(index, gradient, *numbers)
         return
 
-    def update_all(strategy, gradients, numbers):
+    def update_all(strategy: tf.distribute.Strategy, gradients: list, numbers: tuple):
+        """Update every variable on every device."""
         for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True)):
 
-            def update_copy(_, gradient, *numbers, index=index):
+            def update_copy(_: Any, gradient: Any, *numbers, index: int = index):
+                """Update one copy of the variable."""
                 update(index, gradient, *numbers)
 
             strategy.extended.update(variable.value, update_copy, args=(gradient, *numbers), group=False)
@@ -70,7 +73,7 @@ def apply_over_replicas(
     optimizer.apply(summed, weights)
 
 
-def _clip_scaled(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer, scale) -> list[tf.Tensor]:
+def _clip_scaled(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer, scale: Any) -> list[tf.Tensor]:
     """Clip gradients of a scaled loss. The scale is a power of two, so it rounds nothing; NaN and infinity are kept."""
     clipped = clip_gradients([gradient / scale for gradient in gradients], optimizer)
     pairs = zip(gradients, clipped, strict=True)

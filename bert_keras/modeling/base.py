@@ -7,7 +7,7 @@ import keras
 
 from bert_keras.distribution import DistributedStep
 from bert_keras.errors import InputError
-from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, check_features
+from bert_keras.features import ENCODER_INPUTS, ENCODER_OPTIONAL_INPUTS, Features, check_features
 
 SYMBOLIC_INPUTS = (*ENCODER_INPUTS, "segment_ids")  # the features of `inputs` and of `export`
 INPUT_SHAPES = dict.fromkeys(SYMBOLIC_INPUTS, (None, None))  # the shapes that `summary` prints
@@ -29,7 +29,7 @@ class BertModel(DistributedStep, keras.Model):
 
     extra_inputs: tuple[str, ...] = ()  # optional features in addition to the encoder's
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
         """Do nothing: constructors build their layers."""
 
     @property
@@ -53,7 +53,7 @@ class BertModel(DistributedStep, keras.Model):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in SYMBOLIC_INPUTS}
         return inputs, self(inputs)
 
-    def compute_output_shape(self, input_shape=None) -> dict:
+    def compute_output_shape(self, input_shape: tuple | None = None) -> dict:
         """Return the shapes of the outputs, keyed by name, for features of the shapes in `input_shape`."""
         shapes = input_shape or INPUT_SHAPES
         features = {name: keras.KerasTensor(shape, dtype="int32") for name, shape in shapes.items()}
@@ -62,9 +62,17 @@ class BertModel(DistributedStep, keras.Model):
     def compute_output_spec(self, *args, **kwargs):
         # Trace `call`: Keras would derive the spec from `compute_output_shape` and assume the compute dtype for every
         # output, but logits are float32 under every policy
+        """Return symbolic outputs by tracing `call`."""
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs) -> None:
+    def export(
+        self,
+        filepath: str | os.PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: list | None = None,
+        **kwargs,
+    ) -> None:
         """Export with `keras.Model.export`; the signature takes the int32 `(B, S)` features of `inputs`.
 
         The artifact takes ids and is not compared with the model. `bert_keras.export_model` writes artifacts that take
@@ -81,15 +89,18 @@ class BertModel(DistributedStep, keras.Model):
         super().export(filepath, format=format, verbose=verbose, input_signature=input_signature, **kwargs)
 
     # Check features before `call`: Keras appends the values of all arguments to errors raised inside `call`
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Features, *args, **kwargs):
         self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def stateless_call(self, trainable_variables, non_trainable_variables, inputs, *args, **kwargs):
+    def stateless_call(
+        self, trainable_variables: list, non_trainable_variables: list, inputs: Features, *args, **kwargs
+    ):
+        """Run `keras.Model.stateless_call` on checked features."""
         self._check_inputs(inputs)
         return super().stateless_call(trainable_variables, non_trainable_variables, inputs, *args, **kwargs)
 
-    def _check_inputs(self, inputs) -> None:
+    def _check_inputs(self, inputs: Features) -> None:
         optional = (*ENCODER_OPTIONAL_INPUTS, *self.extra_inputs)
         check_features(inputs, required=ENCODER_INPUTS, optional=optional, model=type(self).__name__)
 

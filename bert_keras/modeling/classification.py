@@ -1,6 +1,7 @@
 """`BertClassifier` (texts and pairs of texts) and `BertTokenClassifier` (tagging)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +9,7 @@ from keras import ops
 from bert_keras.checks import check_integer
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
@@ -47,6 +49,7 @@ class _ClassModel(HeadModel):
         self.classifier = output_layer(encoder.config, num_classes, "classifier")
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
@@ -86,7 +89,16 @@ class BertClassifier(_ClassModel):
         >>> model.compile("adam")  # cross-entropy and accuracy
     """
 
-    def __init__(self, encoder, num_classes, *, problem="single_label", labels=None, dropout_rate=None, **kwargs):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int,
+        *,
+        problem: str = "single_label",
+        labels: Sequence[str] | None = None,
+        dropout_rate: float | None = None,
+        **kwargs,
+    ):
         if problem not in PROBLEMS:
             raise InputError(f"problem is {problem!r}, expected one of {', '.join(PROBLEMS)}")
         if encoder.pooler is not None and encoder.config.embedding_dim != encoder.config.hidden_dim:
@@ -104,7 +116,8 @@ class BertClassifier(_ClassModel):
             self.cls_dropout.build((None, encoder.config.hidden_dim))
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `logits` `(B, C)`."""
         first, extra = self.encode_at(cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
@@ -113,6 +126,7 @@ class BertClassifier(_ClassModel):
         return {"logits": self.classifier(self.dropout(pooled, training=training)), **extra}
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         loss = {
             "single_label": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none"),
             "multi_label": keras.losses.BinaryCrossentropy(from_logits=True, reduction="none"),
@@ -121,6 +135,7 @@ class BertClassifier(_ClassModel):
         return {"logits": GlobalBatchMean(loss, "logits")}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         metric = {
             "single_label": keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
             "multi_label": keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),  # logit 0 = probability 1/2
@@ -128,13 +143,16 @@ class BertClassifier(_ClassModel):
         }[self.problem]
         return {"logits": [metric]}
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         return {"logits": y}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         return {"logits": example_weights(y, sample_weight)}
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "problem": self.problem}
 
 
@@ -160,26 +178,38 @@ class BertTokenClassifier(_ClassModel):
         InputError: an argument is out of range.
     """
 
-    def __init__(self, encoder, num_classes, *, labels=None, dropout_rate=None, **kwargs):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int,
+        *,
+        labels: Sequence[str] | None = None,
+        dropout_rate: float | None = None,
+        **kwargs,
+    ):
         super().__init__(encoder, num_classes, labels=labels, dropout_rate=dropout_rate, **kwargs)
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `logits` `(B, S, C)`."""
         encoded = self.encode(inputs, training, **returns)
         rows = self.dropout(encoded["sequence_output"], training=training)
         return {"logits": self.classifier(rows), **extra_outputs(encoded)}
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
         return {"logits": GlobalBatchMean(loss, "logits")}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {"logits": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]}
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         return {"logits": ops.where(ops.not_equal(y, IGNORED_LABEL), y, 0)}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Give tokens without a label the weight 0, so that loss and accuracy count the same tokens."""
         weights = ops.cast(ops.not_equal(y, IGNORED_LABEL), "float32")
         if sample_weight is not None:

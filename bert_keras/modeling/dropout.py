@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from bert_keras.distribution import current_step
+from bert_keras.features import Tensor
+from bert_keras.modeling.sequence_layout import SequenceLayout
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.modeling.tensorflow_kernels import philox_bits
@@ -37,7 +39,7 @@ class Dropout(keras.layers.Layer):
         self.supports_masking = True
         self.built = True
 
-    def call(self, inputs, training=None, layout=None):
+    def call(self, inputs: Tensor, training: bool | None = None, layout: SequenceLayout | None = None):
         """Apply dropout. With a `layout` that leaves out padding, the mask is that of the padded batch."""
         if not training or self.seed_generator is None:
             return inputs
@@ -46,14 +48,16 @@ class Dropout(keras.layers.Layer):
         keep = keep if layout is None else layout.unpad(keep)
         return ops.where(keep, inputs * (1.0 / (1.0 - self.rate)), ops.zeros((), inputs.dtype))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple):
+        """Return the shape of the output."""
         return input_shape
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
 
 
-def draw_bits(generator: keras.random.SeedGenerator, shape):
+def draw_bits(generator: keras.random.SeedGenerator, shape: tuple):
     """Draw a uint32 tensor of `shape`, 32 random bits per value; axis 0 is the batch, or a multiple of it.
 
     Within a training step the bits depend on the generator's seed, the step number and the index in the global batch;
@@ -73,7 +77,7 @@ def draw_bits(generator: keras.random.SeedGenerator, shape):
     return draw(seeds, shape, first_index)
 
 
-def random_bits(seed, shape, first_index=0):
+def random_bits(seed: Tensor, shape: tuple, first_index: int | Tensor = 0):
     """Hash `seed` `(2,)` uint32 and the index of each value, from `first_index`, to a uint32 tensor of `shape`."""
     seed = ops.cast(seed, "uint32")
     key = _mix(seed[1] * _uint32(_WEYL) + seed[0])
@@ -81,7 +85,7 @@ def random_bits(seed, shape, first_index=0):
     return _mix(ops.reshape(indices, shape), key)
 
 
-def _product(shape):
+def _product(shape: tuple):
     """Return the number of values; a tensor if one of the sizes is."""
     num_values = 1
     for size in shape:
@@ -89,7 +93,7 @@ def _product(shape):
     return num_values
 
 
-def _mix(bits, key=None):
+def _mix(bits: Tensor, key: Tensor | None = None):
     """Mix bits so that each result bit depends on all; `key` is added half-way, so that keys do not shift indices."""
     bits = ops.bitwise_xor(bits, ops.right_shift(bits, _uint32(_SHIFTS[0])))
     bits = bits * _uint32(_MULTIPLIERS[0])

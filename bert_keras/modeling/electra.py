@@ -1,5 +1,7 @@
 """`ElectraPretrainer`: replaced token detection (Clark et al. 2020)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -7,6 +9,7 @@ from keras import ops
 from bert_keras.config import BertConfig
 from bert_keras.distribution import salted_step
 from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import draw_bits
 from bert_keras.modeling.encoder import BertEncoder
@@ -71,7 +74,8 @@ class ElectraPretrainer(HeadModel):
         self.sampler = keras.random.SeedGenerator()
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Run generator and discriminator, see the class."""
         if self.generator is None or inputs.get("mask_positions") is None:
             return self.discriminate(inputs, training, **returns)
         with salted_step(_GENERATOR_SALT):  # the shared embeddings layer draws another dropout mask here
@@ -82,21 +86,23 @@ class ElectraPretrainer(HeadModel):
         return {**discriminated, "mlm_logits": mlm_logits, "sampled_ids": sampled_ids}
 
     def encoders(self):
+        """Return all encoders that a training step runs."""
         return [self.encoder] if self.generator is None else [self.encoder, self.generator.encoder]
 
-    def discriminate(self, inputs, training=None, **returns):
+    def discriminate(self, inputs: Features, training: bool | None = None, **returns):
         """Run the discriminator: `replaced_logits` `(B, S)`."""
         encoded = self.encode(inputs, training, **returns)
         hidden = ACTIVATIONS[self.encoder.config.hidden_act](self.head_dense(encoded["sequence_output"]))
         return {"replaced_logits": self.replaced(hidden)[:, :, 0], **extra_outputs(encoded)}
 
-    def sample(self, logits, training):
+    def sample(self, logits: Tensor, training: bool | None):
         """Return ids `(B, M)`: sampled during training, otherwise the most probable."""
         if training:
             return sample_ids(logits, draw_bits(self.sampler, ops.shape(logits)[:2]))
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         if self.generator is None:
             raise InputError(
                 "this ElectraPretrainer has no generator, so no token is replaced and there is nothing to learn: pass "
@@ -109,15 +115,17 @@ class ElectraPretrainer(HeadModel):
         }
 
     def default_loss_weights(self):
+        """Return the weights of the losses, keyed by output name."""
         return {"replaced_logits": DISCRIMINATOR_WEIGHT, "mlm_logits": 1.0}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {
             "replaced_logits": [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)],
             "mlm_logits": [TopAccuracy()],
         }
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Label a token as replaced where the generator's id differs from the original id."""
         outputs = {name: outputs[name][..., None] if name == "replaced_logits" else outputs[name] for name in outputs}
         sampled_ids = outputs.pop("sampled_ids")
@@ -125,22 +133,25 @@ class ElectraPretrainer(HeadModel):
         replaced = put_at(ops.zeros_like(outputs["replaced_logits"][..., 0]), x["mask_positions"], differs)
         return {"replaced_logits": replaced[..., None], "mlm_logits": y["mask_ids"]}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         check_no_sample_weight(self, sample_weight)
         return {"replaced_logits": ops.cast(x["padding_mask"], "float32"), "mlm_logits": y["mask_weights"]}
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         generator = self.generator_config
         return {**super().get_config(), "generator_config": generator.to_dict() if generator else None}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None):
+        """Create an instance from `get_config`."""
         generator = config["generator_config"]
         generator = None if generator is None else BertConfig.from_dict(generator)
         return super().from_config({**config, "generator_config": generator}, custom_objects)
 
 
-def sample_ids(logits, bits):
+def sample_ids(logits: Tensor, bits: Tensor):
     """Sample ids `(B, M)` int32 from the softmax of `logits` `(B, M, V)` with random `bits` `(B, M)` uint32.
 
     Inverse transform sampling: one random number per masked position is located in the cumulative sum of the
@@ -162,7 +173,7 @@ def sample_ids(logits, bits):
     return ops.reshape(ops.minimum(block * ID_BLOCK + within, size - 1), (batch, num_positions))
 
 
-def _search_cumulative(weights, target):
+def _search_cumulative(weights: Tensor, target: Tensor):
     """Return where the cumulative sum of `weights` `(R, W)` exceeds `target` `(R,)`, and the sum before that index."""
     width = weights.shape[-1]
     cumulative = ops.matmul(weights, ops.triu(ops.ones((width, width), "float32")))
@@ -171,7 +182,7 @@ def _search_cumulative(weights, target):
     return index, ops.take_along_axis(cumulative - weights, index[:, None], axis=-1)[:, 0]
 
 
-def put_at(sequences, positions, values):
+def put_at(sequences: Tensor, positions: Tensor, values: Tensor):
     """Return `sequences` `(B, S)` with `values` `(B, M)` at `positions` `(B, M)`; position 0 ([CLS]) means unused."""
     length = ops.shape(sequences)[1]
     is_target = ops.equal(positions[:, :, None], ops.arange(length)[None, None, :])  # (B, M, S)

@@ -1,12 +1,14 @@
 """`BertEmbedder`: one vector per text."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from bert_keras.embedding_settings import SIMILARITIES, check_pooling, check_prompts
 from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, example_weights, extra_outputs
@@ -74,7 +76,8 @@ class BertEmbedder(HeadModel):
             encoder.pooler.trainable = False
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `embedding` `(B, D)`."""
         encoded = self.encode(inputs, training, **returns)
         sequence = ops.cast(encoded["sequence_output"], "float32")
         poolings = (self.pooling,) if isinstance(self.pooling, str) else self.pooling
@@ -86,15 +89,19 @@ class BertEmbedder(HeadModel):
         return {"embedding": embedding, **extra_outputs(encoded)}
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         return {"embedding": GlobalBatchMean(CosineError(), "embedding")}
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         return {"embedding": y}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         return {"embedding": example_weights(y, sample_weight)}
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {
             **super().get_config(),
             "pooling": self.pooling if isinstance(self.pooling, str) else list(self.pooling),
@@ -106,7 +113,7 @@ class BertEmbedder(HeadModel):
         }
 
 
-def _pooled(pooling: str, sequence, inputs):
+def _pooled(pooling: str, sequence: Tensor, inputs: Features):
     """Pool `(B, S, D)` to `(B, D)`; a sequence without tokens becomes zeros."""
     if pooling == "cls" and "pooling_mask" not in inputs:
         return sequence[:, 0, :]
@@ -123,13 +130,13 @@ def _pooled(pooling: str, sequence, inputs):
     return total / (ops.sqrt(count) if pooling == "mean_sqrt_len_tokens" else count)
 
 
-def _edge_token(mask, *, last: bool):
+def _edge_token(mask: Tensor, *, last: bool):
     """Return 1.0 at the first or last token of `mask` `(B, S)`, 0.0 elsewhere."""
     positions, mask = _one_based_positions(mask), ops.cast(mask, "float32")
     rank = mask * (positions if last else 1.0 / positions)
     return mask * ops.cast(rank == ops.max(rank, axis=1, keepdims=True), "float32")
 
 
-def _one_based_positions(mask):
+def _one_based_positions(mask: Tensor):
     """Return 1.0, 2.0, ... `(B, S)`, as a cumulative sum because the length of a symbolic mask is unknown."""
     return ops.cumsum(ops.ones_like(mask, dtype="float32"), axis=1)

@@ -5,6 +5,7 @@ from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.distribution import current_step, within_step
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES, BertModel
 from bert_keras.modeling.layers import BertEmbeddings, TransformerBlock, make_dense
 from bert_keras.modeling.sequence_layout import (
@@ -61,7 +62,9 @@ class BertEncoder(BertModel):
         TensorShape([1, 128])
     """
 
-    def __init__(self, config: BertConfig, *, pooler: bool = True, embeddings=None, **kwargs):
+    def __init__(
+        self, config: BertConfig, *, pooler: bool = True, embeddings: keras.layers.Layer | None = None, **kwargs
+    ):
         super().__init__(**kwargs)
         self.config = config
         self.gradient_checkpointing = False
@@ -80,7 +83,8 @@ class BertEncoder(BertModel):
     def _dense(self, name: str) -> keras.layers.Dense:
         return make_dense(self.config, self.config.hidden_dim, name, dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
+        """Create the weights."""
         if self.built:
             return
         if not self.embeddings.built:
@@ -94,12 +98,13 @@ class BertEncoder(BertModel):
 
     def call(
         self,
-        inputs,
-        training=None,
-        return_hidden_states=False,
-        return_attention_scores=False,
-        query_positions=None,
+        inputs: Features,
+        training: bool | None = None,
+        return_hidden_states: bool = False,
+        return_attention_scores: bool = False,
+        query_positions: Tensor | None = None,
     ):
+        """Run the encoder, see the class."""
         batch, length = ops.shape(inputs["token_ids"])
         check_length(length, self.config.max_sequence_length)
         positions, layout = self._positions_and_layout(inputs, training)
@@ -123,7 +128,8 @@ class BertEncoder(BertModel):
                 x = self._run_block(block, x, layout, training)
             hidden_states.append(x)
 
-        def unflatten(x):
+        def unflatten(x: Tensor):
+            """Return flat vectors as `(B, S, D)`."""
             return ops.reshape(layout.pad(x), (batch, length, self.config.hidden_dim))
 
         outputs = {"sequence_output": unflatten(x)}
@@ -135,25 +141,26 @@ class BertEncoder(BertModel):
             outputs["attention_scores"] = tuple(attention_scores)
         return outputs
 
-    def pool(self, vectors):
+    def pool(self, vectors: Tensor):
         """Apply the pooler to the vectors `(..., D)` of [CLS]."""
         return ops.tanh(self.pooler(vectors))
 
-    def _run_block(self, block, x, layout, training, **options):
+    def _run_block(self, block: TransformerBlock, x: Tensor, layout: SequenceLayout, training: bool | None, **options):
         """Run a block and return its vectors without the attention scores; recompute it for gradients if asked to."""
         step = current_step()  # recomputation runs later, when this is no longer the current step
 
-        def run(x):
+        def run(x: Tensor):
+            """Run the block within the step that called it first."""
             with within_step(step):
                 return block(x, layout=layout, training=training, **options)[0]
 
         return keras.remat(run)(x) if training and self.gradient_checkpointing else run(x)
 
-    def _token_and_segment_ids(self, inputs):
+    def _token_and_segment_ids(self, inputs: Features):
         token_ids, segment_ids = ops.cast(inputs["token_ids"], "int32"), inputs.get("segment_ids")
         return token_ids, ops.zeros_like(token_ids) if segment_ids is None else ops.cast(segment_ids, "int32")
 
-    def _positions_and_layout(self, inputs, training):
+    def _positions_and_layout(self, inputs: Features, training: bool | None):
         """Return the position of each token, `(S,)` or `(B, S)`, and the layout of the batch."""
         padding_mask, pack_ids = inputs["padding_mask"], inputs.get("pack_ids")
         if pack_ids is None:
@@ -164,8 +171,10 @@ class BertEncoder(BertModel):
         return positions, UnpaddedLayout(bias, padding_mask) if unpads else SequenceLayout(bias)
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "config": self.config.to_dict(), "pooler": self.pooler is not None}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None):
+        """Create an instance from `get_config`."""
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})

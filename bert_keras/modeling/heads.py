@@ -1,11 +1,14 @@
 """`HeadModel`: base class of the models with a head: an encoder, default losses, and labels matched to outputs."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from bert_keras.checks import check_integer
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.initializers import RandomNormal
@@ -28,11 +31,11 @@ class HeadModel(BertModel):
 
     def compile(
         self,
-        optimizer="rmsprop",
-        loss="auto",
+        optimizer: Any = "rmsprop",
+        loss: Any = "auto",
         *,
-        loss_weights=None,
-        metrics="auto",
+        loss_weights: dict | None = None,
+        metrics: Any = "auto",
         accumulation_steps: int = 1,
         gradient_checkpointing: bool = False,
         unpad: bool = False,
@@ -83,7 +86,7 @@ class HeadModel(BertModel):
         """Return all encoders that a training step runs."""
         return [self.encoder]
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict):
         """Compile a loaded `.keras` model as it was saved; Keras requires this where `compile` is overridden."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
@@ -100,32 +103,41 @@ class HeadModel(BertModel):
         """Return new metrics, as a list or a dict keyed by output name."""
         return []
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return (labels, outputs) with the same keys, as Keras losses need them."""
         del x
         return y, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output; computed before the model runs."""
         del x, y
         return sample_weight
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Features | None = None,
+        y: Any = None,
+        y_pred: dict | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ):
+        """Compute the loss of matched labels and outputs."""
         return super().compute_loss(x, *self._matched(x, y, y_pred, sample_weight), training)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Tensor, y: Any, y_pred: Tensor, sample_weight: Tensor | None = None):
+        """Update the metrics with matched labels and outputs."""
         return super().compute_metrics(x, *self._matched(x, y, y_pred, sample_weight))
 
-    def _matched(self, x, y, y_pred, sample_weight):
+    def _matched(self, x: Tensor, y: Any, y_pred: Tensor, sample_weight: Tensor | None):
         outputs = {name: value for name, value in y_pred.items() if name not in _EXTRA_OUTPUTS}
         return *self.match_labels(x, y, outputs), self.label_weights(x, y, sample_weight)
 
-    def encode(self, inputs, training=None, **returns):
+    def encode(self, inputs: Features, training: bool | None = None, **returns):
         """Run the encoder on its features and return its outputs."""
         own = {name: value for name, value in inputs.items() if name not in self.extra_inputs}
         return self.encoder(own, training=training, **returns)
 
-    def encode_at(self, positions, inputs, training=None, **returns):
+    def encode_at(self, positions: Tensor, inputs: Features, training: bool | None = None, **returns):
         """Return the encoder's vectors `(B, R, D)` at `positions` `(B, R)`, and the extra outputs asked for."""
         if not any(returns.values()):
             return self.encode(inputs, training, query_positions=positions)["sequence_output"], {}
@@ -133,10 +145,12 @@ class HeadModel(BertModel):
         return gather_positions(encoded["sequence_output"], positions), extra_outputs(encoded)
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None):
+        """Create an instance from `get_config`."""
         encoder = keras.saving.deserialize_keras_object(config["encoder"], custom_objects=custom_objects)
         return cls(**{**config, "encoder": encoder})
 
@@ -158,21 +172,21 @@ def extra_outputs(encoded: dict) -> dict:
     return {name: encoded[name] for name in _EXTRA_OUTPUTS if name in encoded}
 
 
-def gather_positions(sequence_output, positions):
+def gather_positions(sequence_output: Tensor, positions: Tensor):
     """Return the vectors `(B, R, D)` at `positions` `(B, R)` of `sequence_output` `(B, S, D)`."""
     batch, length, width = ops.shape(sequence_output)
     vectors = ops.take(ops.reshape(sequence_output, (-1, width)), flat_indices(positions, length), axis=0)
     return ops.reshape(vectors, (batch, -1, width))
 
 
-def example_weights(labels, sample_weight):
+def example_weights(labels: Tensor, sample_weight: Tensor | None):
     """Return a weight per example `(B,)`: `sample_weight`, `(B,)` or `(B, 1)`, or ones."""
     if sample_weight is None:
         return ops.ones((ops.shape(labels)[0],), "float32")
     return ops.reshape(ops.cast(sample_weight, "float32"), (-1,))
 
 
-def cls_positions(inputs):
+def cls_positions(inputs: Features):
     """Return the position of [CLS] in each sequence, 0, as `(B, 1)`."""
     return ops.zeros((ops.shape(inputs["token_ids"])[0], 1), dtype="int32")
 
@@ -183,7 +197,7 @@ def check_pooler(encoder: BertEncoder, model_name: str) -> None:
         raise InputError(f"{model_name} needs an encoder with a pooler: build BertEncoder(pooler=True)")
 
 
-def check_labels(labels, num_classes: int) -> tuple[str, ...] | None:
+def check_labels(labels: Tensor, num_classes: int) -> tuple[str, ...] | None:
     """Check class names against the number of classes and return them as strings; None stays None."""
     if labels is None:
         return None

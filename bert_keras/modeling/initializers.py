@@ -26,7 +26,7 @@ def zero_initialization() -> Iterator[None]:
         _zeros_by_shape.reset(token)
 
 
-def _shared_zeros(shape, dtype):
+def _shared_zeros(shape: tuple, dtype: str | None):
     """Return the zeros of a shape within `zero_initialization`, otherwise None."""
     zeros = _zeros_by_shape.get()
     if zeros is None:
@@ -41,7 +41,7 @@ def _shared_zeros(shape, dtype):
 class TruncatedNormal(keras.initializers.TruncatedNormal):
     """Keras's truncated normal; zeros within `zero_initialization`."""
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple, dtype: str | None = None):
         zeros = _shared_zeros(shape, dtype)
         return super().__call__(shape, dtype) if zeros is None else zeros
 
@@ -50,7 +50,7 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
 class RandomNormal(keras.initializers.RandomNormal):
     """Keras's normal; zeros within `zero_initialization`."""
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple, dtype: str | None = None):
         zeros = _shared_zeros(shape, dtype)
         return super().__call__(shape, dtype) if zeros is None else zeros
 

@@ -11,11 +11,13 @@ import numpy as np
 from keras import ops
 
 from bert_keras.config import BertConfig
+from bert_keras.features import Tensor
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.initializers import make_initializer
+from bert_keras.modeling.sequence_layout import SequenceLayout
 
 
-def gelu(x):
+def gelu(x: Tensor):
     """Gaussian error linear unit, x * Phi(x) (Hendrycks & Gimpel 2016).
 
     Written with erf because tf2onnx cannot convert the erfc that `keras.ops.gelu` uses on TensorFlow. On JAX it is
@@ -26,7 +28,7 @@ def gelu(x):
     return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
 
 
-def gelu_tanh(x):
+def gelu_tanh(x: Tensor):
     """Tanh approximation of GELU, as in Google's BERT code."""
     return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
 
@@ -52,14 +54,16 @@ class ConfiguredLayer(keras.layers.Layer):
         )
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict):
+        """Create an instance from `get_config`."""
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
-def make_dense(config: BertConfig, units: int, name: str, dtype=None) -> keras.layers.Dense:
+def make_dense(config: BertConfig, units: int, name: str, dtype: str | None = None) -> keras.layers.Dense:
     """Return a dense layer with BERT's initializer."""
     return keras.layers.Dense(units, kernel_initializer=make_initializer(config), name=name, dtype=dtype)
 
@@ -96,22 +100,31 @@ class BertEmbeddings(ConfiguredLayer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
+        """Create the weights."""
         for table in (self.token, self.segment, self.position):
             if table is not None:
                 table.build((None, None))
         self.layer_norm.build((None, self.config.embedding_dim))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple):
+        """Return the shape of the output."""
         return None, self.config.embedding_dim
 
-    def call(self, token_ids, segment_ids, positions, layout, training=None):
+    def call(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor,
+        positions: Tensor,
+        layout: SequenceLayout,
+        training: bool | None = None,
+    ):
         """Embed the ids that `layout.unpad_ids` returned; positions `(S,)` are the same for all sequences."""
         x = self.token(token_ids) + self.segment(segment_ids) + self.embed_positions(positions)
         x = ops.reshape(x, (-1, self.config.embedding_dim))
         return self.dropout(self.layer_norm(x), training=training, layout=layout)
 
-    def embed_positions(self, positions):
+    def embed_positions(self, positions: Tensor):
         """Return the embedding of each position, learned or sinusoidal."""
         if self.position is not None:
             return self.position(positions)
@@ -131,14 +144,23 @@ class SelfAttention(ConfiguredLayer):
         self.projection = self.dense(config.hidden_dim, "projection")
         self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
+        """Create the weights."""
         for layer in (self.query, self.key, self.value, self.projection):
             layer.build((None, self.config.hidden_dim))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple):
+        """Return the shape of the output."""
         return input_shape, (None, self.config.num_heads, None, None)
 
-    def call(self, queries, x, query_layout, layout, training=None):
+    def call(
+        self,
+        queries: Tensor,
+        x: Tensor,
+        query_layout: SequenceLayout,
+        layout: SequenceLayout,
+        training: bool | None = None,
+    ):
         """Let each query attend to the tokens `x` of its sequence.
 
         Args:
@@ -160,7 +182,7 @@ class SelfAttention(ConfiguredLayer):
         context = query_layout.unpad(ops.reshape(context, (-1, self.config.hidden_dim)))
         return self.projection(context), scores
 
-    def _split_heads(self, x, layout):
+    def _split_heads(self, x: Tensor, layout: SequenceLayout):
         batch = ops.shape(layout.attention_bias)[0]
         x = ops.reshape(layout.pad(x), (batch, -1, self.config.num_heads, self.config.head_dim))
         return ops.transpose(x, (0, 2, 1, 3))  # (B, S, N, H) -> (B, N, S, H)
@@ -180,7 +202,8 @@ class TransformerBlock(ConfiguredLayer):
         self.attention_dropout = Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
         self.feed_forward_dropout = Dropout(config.hidden_dropout_rate, dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
+        """Create the weights."""
         flat_shape = (None, self.config.hidden_dim)
         self.attention.build(flat_shape)
         self.attention_norm.build(flat_shape)
@@ -188,10 +211,13 @@ class TransformerBlock(ConfiguredLayer):
         self.feed_forward.build((None, self.config.intermediate_dim))
         self.feed_forward_norm.build(flat_shape)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple):
+        """Return the shape of the output."""
         return input_shape, (None, self.config.num_heads, None, None)
 
-    def call(self, x, layout, query_positions=None, training=None):
+    def call(
+        self, x: Tensor, layout: SequenceLayout, query_positions: Tensor | None = None, training: bool | None = None
+    ):
         """Compute the block for all tokens, or for the queries at `query_positions` `(B, R)` alone.
 
         A query attends to all tokens of its sequence either way, so its vector is the same.

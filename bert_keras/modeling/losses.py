@@ -1,15 +1,18 @@
 """Losses and metrics: global-batch mean, cross-entropy over a large vocabulary, top-1 accuracy, pairs of vectors."""
 
+from collections.abc import Callable
+
 import keras
 from keras import ops
 
 from bert_keras.distribution import current_step
+from bert_keras.features import Tensor
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.modeling.tensorflow_kernels import in_own_graph
 else:
 
-    def in_own_graph(function):
+    def in_own_graph(function: Callable):
         """Return `function`: other backends keep no graphs."""
         return function
 
@@ -35,7 +38,7 @@ class GlobalBatchMean(keras.losses.Loss):
         self.loss = loss
         self.output = output
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None):
         values = self.loss(y_true, y_pred)
         weights = ops.ones_like(values) if sample_weight is None else ops.cast(sample_weight, values.dtype)
         step = current_step()
@@ -43,10 +46,12 @@ class GlobalBatchMean(keras.losses.Loss):
         return ops.divide_no_nan(ops.sum(values * weights), ops.cast(total, values.dtype))
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {"loss": keras.saving.serialize_keras_object(self.loss), "output": self.output, "name": self.name}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict):
+        """Create an instance from `get_config`."""
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
@@ -57,7 +62,8 @@ class CrossEntropy(keras.losses.Loss):
     def __init__(self, name: str = "cross_entropy", reduction: str = "none", **kwargs):
         super().__init__(name=name, reduction=reduction, **kwargs)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss per label."""
         return cross_entropy(y_pred, y_true)
 
 
@@ -73,10 +79,11 @@ class TopAccuracy(keras.metrics.MeanMetricWrapper):
         super().__init__(is_top, name=name, **kwargs)
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {"name": self.name, "dtype": self.dtype}
 
 
-def cross_entropy(logits, ids):
+def cross_entropy(logits: Tensor, ids: Tensor):
     """Compute -log softmax(logits)[id], float32 `(...)`, of `logits` `(..., V)` and integer `ids` `(...)`.
 
     The gradient is written out, `softmax - one_hot`, so that a compiler computes it in one pass over the logits
@@ -86,14 +93,16 @@ def cross_entropy(logits, ids):
 
 
 @in_own_graph
-def _cross_entropy(logits, ids):
+def _cross_entropy(logits: Tensor, ids: Tensor):
     @ops.custom_gradient
-    def loss(logits):
+    def loss(logits: Tensor):
+        """Return the cross-entropy and its gradient function."""
         highest = ops.max(logits, axis=-1, keepdims=True)
         exponentials = ops.exp(logits - highest)
         total = ops.sum(exponentials, axis=-1, keepdims=True)
 
-        def gradient(*arguments, upstream=None):
+        def gradient(*arguments, upstream: Tensor | None = None):
+            """Return softmax - one_hot, scaled by the upstream gradient."""
             upstream = arguments[0] if upstream is None else upstream
             is_label = ops.equal(ops.arange(ops.shape(logits)[-1], dtype="int32"), ids[..., None])
             return (exponentials / total - ops.cast(is_label, logits.dtype)) * upstream[..., None]
@@ -103,13 +112,13 @@ def _cross_entropy(logits, ids):
     return loss(logits)
 
 
-def is_top(ids, logits):
+def is_top(ids: Tensor, logits: Tensor):
     """Return 1.0 where the label's logit is the largest, otherwise 0.0; `ids` `(...)`, `logits` `(..., V)`."""
     highest = ops.max(logits, axis=-1)
     return ops.cast(label_logits(logits, ops.cast(ids, "int32")) >= highest, "float32")
 
 
-def label_logits(logits, ids):
+def label_logits(logits: Tensor, ids: Tensor):
     """Return the logit of each id: `ids` `(...)` of `logits` `(..., V)`."""
     return ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
 
@@ -125,7 +134,8 @@ class CosineError(keras.losses.Loss):
     def __init__(self, name: str = "cosine_error", reduction: str = "none", **kwargs):
         super().__init__(name=name, reduction=reduction, **kwargs)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss per sequence."""
         first, second = _unit_pairs(y_pred)
         errors = ops.square(ops.sum(first * second, axis=-1) - ops.reshape(y_true, (-1, 2))[:, 0])
         return ops.repeat(errors, 2, axis=0)
@@ -142,14 +152,15 @@ class InBatchContrast(keras.losses.Loss):
     def __init__(self, name: str = "in_batch_contrast", reduction: str = "none", **kwargs):
         super().__init__(name=name, reduction=reduction, **kwargs)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor):
+        """Compute the loss per sequence."""
         first, second = _unit_pairs(y_pred)
         cosines = ops.matmul(first, ops.transpose(second)) * _SCALE  # (pairs, pairs)
         errors = -ops.diagonal(ops.log_softmax(cosines, axis=-1))
         return ops.repeat(errors, 2, axis=0)
 
 
-def _unit_pairs(vectors):
+def _unit_pairs(vectors: Tensor):
     """Return the unit vectors of the first and of the second texts, `(B / 2, D)` each."""
     vectors = ops.cast(vectors, "float32")
     lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-12))

@@ -1,10 +1,13 @@
 """`BertMaskedLM`, and `BertPretrainer` with the masked-LM and the next-sentence head."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
@@ -34,15 +37,18 @@ class MaskedLMHead(ConfiguredLayer):
         self.transform = self.dense(config.embedding_dim, "transform")
         self.layer_norm = self.norm("layer_norm")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None):
+        """Create the weights."""
         self.transform.build((None, self.config.hidden_dim))
         self.layer_norm.build((None, self.config.embedding_dim))
         self.bias = self.add_weight(shape=(self.config.vocabulary_size,), initializer="zeros", name="bias")
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple):
+        """Return the shape of the output."""
         return (*input_shape[:-1], self.config.vocabulary_size)
 
-    def call(self, vectors):
+    def call(self, vectors: Tensor):
+        """Return logits `(R, V)` for vectors `(R, D)`."""
         hidden = self.layer_norm(self.activation(self.transform(vectors)))
         return ops.matmul(hidden, ops.transpose(self.token_embedding.embeddings)) + self.bias
 
@@ -58,26 +64,31 @@ class MaskedLMModel(HeadModel):
         self.mlm_head = MaskedLMHead(encoder.config, encoder.embeddings.token, head_act=self.head_act, name="mlm_head")
         self.mlm_head.build((None, encoder.config.hidden_dim))
 
-    def vocabulary_logits(self, vectors):
+    def vocabulary_logits(self, vectors: Tensor):
         """Return the logits `(B, M, V)` of the encoder's vectors `(B, M, D)`."""
         batch, num_positions, width = ops.shape(vectors)
         logits = self.mlm_head(ops.reshape(vectors, (-1, width)))
         return ops.reshape(logits, (batch, num_positions, self.encoder.config.vocabulary_size))
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         return {"mlm_logits": GlobalBatchMean(CrossEntropy("mlm"), "mlm_logits")}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {"mlm_logits": [TopAccuracy()]}
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         return {"mlm_logits": y["mask_ids"]}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         check_no_sample_weight(self, sample_weight)
         return {"mlm_logits": y["mask_weights"]}
 
     def get_config(self):
+        """Return the constructor arguments as plain values."""
         return {**super().get_config(), "head_act": self.head_act}
 
 
@@ -108,9 +119,11 @@ class BertMaskedLM(MaskedLMModel):
         self.build(INPUT_SHAPES)
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {"mlm_logits": [TopAccuracy(name="mlm_accuracy")]}  # with one output Keras does not prefix its name
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `mlm_logits`, see the class."""
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)
             return {"mlm_logits": self.vocabulary_logits(encoded["sequence_output"]), **extra_outputs(encoded)}
@@ -150,7 +163,8 @@ class BertPretrainer(MaskedLMModel):
         self.next_sentence = output_layer(encoder.config, 2, "next_sentence")
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `mlm_logits` and `next_sentence_logits`, see the class."""
         starts = inputs.get("pack_starts")
         starts = cls_positions(inputs) if starts is None else ops.cast(starts, "int32")
         if inputs.get("mask_positions") is None:
@@ -167,23 +181,27 @@ class BertPretrainer(MaskedLMModel):
         return {"mlm_logits": self.vocabulary_logits(vectors), "next_sentence_logits": logits, **extra}
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         next_sentence = GlobalBatchMean(CrossEntropy("next_sentence"), "next_sentence_logits")
         return {**super().default_loss(), "next_sentence_logits": next_sentence}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {**super().default_metrics(), "next_sentence_logits": [TopAccuracy()]}
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         labels, outputs = super().match_labels(x, y, outputs)
         return {**labels, "next_sentence_logits": y["next_sentence_labels"]}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         every = ops.ones(ops.shape(y["next_sentence_labels"]), "float32")
         weights = super().label_weights(x, y, sample_weight)
         return {**weights, "next_sentence_logits": y.get("next_sentence_weights", every)}
 
 
-def check_no_sample_weight(model, sample_weight) -> None:
+def check_no_sample_weight(model: keras.Model, sample_weight: Tensor | None) -> None:
     """Raise `InputError` for `sample_weight`: masked positions have weights already."""
     if sample_weight is not None:
         raise InputError(

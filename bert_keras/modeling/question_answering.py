@@ -1,7 +1,10 @@
 """`BertQuestionAnswerer`: start and end of an answer in its context."""
 
+from typing import Any
+
 import keras
 
+from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import HeadModel, example_weights, extra_outputs, output_layer
@@ -32,12 +35,14 @@ class BertQuestionAnswerer(HeadModel):
         self.span = output_layer(encoder.config, 2, "span")
         self.build(INPUT_SHAPES)
 
-    def call(self, inputs, training=None, **returns):
+    def call(self, inputs: Features, training: bool | None = None, **returns):
+        """Return `start_logits` and `end_logits`, `(B, S)` each."""
         encoded = self.encode(inputs, training, **returns)
         logits = self.span(encoded["sequence_output"])  # (B, S, 2)
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1], **extra_outputs(encoded)}
 
     def default_loss(self):
+        """Return the default loss, keyed by output name."""
         return {
             name: GlobalBatchMean(
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none", name=name), name
@@ -46,19 +51,23 @@ class BertQuestionAnswerer(HeadModel):
         }
 
     def default_loss_weights(self):
+        """Return the weights of the losses, keyed by output name."""
         return {"start_logits": 0.5, "end_logits": 0.5}
 
     def default_metrics(self):
+        """Return new metrics, keyed by output name."""
         return {
             name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in ("start_logits", "end_logits")
         }
 
-    def match_labels(self, x, y, outputs):
+    def match_labels(self, x: Tensor, y: Any, outputs: dict):
+        """Return labels and outputs with the same keys."""
         bias = padding_bias(x["padding_mask"])[:, 0, 0, :]
         outputs = {name: logits + bias for name, logits in outputs.items()}
         return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
 
-    def label_weights(self, x, y, sample_weight):
+    def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
+        """Return the weight of each label, keyed by output name."""
         if not isinstance(sample_weight, dict):  # `fit` on arrays passes a dict keyed by label
             sample_weight = dict.fromkeys(("start_positions", "end_positions"), sample_weight)
         return {

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from bert_keras.errors import InputError
+from bert_keras.features import Tensor
 
 if keras.backend.backend() == "tensorflow":
     from bert_keras.modeling.tensorflow_kernels import gather_rows, scatter_rows
@@ -26,10 +27,10 @@ class SequenceLayout:
             in the keys they may attend to (packed sequences).
     """
 
-    def __init__(self, attention_bias):
+    def __init__(self, attention_bias: Tensor):
         self.attention_bias = attention_bias
 
-    def unpad(self, x):
+    def unpad(self, x: Tensor):
         """Return the rows of `x` `(B*S, ...)` that are computed: all of them here."""
         return x
 
@@ -37,19 +38,19 @@ class SequenceLayout:
         """Return ids of shape `(B, S)` or `(S,)` as the embeddings take them."""
         return ids
 
-    def pad(self, x):
+    def pad(self, x: Tensor):
         """Return computed rows as `(B*S, ...)`, with zeros for padding that was left out."""
         return x
 
-    def padded_shape(self, x):
+    def padded_shape(self, x: Tensor):
         """Return the shape that `pad(x)` has."""
         return ops.shape(x)
 
-    def row_indices(self, positions):
+    def row_indices(self, positions: Tensor):
         """Return the row of each position: `(B, R)` positions within their sequences -> `(B*R,)` int32."""
         return flat_indices(positions, ops.shape(self.attention_bias)[-1])
 
-    def at_positions(self, positions) -> "SequenceLayout":
+    def at_positions(self, positions: Tensor) -> "SequenceLayout":
         """Return the layout of queries at `positions` `(B, R)` only, which attend to the same keys."""
         bias = self.attention_bias
         if bias.shape[2] != 1:  # one row per query
@@ -67,14 +68,14 @@ class UnpaddedLayout(SequenceLayout):
         padding_mask: `(B, S)`, 1 = real token, 0 = padding.
     """
 
-    def __init__(self, attention_bias, padding_mask):
+    def __init__(self, attention_bias: Tensor, padding_mask: Tensor):
         super().__init__(attention_bias)
         self._batch_shape = ops.shape(padding_mask)
         is_first = ops.equal(ops.arange(self._batch_shape[1]), 0)
         self._is_real = ops.reshape(ops.logical_or(ops.cast(padding_mask, "bool"), is_first), (-1,))
         self._indices = ops.cast(ops.nonzero(self._is_real)[0], "int32")  # (T,)
 
-    def unpad(self, x):
+    def unpad(self, x: Tensor):
         """Return the rows `(T, ...)` of real tokens of `x` `(B*S, ...)`."""
         return gather_rows(x, self._indices)
 
@@ -82,21 +83,21 @@ class UnpaddedLayout(SequenceLayout):
         """Return ids of shape `(B, S)` or `(S,)` for the real tokens only, `(T,)` each."""
         return tuple(self.unpad(ops.reshape(ops.broadcast_to(one, self._batch_shape), (-1,))) for one in ids)
 
-    def pad(self, x):
+    def pad(self, x: Tensor):
         """Return `(B*S, ...)` with the rows of `x` `(T, ...)` in their places and zeros for padding."""
         return scatter_rows(x, self._indices, self.padded_shape(x))
 
-    def padded_shape(self, x):
+    def padded_shape(self, x: Tensor):
         """Return the shape that `pad(x)` has."""
         return (ops.shape(self._is_real)[0], *x.shape[1:])
 
-    def row_indices(self, positions):
+    def row_indices(self, positions: Tensor):
         """Return the row of each position among the T rows: `(B, R)` -> `(B*R,)` int32."""
         row_of_index = ops.cumsum(ops.cast(self._is_real, "int32")) - 1
         return ops.take(row_of_index, super().row_indices(positions))
 
 
-def padding_bias(padding_mask):
+def padding_bias(padding_mask: Tensor):
     """Return the `(B, 1, 1, S)` attention bias that masks padding keys.
 
     Args:
@@ -107,7 +108,7 @@ def padding_bias(padding_mask):
     return ops.reshape(is_padding * MASKED_SCORE, (batch, 1, 1, length))
 
 
-def packed_positions_and_bias(pack_ids, padding_mask):
+def packed_positions_and_bias(pack_ids: Tensor, padding_mask: Tensor):
     """Return the positions and the attention bias of packed sequences.
 
     Args:
@@ -127,13 +128,13 @@ def packed_positions_and_bias(pack_ids, padding_mask):
     return positions, ops.reshape(is_masked * MASKED_SCORE, (batch, 1, length, length))
 
 
-def flat_indices(positions, length):
+def flat_indices(positions: Tensor, length: int | None):
     """Return the rows of a `(B*S, D)` tensor at `positions` `(B, R)` of its sequences: `(B*R,)` int32."""
     starts = ops.arange(ops.shape(positions)[0], dtype="int32") * length
     return ops.reshape(ops.cast(positions, "int32") + starts[:, None], (-1,))
 
 
-def check_length(length, limit: int) -> None:
+def check_length(length: int | None, limit: int) -> None:
     """Raise `InputError` for a batch that is longer than the model's positions; an unknown length (None) passes."""
     if isinstance(length, int) and length > limit:
         raise InputError(

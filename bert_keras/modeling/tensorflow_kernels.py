@@ -16,7 +16,7 @@ def gather_rows(x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.gather_nd(x, indices[:, tf.newaxis])
 
 
-def scatter_rows(rows: tf.Tensor, indices: tf.Tensor, shape) -> tf.Tensor:
+def scatter_rows(rows: tf.Tensor, indices: tf.Tensor, shape: tuple) -> tf.Tensor:
     """Return a tensor of `shape` with `rows` at `indices` `(T,)` and zeros elsewhere."""
     return tf.scatter_nd(indices[:, tf.newaxis], rows, shape)
 
@@ -30,7 +30,7 @@ def in_own_graph(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]
     return tf.function(function, autograph=False)
 
 
-def philox_bits(seed: tf.Tensor, shape, first_index=0) -> tf.Tensor:
+def philox_bits(seed: tf.Tensor, shape: tuple, first_index: int | tf.Tensor = 0) -> tf.Tensor:
     """Draw uint32 values of `shape`, 32 random bits each: a function of `seed` and the index of the value.
 
     The generator is counter-based, so any part of a draw can be computed by itself. It is one multi-threaded kernel;
