@@ -5,6 +5,7 @@ import collections
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ PACKAGES = {
     "modeling": ("distribution",),
     "checkpoints": ("pipelines", "modeling"),
     "tasks": ("metrics", "pipelines", "modeling", "checkpoints"),
-    "training": ("distribution", "tasks", "pipelines", "modeling", "checkpoints"),
+    "training": ("distribution", "metrics", "tasks", "pipelines", "modeling", "checkpoints"),
     "export": ("pipelines", "modeling", "checkpoints", "metrics", "tasks"),
     "analysis": ("pipelines", "modeling", "checkpoints", "metrics", "tasks", "training"),
     "cli": (
@@ -148,7 +149,7 @@ def test_every_package_says_what_is_inside_and_where_to_start():
     for module, path in MODULES.items():
         if path.name == "__init__.py" and module != "bert_keras":
             docstring = ast.get_docstring(parsed(path)) or ""
-            assert "start with" in docstring.lower(), module
+            assert re.search("start (with|reading)", docstring, re.IGNORECASE), module
 
 
 def test_modeling_imports_no_tensorflow_but_for_its_kernels():
