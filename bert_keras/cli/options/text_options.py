@@ -42,13 +42,13 @@ def add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strip-accents",
         action=argparse.BooleanOptionalAction,
-        help="strip accents and non-spacing vowel signs (default: the settings stored with VOCAB; else yes, or no with "
-        "--cased)",
+        help="strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored with "
+        "VOCAB)",
     )
     parser.add_argument(
         "--chinese-split",
         action=argparse.BooleanOptionalAction,
-        help="make each Chinese character a word (default: the settings stored with VOCAB; else yes)",
+        help="make each Chinese character a word (default: yes; make-records: as stored with VOCAB)",
     )
     parser.add_argument(
         "--special-token",
