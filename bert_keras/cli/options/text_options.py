@@ -42,8 +42,8 @@ def add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strip-accents",
         action=argparse.BooleanOptionalAction,
-        help="strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored with "
-        "VOCAB)",
+        help="strip accents and non-spacing vowel signs (default: yes, or no with --cased; make-records: as stored "
+        "with VOCAB)",
     )
     parser.add_argument(
         "--chinese-split",
