@@ -19,13 +19,12 @@ from bert_keras.tasks.examples.training_data import TrainingData
 from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
-from bert_keras.training.dtype_policy import dtype_policy_scope
 from bert_keras.training.epoch_scores import EpochScores
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.adamw_and_lamb import adamw
 from bert_keras.training.optimizers.layer_decay import compute_layer_factors, freeze
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.strategies import distribute_batches, make_all_reduce_any
+from bert_keras.training.strategies import distribute_batches, dtype_policy_scope, make_all_reduce_any
 
 # The default of transformers' Trainer. With pretraining's 1e-6, weights with small gradients would hardly move in the
 # first hundreds of steps, where the second moment is still small; few fine-tunings are much longer than that.

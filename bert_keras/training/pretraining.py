@@ -21,12 +21,11 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.phases import PhasePlan, join_schedules
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.continued_pretraining import Start, check_start_tokenizer, resolve_start
-from bert_keras.training.dtype_policy import dtype_policy_scope
 from bert_keras.training.fitting import Phase, fit_phases
 from bert_keras.training.optimizers.adamw_and_lamb import make_optimizer
 from bert_keras.training.optimizers.schedules import TimedLearningRate
 from bert_keras.training.resuming import digest_weights
-from bert_keras.training.strategies import distribute_batches
+from bert_keras.training.strategies import distribute_batches, dtype_policy_scope
 
 MODELS = {"bert": BertPretrainer, "mlm": BertMaskedLM, "electra": ElectraPretrainer}
 

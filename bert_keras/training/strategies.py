@@ -1,7 +1,9 @@
-"""Where a training runs: on one device, all devices of a machine, several machines, or a TPU."""
+"""Where a training runs (one device, all devices of a machine, several machines, a TPU), and in which dtype."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
+import keras
 import tensorflow as tf
 
 from bert_keras.errors import InputError
@@ -87,3 +89,14 @@ def _make_tpu_strategy() -> tf.distribute.Strategy:
             "are several, or choose another strategy"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
+
+
+@contextlib.contextmanager
+def dtype_policy_scope(name: str) -> Iterator[None]:
+    """Set Keras's default dtype policy within the block, such as "mixed_bfloat16"."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -17,7 +17,7 @@ from bert_keras.analysis.cost_model.tracing.lifetimes import Lifetimes
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape, SizedGraph, SizedOperation, SizedTensor
 from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, default_num_masked, list_dimensions
 from bert_keras.checkpoints.building import get_encoder
-from bert_keras.training.dtype_policy import dtype_policy_scope
+from bert_keras.training.strategies import dtype_policy_scope
 
 # Memory of a process in addition to its tensors: the libraries that `bert-keras` loads, and the runtime with its graph.
 # Fitted to steps of tiny, mini, small and base (docs/guide/planning.md)
