@@ -102,14 +102,16 @@ def list_forward_steps(operations: Iterable[Operation]) -> list[Step]:
 
 def _match_steps(layers: tuple[str, ...], operations: Iterable[Operation], expected: list) -> Iterator[Step]:
     for operation in operations:
-        if expected and operation.kind in expected[0] and not _adds_constant(operation):
+        if expected and operation.kind in expected[0] and _combines_activations(operation):
             name, equation = expected.pop(0)[operation.kind]
             inputs = tuple(shape for shape in operation.inputs if len(shape) > 1)
             yield Step(_format_path(layers), name, equation, inputs, (), operation.outputs[0], operation.flops)
 
 
-def _adds_constant(operation: Operation) -> bool:
-    return operation.kind == "AddV2" and () in operation.inputs
+def _combines_activations(operation: Operation) -> bool:
+    """Whether an operation computes floating-point numbers and is not the addition of a constant."""
+    is_floating = operation.source.outputs[0].dtype.is_floating  # token indices are integers
+    return is_floating and not (operation.kind == "AddV2" and () in operation.inputs)
 
 
 def _describe_layer(layers: tuple[str, ...], operations: list[Operation]) -> Step:

@@ -112,7 +112,7 @@ class TrainingMemory:
         jit_compile: bool = False,
         without_checkpointing: "TrainingMemory | None" = None,
         in_float32: "TrainingMemory | None" = None,
-    ):
+    ) -> None:
         self._dtype_policy, self._num_parameters = model.dtype_policy.name, model.count_params()
         self._gradient_checkpointing, self.jit_compile = gradient_checkpointing, jit_compile
         self.num_trainable = len(model.trainable_weights)

@@ -43,7 +43,7 @@ class Product:
 class MachineSpeed:
     """The speed of this machine, measured when it is first needed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._seconds: dict[Product, float] = {}
         self._bytes_per_second: float | None = None
 
@@ -81,7 +81,7 @@ class StepTime:
         machine: the speed of this machine.
     """
 
-    def __init__(self, training: TrainingMemory, machine: MachineSpeed):
+    def __init__(self, training: TrainingMemory, machine: MachineSpeed) -> None:
         self._graph, self._machine, self._jit_compile = training.graph, machine, training.jit_compile
         self._products = [operation for operation in self._graph.operations if operation.kind in MATRIX_PRODUCTS]
         excluded = (*MATRIX_PRODUCTS, *ALIASES, *NOT_ALLOCATED)

@@ -45,7 +45,7 @@ class Workload:
     length: int
     num_masked: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_plan_length(self.length, self.encoder.config.max_sequence_length)
 
     @property
@@ -79,7 +79,7 @@ class Workload:
             model.compile("sgd")
         variables = [weight.value for weight in model.trainable_weights]
 
-        def train(features, labels):
+        def train(features: dict, labels: object) -> list:
             with tf.GradientTape() as tape:
                 outputs = model(features, training=True)
                 loss = model.compute_loss(features, labels, outputs, training=True)

@@ -197,7 +197,8 @@ def test_every_matrix_product_and_norm_is_a_step(head, hidden_act):
     flops = [step.flops for step in planned.steps if step.name in PRODUCTS]
     assert all(step >= product.flops for step, product in zip(flops, products, strict=True))
     assert names.count("norm") == 1 + 2 * 2 + (head in ("masked_lm", "pretraining"))
-    assert names.count("residual") == 4
+    residuals = [step.output[-1] for step in planned.steps if step.name == "residual"]
+    assert residuals == 4 * [config.hidden_dim]
     assert ("tanh" in names) == (head in (None, "classification", "pretraining"))
 
 

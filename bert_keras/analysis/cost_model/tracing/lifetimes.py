@@ -32,7 +32,7 @@ class Lifetimes:
     it to the last one that uses it, or to the end if the function returns it. Weights are not included.
     """
 
-    def __init__(self, graph: SizedGraph):
+    def __init__(self, graph: SizedGraph) -> None:
         self._buffers = _find_buffers(graph.operations)  # tensor -> the tensor whose memory it shares
         self._allocated: list[tuple[SizedTensor, SizedOperation]] = []
         self._indices: dict[SizedTensor, int] = {}

@@ -93,7 +93,7 @@ class SizedGraph:
         make_specs: Callable[[BatchShape], Sequence],
         max_length: int,
         constants: Iterable[int],
-    ):
+    ) -> None:
         self.traced_shape = _choose_traced_shape(max_length, set(constants))
         graph = trace_graph(function, *make_specs(self.traced_shape))
         tensors = {}
