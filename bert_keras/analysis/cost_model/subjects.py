@@ -62,7 +62,7 @@ def check_preset(subject: str | os.PathLike) -> None:
     if str(subject) not in PRESETS:
         raise InputError(
             f"{subject} is neither a folder nor a preset or recipe; expected a BERT folder, a TOML file of "
-            f"pretraining, or one of {', '.join((*PRESETS, *RECIPES))}"
+            f"pretraining, or one of {', '.join((*PRESETS, *RECIPES))}: check the spelling"
         )
 
 
@@ -96,7 +96,7 @@ def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.
     import bert_keras.modeling as models
 
     if head not in HEADS:
-        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}")
+        raise InputError(f"there is no head {head!r}; expected one of {', '.join(HEADS)}: choose one of them")
     arguments = (num_classes,) if head in _HEADS_WITH_CLASSES else ()
     return getattr(models, HEADS[head])(encoder, *arguments)
 
