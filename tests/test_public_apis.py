@@ -29,8 +29,7 @@ def is_private(name: str) -> bool:
 
 
 def find_own_names(tree: ast.AST) -> set[str]:
-    """Return the underscore names that a module defines: attributes of self and cls, fields, functions, classes, "
-    "globals."""
+    """Return the underscore names that a module defines: attributes, fields, functions, classes, globals."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Twins from transformers: the same function, written by somebody else, with weights drawn anew."""
+"""Twins: the same models in transformers, an independent implementation, with random weights."""
 
 import json
 
@@ -18,7 +18,7 @@ HF_NAMES = {
 
 @pytest.fixture(scope="session")
 def make_twin(sizes):
-    """A function that builds a transformers model of the tiny sizes, eager attention, weights drawn anew."""
+    """A function that builds a transformers model of the tiny sizes, with eager attention and random weights."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -36,21 +36,21 @@ def make_twin(sizes):
 
 @pytest.fixture(scope="session")
 def run_twin():
-    """A function that calls a transformers model on a batch of ours and gives its outputs as numpy arrays."""
+    """A function that calls a transformers model on one of our batches and returns its outputs as NumPy arrays."""
     return _run_twin
 
 
 @pytest.fixture(scope="session")
 def open_twin():
-    """A function that opens a folder in transformers and refuses one key missing, left over or of another shape."""
+    """A function that loads a folder in transformers, and fails if a tensor is missing, extra or of another shape."""
     import transformers
 
     def open_folder(folder, class_name: str, **options):
         twin, report = getattr(transformers, class_name).from_pretrained(
             folder, output_loading_info=True, attn_implementation="eager", **options
         )
-        faults = {name: sorted(map(str, keys)) for name, keys in report.items() if keys}
-        assert not faults, f"transformers opened {folder} with {faults}"
+        problems = {name: sorted(map(str, keys)) for name, keys in report.items() if keys}
+        assert not problems, f"transformers loaded {folder} with {problems}"
         return twin.eval()
 
     return open_folder
@@ -58,7 +58,7 @@ def open_twin():
 
 @pytest.fixture(scope="session")
 def edit_config():
-    """A function that changes keys of a folder's `config.json`; a value of None takes the key out."""
+    """A function that changes keys of a folder's `config.json`; a value of None removes the key."""
 
     def edit(folder, **changes):
         path = folder / "config.json"
@@ -70,7 +70,7 @@ def edit_config():
 
 @pytest.fixture(scope="session")
 def edit_tensors():
-    """A function that rewrites a folder's `model.safetensors` through a function of its dict of arrays."""
+    """A function that applies a function to the dict of arrays in a folder's `model.safetensors`."""
     from safetensors.numpy import load_file, save_file
 
     def edit(folder, change):
@@ -82,7 +82,7 @@ def edit_tensors():
 
 
 def perturb_twin(twin, seed: int = 3) -> None:
-    """Draws every parameter of a torch model anew, biases and layer norms too."""
+    """Randomize every parameter of a torch model, including biases and layer norms."""
     import torch
 
     rng = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def _run_twin(twin, batch: dict, **options) -> dict:
     import torch
 
     names = {"token_ids": "input_ids", "padding_mask": "attention_mask", "segment_ids": "token_type_ids"}
-    inputs = {border: torch.tensor(batch[name]).long() for name, border in names.items() if name in batch}
+    inputs = {theirs: torch.tensor(batch[name]).long() for name, theirs in names.items() if name in batch}
     with torch.no_grad():
         outputs = twin(**inputs, **options)
     return {

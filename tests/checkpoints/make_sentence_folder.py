@@ -1,4 +1,4 @@
-"""Write `recorded_sentence_folder`: a tiny folder that sentence-transformers saved, and the vectors that it gives.
+"""Write `recorded_sentence_folder`: a tiny folder saved by sentence-transformers, and the vectors that it returns.
 
     python -m tests.checkpoints.make_sentence_folder
 
@@ -12,7 +12,7 @@ import tempfile
 
 import sentence_transformers
 
-from tests.checkpoints.sentence_folders import STYLES, TEXTS, prompts_of, vectors_of, write_folder
+from tests.checkpoints.sentence_folders import STYLES, TEXTS, encode_texts, list_prompts, write_folder
 
 OUT = pathlib.Path(__file__).parent / "recorded_sentence_folder"
 
@@ -23,8 +23,8 @@ def main() -> None:
         write_folder(folder, **STYLES["every_pooling"], **_PROMPTS, tokenizer={"do_lower_case": False}, lower=True)
         theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
         cases = [
-            {"prompt": prompt, "vectors": vectors_of(theirs, TEXTS, **prompt).round(7).tolist()}
-            for prompt in prompts_of(theirs)
+            {"prompt": prompt, "vectors": encode_texts(theirs, TEXTS, **prompt).round(7).tolist()}
+            for prompt in list_prompts(theirs)
         ]
         (folder / "vectors.json").write_text(json.dumps(cases) + "\n")
         shutil.rmtree(OUT, ignore_errors=True)

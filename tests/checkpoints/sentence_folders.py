@@ -1,4 +1,4 @@
-"""Tiny folders of sentence-transformers, in the styles of models that people use, written by the library itself."""
+"""Write tiny folders of sentence-transformers with the library itself, in the styles of popular models."""
 
 import json
 import pathlib
@@ -46,7 +46,7 @@ STYLES = {  # pooling, normalize, prompts, other settings
 
 
 def write_style(style: str, folder: pathlib.Path) -> None:
-    """Write a tiny model of a style, weights drawn at random, as sentence-transformers saves it."""
+    """Write a tiny model of a style with random weights."""
     write_folder(folder, **STYLES[style])
 
 
@@ -62,7 +62,7 @@ def write_folder(
     tokenizer: dict | None = None,
     lower: bool = False,
 ) -> None:
-    """Write a tiny model with these settings, as sentence-transformers saves it: without a `vocab.txt`."""
+    """Write a tiny model with these settings; sentence-transformers saves no `vocab.txt`."""
     import sentence_transformers
     import transformers
     from sentence_transformers.base.modules import Transformer
@@ -90,8 +90,8 @@ def write_folder(
         edit_json(folder / "sentence_bert_config.json", do_lower_case=True)
 
 
-def as_old_layout(folder: pathlib.Path) -> None:
-    """Rewrite a folder as versions before 2 did: the encoder in `0_Transformer`, old names, a config of no model."""
+def convert_to_old_layout(folder: pathlib.Path) -> None:
+    """Convert a folder to the layout before version 2: encoder in `0_Transformer`, old names, an empty config."""
     home = folder / "0_Transformer"
     home.mkdir()
     for path in list(folder.iterdir()):
@@ -106,15 +106,15 @@ def as_old_layout(folder: pathlib.Path) -> None:
 
 
 def edit_json(path: pathlib.Path, **changes) -> None:
-    """Change keys of a file of JSON."""
+    """Change keys of a JSON file."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def prompts_of(theirs) -> list[dict]:
-    """Return every way in which a prompt can be given to a model of sentence-transformers, as keywords of `encode`."""
+def list_prompts(theirs) -> list[dict]:
+    """Return all ways to select a prompt of a model, as keyword arguments of `encode`."""
     return [{}, {"prompt": "this: "}, {"prompt": ""}, *({"prompt_name": name} for name in theirs.prompts)]
 
 
-def vectors_of(theirs, texts, **prompt) -> np.ndarray:
-    """Return the vectors that a model of sentence-transformers gives, each text alone: without padding."""
+def encode_texts(theirs, texts, **prompt) -> np.ndarray:
+    """Return the vectors of texts, encoded one by one, so without padding."""
     return np.concatenate([theirs.encode([text], **prompt) for text in texts])

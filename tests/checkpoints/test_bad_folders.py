@@ -1,4 +1,4 @@
-"""One test a fault: the sentence names what is wrong, and nothing is written."""
+"""Each invalid folder is reported in one sentence, and nothing is written."""
 
 import json
 import pathlib
@@ -15,30 +15,30 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in ran
 
 @pytest.fixture(scope="module")
 def good_folder(make_twin, tmp_path_factory):
-    """A folder of transformers with a vocabulary, to be spoiled."""
+    """A valid folder of transformers with a vocabulary."""
     folder = tmp_path_factory.mktemp("good") / "theirs"
     make_twin("BertForSequenceClassification", num_labels=4).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    bk.load(folder)  # every fault below is the only one
+    bk.load(folder)  # each test adds exactly one fault
     return folder
 
 
 @pytest.fixture
 def folder(good_folder, tmp_path):
-    """A copy of it."""
+    """A copy of the valid folder, which a test can damage."""
     return shutil.copytree(good_folder, tmp_path / "theirs")
 
 
 @pytest.fixture
 def our_folder(make_model, tmp_path):
-    """A folder that we wrote, with the hashes of its files."""
+    """A folder of ours, with the hashes of its files."""
     bk.save(make_model("encoder"), None, tmp_path / "ours")
     return tmp_path / "ours"
 
 
 @pytest.fixture
 def refused(tmp_path):
-    """A function that checks: loading and converting fail with one sentence of `pattern`, and write nothing."""
+    """A function that checks that loading and converting a folder fail with one sentence and write nothing."""
 
     def check(folder, pattern: str):
         out = tmp_path / "out"
@@ -49,13 +49,13 @@ def refused(tmp_path):
                 action()
             assert_one_sentence(caught.value, folder)
         assert not list(out.iterdir())
-        assert sorted(tmp_path.iterdir()) == before, "a temporary folder was left"
+        assert sorted(tmp_path.iterdir()) == before, "a temporary folder remains"
 
     return check
 
 
 def assert_one_sentence(error, folder: pathlib.Path) -> None:
-    text = str(error).replace(str(folder), "FOLDER")  # which may have any length
+    text = str(error).replace(str(folder), "FOLDER")  # its length varies
     assert "\n" not in text, text
     assert len(text) < 600, text
 
@@ -84,12 +84,12 @@ def assert_one_sentence(error, folder: pathlib.Path) -> None:
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else None,
 )
-def test_a_config_that_means_another_function_is_refused(changes, pattern, folder, edit_config, refused):
+def test_a_config_that_changes_the_function_is_refused(changes, pattern, folder, edit_config, refused):
     edit_config(folder, **changes)
     refused(folder, pattern)
 
 
-def test_harmless_keys_pass(folder, edit_config, make_batch, run, good_folder):
+def test_harmless_keys_are_ignored(folder, edit_config, make_batch, run, good_folder):
     edit_config(
         folder,
         _name_or_path="somebody/something",
@@ -115,7 +115,7 @@ def test_harmless_keys_pass(folder, edit_config, make_batch, run, good_folder):
     np.testing.assert_array_equal(run(bk.load(folder), make_batch())["logits"], wanted)
 
 
-def test_a_vocabulary_of_more_tokens_than_the_table_has_rows_is_refused(folder, refused):
+def test_a_vocabulary_larger_than_the_token_table_is_refused(folder, refused):
     (folder / "vocab.txt").write_text("\n".join([*WORDS, "one", "two"]) + "\n")
     refused(folder, r"vocab\.txt has 99 tokens, the model's token table 97 rows: one and 1 more have no embedding")
 
@@ -138,7 +138,7 @@ def test_an_empty_weights_file_is_refused(folder, refused):
     refused(folder, r"model\.safetensors")
 
 
-def test_one_flipped_bit_is_noticed_in_our_folder(our_folder, refused):
+def test_a_flipped_bit_in_our_folder_is_detected(our_folder, refused):
     path = our_folder / "model.safetensors"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -146,26 +146,26 @@ def test_one_flipped_bit_is_noticed_in_our_folder(our_folder, refused):
     refused(our_folder, r"model\.safetensors.*SHA-256")
 
 
-def test_missing_weights_are_named(folder, refused):
+def test_missing_weights_are_reported(folder, refused):
     (folder / "model.safetensors").unlink()
     refused(folder, r"model\.safetensors")
 
 
-def test_a_missing_config_is_named(folder, refused):
+def test_a_missing_config_is_reported(folder, refused):
     (folder / "config.json").unlink()
     refused(folder, r"config\.json")
 
 
-def test_a_config_that_is_no_json_is_named(folder, refused):
+def test_an_invalid_config_is_reported(folder, refused):
     (folder / "config.json").write_text('{"hidden_size": 30,')
     refused(folder, r"config\.json")
 
 
-def test_a_missing_folder_is_named(tmp_path, refused):
+def test_a_missing_folder_is_reported(tmp_path, refused):
     refused(tmp_path / "nowhere", "nowhere")
 
 
-def test_a_file_is_not_a_folder(folder, refused):
+def test_a_file_is_refused_as_a_folder(folder, refused):
     refused(folder / "vocab.txt", r"vocab\.txt")
 
 
@@ -174,26 +174,26 @@ def test_pickled_weights_are_refused_with_the_command_that_converts_them(folder,
     refused(folder, r"pytorch_model\.bin', a pickle.*import BertForSequenceClassification as M, AutoTokenizer as T")
 
 
-def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder, edit_tensors, refused):
+def test_a_tensor_of_another_shape_is_reported_with_both_shapes(folder, edit_tensors, refused):
     name = "bert.encoder.layer.1.intermediate.dense.weight"  # (44, 30) in torch's layout
     edit_tensors(folder, lambda tensors: {**tensors, name: tensors[name].T})
     refused(folder, rf"{re.escape(name)}.*(30, 44.*44, 30|44, 30.*30, 44)")
 
 
-def test_a_missing_tensor_is_named(folder, edit_tensors, refused):
+def test_a_missing_tensor_is_reported(folder, edit_tensors, refused):
     name = "bert.encoder.layer.1.attention.output.LayerNorm.bias"
     edit_tensors(folder, lambda tensors: {key: value for key, value in tensors.items() if key != name})
     refused(folder, re.escape(name))
 
 
-def test_a_tensor_that_nobody_reads_is_named(folder, edit_tensors, refused):
-    # left-over weights mean that the file holds another function than its config says
+def test_an_unexpected_tensor_of_the_encoder_is_reported(folder, edit_tensors, refused):
+    # an unexpected tensor means that the file has another architecture than its config
     name = "bert.encoder.layer.1.attention.self.distance_embedding.weight"
     edit_tensors(folder, lambda tensors: {**tensors, name: np.zeros((33, 6), "float32")})
     refused(folder, re.escape(name))
 
 
-def test_a_missing_head_is_not_drawn_at_random(folder, edit_tensors, refused):
+def test_a_missing_head_is_not_initialized_randomly(folder, edit_tensors, refused):
     edit_tensors(
         folder, lambda tensors: {key: value for key, value in tensors.items() if not key.startswith("classifier")}
     )
@@ -225,23 +225,23 @@ def test_a_failing_save_leaves_the_old_folder(make_model, our_folder, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "generator/model.safetensors"])
-def test_every_file_that_decides_the_answer_is_hashed(name, make_model, tmp_path, refused):
+def test_every_file_that_affects_the_outputs_is_hashed(name, make_model, tmp_path, refused):
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
     bk.save(make_model("electra_with_generator"), BertTokenizer(WORDS), tmp_path / "ours")
     path = tmp_path / "ours" / name
     content = bytearray(path.read_bytes())
-    content[-2] ^= 1  # the last word or the last weight, not the end of the line
+    content[-2] ^= 1  # the last token or weight, not the newline
     path.write_bytes(content)
     refused(tmp_path / "ours", rf"{re.escape(name)}.*SHA-256")
 
 
-def test_convert_names_the_formats_it_knows(folder, tmp_path):
+def test_convert_lists_the_supported_formats(folder, tmp_path):
     with pytest.raises(bk.InputError, match=r"onnx.*huggingface.*keras_hub"):
         bk.convert(folder, tmp_path / "out", to="onnx")
     assert not (tmp_path / "out").exists()
 
 
-def test_from_checkpoint_names_the_argument_it_misses(folder):
+def test_from_checkpoint_reports_a_missing_argument(folder):
     with pytest.raises(bk.InputError, match="num_classes"):
         bk.BertTokenClassifier.from_checkpoint(folder)

@@ -1,4 +1,4 @@
-"""What a model is built with: the shapes that the table of names says, and values drawn only where they are kept."""
+"""Models have the shapes in the table of weight names, and only weights that are not loaded are initialized."""
 
 import contextlib
 
@@ -32,16 +32,16 @@ def assert_table_says_the_shapes(model):
 @pytest.mark.parametrize(
     "model_kind", slow_except(MODELS, quick=["encoder", "pretrainer", "classifier", "question_answerer"]), indirect=True
 )
-def test_the_table_says_the_shape_of_every_weight(model_kind, make_model):
+def test_the_table_has_the_shape_of_every_weight(model_kind, make_model):
     assert_table_says_the_shapes(make_model(model_kind))
 
 
 @pytest.mark.parametrize("kind", ["masked_lm", "classifier_without_pooler", "electra_with_generator"])
-def test_the_table_says_the_shape_of_every_weight_on_narrow_embeddings(kind, make_model):
+def test_the_table_has_the_shape_of_every_weight_with_narrow_embeddings(kind, make_model):
     assert_table_says_the_shapes(make_model(kind, embedding_dim=11))
 
 
-def test_a_checkpoint_is_hashed_once_however_often_it_is_loaded(encoder_folder, monkeypatch):
+def test_a_checkpoint_is_hashed_once_even_if_loaded_twice(encoder_folder, monkeypatch):
     hashed = []
     digest = files.compute_digest
     monkeypatch.setattr(files, "compute_digest", lambda path: hashed.append(path.name) or digest(path))
@@ -53,7 +53,7 @@ def test_a_checkpoint_is_hashed_once_however_often_it_is_loaded(encoder_folder, 
     assert hashed == ["model.safetensors"]
 
 
-def test_nothing_is_drawn_for_weights_that_are_read(make_model, encoder_folder, tmp_path, monkeypatch):
+def test_loaded_weights_are_not_initialized_first(make_model, encoder_folder, tmp_path, monkeypatch):
     bk.save(make_model("classifier"), None, tmp_path / "classifier")
     shapes = []
     for name in ("TruncatedNormal", "RandomNormal"):
@@ -67,10 +67,10 @@ def test_nothing_is_drawn_for_weights_that_are_read(make_model, encoder_folder, 
     bk.load(tmp_path / "classifier")
     assert shapes == []
     bk.BertClassifier.from_checkpoint(encoder_folder, num_classes=7)
-    assert shapes == [(30, 7), (30, 30)], "the head, and the pooler that the folder lacks"
+    assert shapes == [(30, 7), (30, 30)], "the head, and the missing pooler"
 
 
-def test_what_starts_afresh_is_drawn_as_if_all_were(encoder_folder, monkeypatch):
+def test_a_new_head_has_the_same_weights_with_and_without_a_checkpoint(encoder_folder, monkeypatch):
     def drawn():
         keras.utils.set_random_seed(5)
         model = bk.BertClassifier.from_checkpoint(encoder_folder, num_classes=7)

@@ -1,4 +1,4 @@
-"""`convert` lists what it cannot carry over; what it lists nothing of, it carried whole."""
+"""`convert` lists everything that it cannot carry over."""
 
 import json
 
@@ -11,24 +11,24 @@ from bert_keras.cli.main import main
 
 @pytest.fixture
 def folder(make_model, tmp_path):
-    """A folder of a masked-LM model."""
+    """A folder with a masked-LM model."""
     bk.save(make_model("masked_lm"), None, tmp_path / "masked_lm")
     return tmp_path / "masked_lm"
 
 
 def with_more_tensors(folder, edit_tensors):
-    """Adds the pooler and the next-sentence head that BERT's released files hold beside a masked-LM model."""
+    """Add the pooler and the next-sentence head, which the published BERT files contain besides the masked-LM head."""
     more = {
         "bert.pooler.dense.weight": np.ones((30, 30), "float32"),
         "bert.pooler.dense.bias": np.ones(30, "float32"),
         "cls.seq_relationship.weight": np.ones((2, 30), "float32"),
-        "bert.embeddings.position_ids": np.zeros((1, 17), "int64"),  # old versions of transformers wrote it
+        "bert.embeddings.position_ids": np.zeros((1, 17), "int64"),  # stored by old versions of transformers
     }
     edit_tensors(folder, lambda tensors: {**tensors, **more})
     (folder / "SHA256SUMS").unlink()
 
 
-def test_a_tokenizer_of_another_kind_is_listed_and_the_weights_are_carried_over(folder, tmp_path, capsys):
+def test_an_unsupported_tokenizer_is_listed_and_the_weights_are_converted(folder, tmp_path, capsys):
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
     assert type(bk.load(folder)).__name__ == "BertMaskedLM"
     assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
@@ -39,13 +39,13 @@ def test_a_tokenizer_of_another_kind_is_listed_and_the_weights_are_carried_over(
     assert "has model 'BPE'; expected 'WordPiece'" in capsys.readouterr().err
 
 
-def test_nothing_is_listed_where_all_is_carried_over(folder, tmp_path):
+def test_nothing_is_listed_if_everything_is_carried_over(folder, tmp_path):
     converted = bk.convert(folder, tmp_path / "out")
     assert type(converted.model).__name__ == "BertMaskedLM"
     assert converted.not_carried_over == []
 
 
-def test_tensors_that_the_model_has_no_place_for_are_listed(folder, edit_tensors, tmp_path, capsys):
+def test_tensors_that_the_model_does_not_have_are_listed(folder, edit_tensors, tmp_path, capsys):
     with_more_tensors(folder, edit_tensors)
     assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
     sentences = json.loads(capsys.readouterr().out)["not_carried_over"]

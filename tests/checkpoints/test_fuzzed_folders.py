@@ -1,4 +1,4 @@
-"""Mutated files of model folders: reading them, without TensorFlow, ends in success or in `InputError`.
+"""Mutated files of model folders are read or refused with `InputError`, without TensorFlow.
 
 `pytest -m slow` reads 10,000 of each kind; one that failed is had again by `fuzz(..., first=NUMBER, count=1)`.
 """
@@ -24,7 +24,7 @@ SEED = 24
 
 
 class Target(NamedTuple):
-    """A file of a folder, how the folder is written, and how it is read."""
+    """A file of a folder, with functions that write and read the folder."""
 
     file: str
     write: object
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 def read_checkpoint_folder(folder):
-    """Read all that a command reads of a folder before it loads TensorFlow, and the weights."""
+    """Read everything that a command reads before it loads TensorFlow, and the weights."""
     checkpoint = read_without_tensorflow(folder)
     checkpoint.check_once()
     for stored in checkpoint.weights.values():
@@ -112,7 +112,7 @@ TARGETS = {
 
 
 def mutated(random, path: pathlib.Path, content: bytes) -> bytes:
-    """Return a mutated file: of JSON and of a safetensors header mostly the structure, of others the bytes."""
+    """Mutate a file: mostly the structure of JSON and of a safetensors header, the bytes of other files."""
     if path.suffix == ".json":
         return mutate_json(random, json.loads(content))
     if path.suffix == ".safetensors" and random.random() < 0.7:

@@ -31,7 +31,7 @@ OUTPUTS = {"mlm_logits": "prediction_logits", "next_sentence_logits": "seq_relat
 
 
 def google_shapes() -> dict:
-    """Every weight of google-research/bert `modeling.py` and `run_pretraining.py`, by name."""
+    """The shape of every weight of google-research/bert `modeling.py` and `run_pretraining.py`, keyed by name."""
     hidden, inner = 30, 44
     shapes = {
         "bert/embeddings/word_embeddings": (97, hidden),
@@ -63,7 +63,7 @@ def norm(name: str) -> dict:
 
 @pytest.fixture(scope="module")
 def google_weights():
-    """One array a weight, all drawn."""
+    """A random array for each weight."""
     rng = np.random.default_rng(11)
     return {
         name: rng.normal(1.0 if name.endswith("gamma") else 0.0, 0.25, shape).astype("float32")
@@ -73,7 +73,7 @@ def google_weights():
 
 @pytest.fixture
 def google_folder(google_weights, tmp_path):
-    """A folder as Google published them."""
+    """A folder like those that Google published."""
     write_google_folder(tmp_path / "google", google_weights)
     return tmp_path / "google"
 
@@ -83,7 +83,7 @@ def write_google_folder(folder, weights: dict, **config) -> None:
 
     folder.mkdir()
     tensors = dict(weights)
-    for name, value in weights.items():  # the slots of Adam are read by nobody, and must not pass for weights
+    for name, value in weights.items():  # the slots of Adam must be skipped and not loaded as weights
         tensors[f"{name}/adam_m"], tensors[f"{name}/adam_v"] = -value, value**2
     tensors["global_step"] = np.int64(1000)
     names = list(tensors)
@@ -100,7 +100,7 @@ def write_google_folder(folder, weights: dict, **config) -> None:
 
 @pytest.fixture
 def twin(google_weights, make_twin):
-    """transformers' `BertForPreTraining` with the same numbers, moved by the names of its own parameters."""
+    """transformers' `BertForPreTraining` with the same weights, copied by the names of its own parameters."""
     import torch
 
     twin = make_twin("BertForPreTraining", hidden_act="gelu_new")
@@ -113,7 +113,7 @@ def twin(google_weights, make_twin):
 
 
 def google_name(torch_name: str) -> str:
-    """The name in Google's checkpoint of a parameter of transformers' `BertForPreTraining`."""
+    """Return the name in Google's checkpoint of a parameter of transformers' `BertForPreTraining`."""
     if torch_name == "cls.predictions.bias":
         return "cls/predictions/output_bias"
     if torch_name.startswith("cls.seq_relationship"):
@@ -126,12 +126,12 @@ def google_name(torch_name: str) -> str:
     return f"{name}/{kinds[kind]}"
 
 
-def test_the_twin_takes_every_weight_once(twin, google_weights):
+def test_the_twin_uses_every_weight_once(twin, google_weights):
     taken = [google_name(name) for name, _ in twin.named_parameters()]
     assert sorted(taken) == sorted(google_weights)
 
 
-def test_a_google_checkpoint_computes_what_the_twin_computes(google_folder, twin, make_batch, run, run_twin):
+def test_a_google_checkpoint_computes_the_same_as_the_twin(google_folder, twin, make_batch, run, run_twin):
     model = bk.load(google_folder)
     assert type(model).__name__ == "BertPretrainer"
     ours, theirs = run(model, make_batch()), run_twin(twin, make_batch())
@@ -147,7 +147,7 @@ def test_a_google_checkpoint_computes_what_the_twin_computes(google_folder, twin
         ("cls/squad/", "BertForQuestionAnswering", "BertQuestionAnswerer"),  # run_squad.py
     ],
 )
-def test_google_s_fine_tuned_heads_load(
+def test_heads_of_googles_fine_tuning_scripts_load(
     prefix, class_name, our_class, google_weights, make_twin, make_batch, run, run_twin, tmp_path
 ):
     import torch
@@ -173,27 +173,27 @@ def test_google_s_fine_tuned_heads_load(
         np.testing.assert_allclose(value, theirs[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-def test_google_s_gelu_is_the_tanh_form(google_folder):
+def test_googles_gelu_is_the_tanh_approximation(google_folder):
     assert bk.load(google_folder).encoder.config.hidden_act == "gelu_tanh"
 
 
-def test_a_google_checkpoint_converted_opens_in_transformers(
+def test_transformers_loads_a_converted_google_checkpoint(
     google_folder, twin, make_batch, run_twin, open_twin, tmp_path
 ):
     bk.convert(google_folder, tmp_path / "converted", to="huggingface")
     converted = open_twin(tmp_path / "converted", "BertForPreTraining")
     ours, theirs = run_twin(converted, make_batch()), run_twin(twin, make_batch())
     for name in OUTPUTS.values():
-        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)  # the same numbers in the same code
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)  # same weights, same code
 
 
-def test_a_weight_of_another_shape_is_named_with_both(google_weights, tmp_path):
+def test_a_weight_of_another_shape_is_reported_with_both_shapes(google_weights, tmp_path):
     write_google_folder(tmp_path / "google", google_weights, intermediate_size=48)
     with pytest.raises(bk.InputError, match=r"44.*48|48.*44"):
         bk.load(tmp_path / "google")
 
 
-def test_a_missing_weight_is_named(google_weights, tmp_path):
+def test_a_missing_weight_is_reported(google_weights, tmp_path):
     name = "bert/encoder/layer_1/attention/self/key/bias"
     write_google_folder(tmp_path / "google", {key: value for key, value in google_weights.items() if key != name})
     with pytest.raises(bk.InputError, match=name):
@@ -203,7 +203,7 @@ def test_a_missing_weight_is_named(google_weights, tmp_path):
 @pytest.mark.parametrize(
     "name", ["bert/encoder/layer_1/adapter/kernel", "bert/embeddings/extra_embeddings", "bert/embeddings/adam_m"]
 )
-def test_a_variable_of_the_encoder_that_nobody_reads_is_named(name, google_weights, tmp_path):
+def test_an_unexpected_variable_of_the_encoder_is_reported(name, google_weights, tmp_path):
     write_google_folder(tmp_path / "google", {**google_weights, name: np.ones((30, 30), "float32")})
     with pytest.raises(bk.InputError, match=f"variables that BERT's encoder does not have, {name}: the checkpoint"):
         bk.load(tmp_path / "google")
@@ -218,14 +218,14 @@ def test_variables_of_another_head_are_listed(google_weights, tmp_path):
 
 
 @pytest.mark.parametrize("slots", [("Adam", "Adam_1"), ("lamb_m", "lamb_v"), ("AdamWeightDecayOptimizer", "Momentum")])
-def test_state_of_an_optimizer_is_not_listed(slots, google_weights, tmp_path):
+def test_optimizer_variables_are_not_listed(slots, google_weights, tmp_path):
     state = {f"{name}/{slot}": value for name, value in google_weights.items() for slot in slots}
     state |= {"beta1_power": np.float32(0.5), "training/beta2_power": np.float32(0.5)}
     write_google_folder(tmp_path / "google", {**google_weights, **state})
     assert read_checkpoint(tmp_path / "google").not_carried_over == []
 
 
-def test_a_tensorflow_2_checkpoint_of_objects_is_named(google_folder):
+def test_an_object_based_checkpoint_is_refused(google_folder):
     import tensorflow as tf
 
     for path in google_folder.glob("bert_model.ckpt*"):
@@ -237,7 +237,7 @@ def test_a_tensorflow_2_checkpoint_of_objects_is_named(google_folder):
         bk.load(google_folder)
 
 
-def test_a_missing_checkpoint_file_is_named(google_folder):
+def test_a_missing_checkpoint_file_is_reported(google_folder):
     (google_folder / "bert_model.ckpt.data-00000-of-00001").unlink()
     with pytest.raises(bk.InputError, match=r"bert_model\.ckpt"):
         bk.load(google_folder)

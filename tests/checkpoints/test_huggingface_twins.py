@@ -1,4 +1,4 @@
-"""Our models against transformers', both ways through a folder on disk."""
+"""Our models compute the same as those of transformers, with folders converted in both directions."""
 
 import itertools
 import json
@@ -17,11 +17,11 @@ PUBLISHED_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "Lay
 
 
 class Twin(NamedTuple):
-    """One class of transformers, the class that reads its folders here, and their outputs by name."""
+    """A class of transformers, our class for its folders, and the names of their outputs."""
 
     class_name: str
     our_class: str
-    outputs: dict  # ours -> theirs
+    outputs: dict  # our name: theirs
     changes: dict = types.MappingProxyType({})
 
 
@@ -89,7 +89,7 @@ TWINS = {
     "electra_masked_lm_narrow": Twin("ElectraForMaskedLM", "BertMaskedLM", {"mlm_logits": "logits"}, NARROW),
 }
 
-# kind of model (tests/conftest.py) -> the class of transformers that opens its folder
+# kind of model (tests/conftest.py): the class of transformers that loads its folder
 OURS = {
     "encoder": TWINS["encoder"],
     "encoder_without_pooler": Twin("BertModel", "BertEncoder", {"sequence_output": "last_hidden_state"}),
@@ -126,7 +126,7 @@ NARROW_OURS = {
         ],
     ),
 )
-def test_a_transformers_folder_computes_the_same_here(
+def test_a_transformers_folder_computes_the_same_in_our_model(
     twin_kind, hidden_act, make_twin, run_twin, make_batch, run, tmp_path
 ):
     twin_kind = TWINS[twin_kind]
@@ -139,9 +139,11 @@ def test_a_transformers_folder_computes_the_same_here(
 
 
 @pytest.mark.parametrize("twin_kind", ["pretrainer", "electra_masked_lm_narrow"])
-def test_every_norm_has_the_config_s_epsilon(twin_kind, make_twin, run_twin, open_twin, make_batch, run, tmp_path):
+def test_every_layer_norm_uses_the_configs_epsilon(
+    twin_kind, make_twin, run_twin, open_twin, make_batch, run, tmp_path
+):
     kind = TWINS[twin_kind]
-    twin = make_twin(kind.class_name, layer_norm_eps=0.03, **kind.changes)  # 1e-12 against 1e-5 would not show
+    twin = make_twin(kind.class_name, layer_norm_eps=0.03, **kind.changes)  # 1e-12 or 1e-5 would make no difference
     twin.save_pretrained(tmp_path / "theirs")
     model = bk.load(tmp_path / "theirs")
     assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), kind.outputs)
@@ -150,7 +152,7 @@ def test_every_norm_has_the_config_s_epsilon(twin_kind, make_twin, run_twin, ope
     assert_equal_outputs(run(model, make_batch()), run_twin(back, make_batch()), kind.outputs)
 
 
-def test_every_number_of_the_config_survives_both_ways(make_twin, open_twin, tmp_path):
+def test_every_number_of_the_config_is_preserved_both_ways(make_twin, open_twin, tmp_path):
     numbers = {
         "hidden_dropout_prob": 0.31,
         "attention_probs_dropout_prob": 0.22,
@@ -172,7 +174,7 @@ def test_every_number_of_the_config_survives_both_ways(make_twin, open_twin, tmp
 
 
 @pytest.mark.parametrize("twin_kind", ["encoder", "electra_encoder", "electra_encoder_narrow"])
-def test_hidden_states_and_attention_scores_are_the_twins(twin_kind, make_twin, run_twin, make_batch, run, tmp_path):
+def test_hidden_states_and_attention_scores_equal_the_twins(twin_kind, make_twin, run_twin, make_batch, run, tmp_path):
     twin = make_twin(TWINS[twin_kind].class_name, **TWINS[twin_kind].changes)
     twin.save_pretrained(tmp_path / "theirs")
     model = bk.load(tmp_path / "theirs")
@@ -184,9 +186,7 @@ def test_hidden_states_and_attention_scores_are_the_twins(twin_kind, make_twin, 
 
 
 @pytest.mark.parametrize("twin_kind", ["pretrainer", "masked_lm", "electra_masked_lm_narrow"])
-def test_masked_slots_are_the_twins_logits_at_those_positions(
-    twin_kind, make_twin, run_twin, make_batch, run, tmp_path
-):
+def test_logits_at_masked_positions_equal_the_twins(twin_kind, make_twin, run_twin, make_batch, run, tmp_path):
     kind = TWINS[twin_kind]
     twin = make_twin(kind.class_name, **kind.changes)
     twin.save_pretrained(tmp_path / "theirs")
@@ -220,7 +220,7 @@ def test_our_folder_computes_the_same_in_transformers(
 
 
 @pytest.mark.parametrize("kind", slow_except(NARROW_OURS, quick=["masked_lm", "classifier_without_pooler"]))
-def test_our_narrow_embeddings_open_as_electra(kind, make_model, make_batch, run, open_twin, run_twin, tmp_path):
+def test_narrow_embeddings_load_as_electra(kind, make_model, make_batch, run, open_twin, run_twin, tmp_path):
     model = make_model(kind, embedding_dim=22)
     bk.save(model, None, tmp_path / "ours")
     twin = open_twin(tmp_path / "ours", NARROW_OURS[kind].class_name)
@@ -230,8 +230,8 @@ def test_our_narrow_embeddings_open_as_electra(kind, make_model, make_batch, run
 
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_a_pooler_on_narrow_embeddings_survives_our_own_reading(kind, make_model, make_batch, run, tmp_path):
-    # transformers has no such class: its ELECTRA has no pooler, so only we can read all of it
+def test_a_pooler_with_narrow_embeddings_survives_save_and_load(kind, make_model, make_batch, run, tmp_path):
+    # transformers has no such class, because its ELECTRA has no pooler
     model = make_model(kind, embedding_dim=22)
     bk.save(model, None, tmp_path / "ours")
     ours, wanted = run(bk.load(tmp_path / "ours"), make_batch()), run(model, make_batch())
@@ -243,14 +243,14 @@ def test_a_pooler_on_narrow_embeddings_survives_our_own_reading(kind, make_model
     ("hidden_act", "head_act", "embedding_dim"),
     [("gelu", "relu", 30), ("relu", "relu", 22), ("gelu_tanh", "gelu_tanh", 22), ("gelu", "silu", 30)],
 )
-def test_a_masked_lm_head_that_transformers_has_not_is_refused(hidden_act, head_act, embedding_dim, sizes):
+def test_a_masked_lm_head_that_transformers_lacks_is_refused(hidden_act, head_act, embedding_dim, sizes):
     # transformers' BertForMaskedLM has one activation for all, its ElectraForMaskedLM "gelu" in the head
     encoder = bk.BertEncoder(bk.BertConfig(**sizes, hidden_act=hidden_act, embedding_dim=embedding_dim), pooler=False)
     with pytest.raises(bk.InputError, match=rf"head_act is '{head_act}', expected 'gelu'"):
         bk.BertMaskedLM(encoder, head_act=head_act)
 
 
-def test_a_classifier_refuses_a_pooler_on_narrow_embeddings(sizes):
+def test_a_classifier_refuses_a_pooler_with_narrow_embeddings(sizes):
     with pytest.raises(bk.InputError, match=r"embeddings narrower than its hidden width.*pooler=False"):
         bk.BertClassifier(bk.BertEncoder(bk.BertConfig(**sizes, embedding_dim=22)), 4)
 
@@ -259,7 +259,7 @@ def test_a_classifier_refuses_a_pooler_on_narrow_embeddings(sizes):
     ("hidden_act", "head_act", "embedding_dim"),
     [("relu", "gelu", 30), ("relu", None, 30), ("relu", None, 22), ("gelu_tanh", None, 22)],
 )
-def test_a_masked_lm_head_opens_as_the_same_function(
+def test_a_masked_lm_head_computes_the_same_in_transformers(
     hidden_act, head_act, embedding_dim, make_batch, perturb, run, open_twin, run_twin, sizes, tmp_path
 ):
     config = bk.BertConfig(**sizes, hidden_act=hidden_act, embedding_dim=embedding_dim)
@@ -272,7 +272,7 @@ def test_a_masked_lm_head_opens_as_the_same_function(
 
 
 @pytest.mark.parametrize("kind", ["token_classifier", "question_answerer", "masked_lm"])
-def test_a_pooler_that_the_head_never_reads_is_not_written(kind, make_model, sizes, open_twin, tmp_path):
+def test_a_pooler_that_the_head_does_not_use_is_not_saved(kind, make_model, sizes, open_twin, tmp_path):
     without = make_model(kind)
     settings = {key: value for key, value in without.get_config().items() if key in ("num_classes", "labels")}
     model = type(without)(bk.BertEncoder(bk.BertConfig(**sizes)), **settings)
@@ -280,17 +280,15 @@ def test_a_pooler_that_the_head_never_reads_is_not_written(kind, make_model, siz
     open_twin(tmp_path / "ours", json.loads((tmp_path / "ours/config.json").read_text())["architectures"][0])
 
 
-def test_sinusoidal_positions_open_in_transformers(make_model, make_batch, run, open_twin, run_twin, tmp_path):
+def test_transformers_loads_sinusoidal_positions(make_model, make_batch, run, open_twin, run_twin, tmp_path):
     model = make_model("encoder", position_type="sinusoidal")
     bk.save(model, None, tmp_path / "ours")
     twin = open_twin(tmp_path / "ours", "BertModel")
     assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
 
 
-def test_positions_that_transformers_trained_are_not_thrown_away(
-    make_model, make_batch, run, open_twin, run_twin, tmp_path
-):
-    # there the sinusoids are an ordinary table, which fine-tuning changes
+def test_positions_that_transformers_trained_are_not_lost(make_model, make_batch, run, open_twin, run_twin, tmp_path):
+    # in transformers the positions are an ordinary table, which fine-tuning changes
     bk.save(make_model("encoder", position_type="sinusoidal"), None, tmp_path / "ours")
     twin = open_twin(tmp_path / "ours", "BertModel")
     twin.embeddings.position_embeddings.weight.data += 0.1
@@ -303,7 +301,7 @@ def test_positions_that_transformers_trained_are_not_thrown_away(
     assert_equal_outputs(run(model, make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
 
 
-def test_the_generator_opens_in_transformers_on_its_own(make_model, make_batch, run, open_twin, run_twin, tmp_path):
+def test_transformers_loads_the_generator_alone(make_model, make_batch, run, open_twin, run_twin, tmp_path):
     model = make_model("electra_with_generator")
     bk.save(model, None, tmp_path / "ours")
     discriminator = open_twin(tmp_path / "ours", "ElectraForPreTraining")
@@ -319,7 +317,7 @@ def test_the_generator_opens_in_transformers_on_its_own(make_model, make_batch, 
 
 
 @pytest.mark.parametrize("class_name", ["BertForSequenceClassification", "BertForTokenClassification"])
-def test_label_names_survive_both_ways(class_name, make_twin, open_twin, tmp_path):
+def test_labels_are_preserved_both_ways(class_name, make_twin, open_twin, tmp_path):
     names = {0: "LOC", 1: "né", 2: "O"}
     twin = make_twin(class_name, id2label=names, label2id={name: index for index, name in names.items()})
     twin.save_pretrained(tmp_path / "theirs")
@@ -332,7 +330,7 @@ def test_label_names_survive_both_ways(class_name, make_twin, open_twin, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["single_label", "multi_label", "regression"])
-def test_the_problem_survives_both_ways(kind, make_twin, open_twin, tmp_path):
+def test_the_problem_is_preserved_both_ways(kind, make_twin, open_twin, tmp_path):
     twin = make_twin(TWINS[kind].class_name, **TWINS[kind].changes)
     twin.save_pretrained(tmp_path / "theirs")
     model = bk.load(tmp_path / "theirs")
@@ -342,10 +340,10 @@ def test_the_problem_survives_both_ways(kind, make_twin, open_twin, tmp_path):
 
 
 @pytest.mark.parametrize(("num_labels", "problem"), [(1, "regression"), (2, "single_label"), (4, "single_label")])
-def test_an_unnamed_problem_is_read_as_transformers_reads_it(
+def test_a_missing_problem_type_means_the_same_as_in_transformers(
     num_labels, problem, make_twin, run_twin, make_batch, run, tmp_path
 ):
-    # with 2 labels transformers leaves `id2label` out of config.json, so the size is only in the tensors
+    # with 2 labels transformers omits `id2label` in config.json, so only the tensors have the size
     twin = make_twin("BertForSequenceClassification", num_labels=num_labels)
     twin.save_pretrained(tmp_path / "theirs")
     model = bk.load(tmp_path / "theirs")
@@ -367,7 +365,7 @@ def test_files_with_the_published_names_load(make_twin, run_twin, make_batch, ru
 
 
 def published_names(tensors: dict) -> dict:
-    """The names that files of 2018-2020 hold."""
+    """Rename tensors as in the files of 2018 to 2020."""
     for new, old in PUBLISHED_NAMES.items():
         tensors = {name.replace(new, old): value for name, value in tensors.items()}
     tensors["bert.embeddings.position_ids"] = np.arange(17, dtype="int64")[None]
@@ -376,14 +374,14 @@ def published_names(tensors: dict) -> dict:
     return tensors
 
 
-def test_an_encoder_file_may_have_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
+def test_an_encoder_file_can_have_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
     twin = make_twin("BertModel")
     twin.save_pretrained(tmp_path)
     edit_tensors(tmp_path, lambda tensors: {f"bert.{name}": value for name, value in tensors.items()})
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
 
 
-def test_a_head_s_file_may_lack_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
+def test_a_file_with_a_head_can_lack_the_prefix(make_twin, run_twin, make_batch, run, edit_tensors, tmp_path):
     twin = make_twin("BertForTokenClassification", num_labels=4)
     twin.save_pretrained(tmp_path)
     edit_tensors(tmp_path, lambda tensors: {name.removeprefix("bert."): value for name, value in tensors.items()})
@@ -399,20 +397,20 @@ def test_half_precision_files_load_as_float32(dtype, make_twin, make_batch, run_
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
 
 
-def test_weights_in_several_files_load(make_twin, make_batch, run_twin, run, tmp_path):
+def test_sharded_weights_load(make_twin, make_batch, run_twin, run, tmp_path):
     twin = make_twin("BertModel")
     twin.save_pretrained(tmp_path, max_shard_size="20KB")
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run_twin(twin, make_batch()), ENCODER_OUTPUTS)
 
 
-def test_an_output_matrix_of_its_own_is_refused(make_twin, tmp_path):
+def test_an_untied_output_matrix_is_refused(make_twin, tmp_path):
     make_twin("BertForMaskedLM", tie_word_embeddings=False).save_pretrained(tmp_path)
     with pytest.raises(bk.InputError, match=r"tie_word_embeddings|decoder"):
         bk.load(tmp_path)
 
 
-def test_our_config_says_which_class_opens_it(make_model, tmp_path):
+def test_our_config_names_the_class_of_transformers(make_model, tmp_path):
     for kind, twin in OURS.items():
         bk.save(make_model(kind), None, tmp_path / kind)
         config = json.loads((tmp_path / kind / "config.json").read_text(encoding="utf-8"))
@@ -421,7 +419,7 @@ def test_our_config_says_which_class_opens_it(make_model, tmp_path):
 
 
 def assert_equal_outputs(ours: dict, theirs: dict, names: dict) -> None:
-    """Every output of `names` within the bar, by name and shape."""
+    """Check that every output has the same shape and, within the tolerance, the same values."""
     for our_name, their_name in names.items():
         assert np.shape(ours[our_name]) == np.shape(theirs[their_name]), our_name
         np.testing.assert_allclose(

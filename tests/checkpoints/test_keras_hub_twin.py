@@ -1,4 +1,4 @@
-"""Our models against KerasHub's, both ways through a preset folder."""
+"""Our models compute the same as KerasHub's, with presets converted in both directions."""
 
 import json
 
@@ -17,7 +17,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in ran
 
 @pytest.fixture
 def saves_bare_tasks():
-    """Skips where KerasHub is the last one for Python 3.10, which cannot save a task without its tokenizer."""
+    """Skip with KerasHub 0.25, the last release for Python 3.10, which cannot save a task without a tokenizer."""
     import keras_hub
 
     if not hasattr(keras_hub.models, "BertTextEmbedder"):
@@ -26,7 +26,7 @@ def saves_bare_tasks():
 
 @pytest.fixture
 def backbone(sizes, perturb):
-    """A `keras_hub.models.BertBackbone` of the tiny sizes, weights drawn anew."""
+    """A `keras_hub.models.BertBackbone` of the tiny sizes, with random weights."""
     import keras_hub
 
     names = {"type_vocabulary_size": "num_segments"}
@@ -35,7 +35,7 @@ def backbone(sizes, perturb):
     return backbone
 
 
-def test_a_keras_hub_preset_computes_the_same_here(backbone, make_batch, run, tmp_path):
+def test_a_keras_hub_preset_computes_the_same_in_our_model(backbone, make_batch, run, tmp_path):
     backbone.save_to_preset(tmp_path)
     encoder = bk.load(tmp_path)
     assert type(encoder).__name__ == "BertEncoder"
@@ -55,14 +55,14 @@ def test_a_preset_with_a_tokenizer_loads(backbone, make_batch, run, tmp_path):
 
 
 def test_a_preset_of_keras_nlp_loads(backbone, make_batch, run, edit_config, tmp_path):
-    # the name that the presets on Kaggle carry; KerasHub reads both
+    # the class name in the presets on Kaggle, which KerasHub accepts too
     backbone.save_to_preset(tmp_path)
     edit_config(tmp_path, registered_name="keras_nlp>BertBackbone")
     assert_equal_outputs(run(bk.load(tmp_path), make_batch()), run(backbone, make_batch()))
 
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_our_folder_converted_to_keras_hub_computes_the_same_there(kind, make_model, make_batch, run, tmp_path):
+def test_our_folder_computes_the_same_in_keras_hub(kind, make_model, make_batch, run, tmp_path):
     import keras_hub
 
     model = make_model(kind, hidden_act="gelu_tanh")
@@ -73,7 +73,7 @@ def test_our_folder_converted_to_keras_hub_computes_the_same_there(kind, make_mo
     assert_equal_outputs(run(backbone, make_batch()), run(encoder, make_batch()))
 
 
-def test_a_keras_hub_preset_survives_the_way_here_and_back(backbone, make_batch, run, tmp_path):
+def test_a_keras_hub_preset_survives_the_round_trip(backbone, make_batch, run, tmp_path):
     import keras_hub
 
     backbone.save_to_preset(tmp_path / "theirs")
@@ -85,7 +85,7 @@ def test_a_keras_hub_preset_survives_the_way_here_and_back(backbone, make_batch,
 
 
 @pytest.mark.parametrize(("hidden_act", "named"), [("gelu", "erf|'gelu'"), ("relu", "relu")])
-def test_keras_hub_has_only_the_tanh_gelu(hidden_act, named, make_model, tmp_path):
+def test_other_activations_than_tanh_gelu_are_refused(hidden_act, named, make_model, tmp_path):
     bk.save(make_model("encoder", hidden_act=hidden_act), None, tmp_path / "ours")
     with pytest.raises(bk.InputError, match=named):
         bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
@@ -100,7 +100,7 @@ def test_keras_hub_has_only_the_tanh_gelu(hidden_act, named, make_model, tmp_pat
         ("encoder", {"position_type": "sinusoidal"}, "sinusoidal"),
     ],
 )
-def test_what_keras_hub_cannot_compute_is_refused(kind, changes, named, make_model, tmp_path):
+def test_architectures_that_keras_hub_lacks_are_refused(kind, changes, named, make_model, tmp_path):
     bk.save(make_model(kind, hidden_act="gelu_tanh", **changes), None, tmp_path / "ours")
     with pytest.raises(bk.InputError, match=named):
         bk.convert(tmp_path / "ours", tmp_path / "theirs", to="keras_hub")
@@ -108,7 +108,7 @@ def test_what_keras_hub_cannot_compute_is_refused(kind, changes, named, make_mod
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_keras_hub_s_classifier_head_loads(backbone, make_batch, run, perturb, tmp_path):
+def test_a_classifier_of_keras_hub_loads(backbone, make_batch, run, perturb, tmp_path):
     import keras_hub
 
     theirs = keras_hub.models.BertTextClassifier(backbone, num_classes=4)
@@ -136,7 +136,7 @@ def test_a_classifier_of_keras_nlp_loads(backbone, make_batch, run, perturb, tmp
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_a_preset_that_keras_hub_saved_over_names_our_file(make_model, tmp_path):
+def test_a_preset_that_keras_hub_saved_again_is_refused(make_model, tmp_path):
     import keras_hub
 
     model = make_model("classifier", hidden_act="gelu_tanh")
@@ -153,7 +153,7 @@ def test_a_preset_that_keras_hub_saved_over_names_our_file(make_model, tmp_path)
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_our_classifier_converted_to_keras_hub_computes_the_same_there(make_model, make_batch, run, tmp_path):
+def test_our_classifier_computes_the_same_in_keras_hub(make_model, make_batch, run, tmp_path):
     import keras_hub
 
     model = make_model("classifier", hidden_act="gelu_tanh")
@@ -165,9 +165,9 @@ def test_our_classifier_converted_to_keras_hub_computes_the_same_there(make_mode
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_keras_hub_s_masked_lm_head_is_another_function(backbone, make_batch, run, perturb, caplog, tmp_path):
-    # KerasHub computes its encoder with the tanh gelu and an epsilon of 1e-12, but its masked-LM head with
-    # the erf gelu and an epsilon of 1e-5: no BERT of one config does that, so the head may not pass for ours
+def test_the_masked_lm_head_of_keras_hub_is_skipped(backbone, make_batch, run, perturb, caplog, tmp_path):
+    # KerasHub's encoder has the tanh GELU and an epsilon of 1e-12, but its masked-LM head the erf GELU and 1e-5. Ours
+    # uses one config for both, so it cannot compute the same
     import keras_hub
 
     theirs = keras_hub.models.BertMaskedLM(backbone)
@@ -191,7 +191,9 @@ def assert_equal_outputs(ours: dict, theirs: dict) -> None:
 
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_our_embedder_is_keras_hub_s_and_comes_back(pooling, normalize, make_model, make_batch, run, perturb, tmp_path):
+def test_our_embedder_equals_keras_hubs_and_survives_the_round_trip(
+    pooling, normalize, make_model, make_batch, run, perturb, tmp_path
+):
     import keras_hub
 
     encoder = make_model("encoder", hidden_act="gelu_tanh")
@@ -207,7 +209,7 @@ def test_our_embedder_is_keras_hub_s_and_comes_back(pooling, normalize, make_mod
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_a_classifier_that_ends_in_softmax_is_refused(backbone, tmp_path):
+def test_a_classifier_with_softmax_is_refused(backbone, tmp_path):
     import keras_hub
 
     keras_hub.models.BertTextClassifier(backbone, 4, activation="softmax").save_to_preset(str(tmp_path / "theirs"))
@@ -221,7 +223,7 @@ NO_POOLER = (
     "meaningless"
 )
 NO_HEAD = "the head of {}, which KerasHub does not have: only the encoder is written"
-WAYS = {  # kind of model: what is listed
+LOST = {  # kind of model: what `convert` lists
     "multi_label": [],
     "regression": [],
     "classifier": [],
@@ -237,15 +239,15 @@ WAYS = {  # kind of model: what is listed
 
 @pytest.fixture
 def tokenizer():
-    """A tokenizer with other rules than KerasHub's defaults, where that has them and where it has not."""
+    """A tokenizer with other rules than KerasHub's defaults, some of which KerasHub lacks."""
     rules = {"lowercase": True, "strip_accents": False, "tokenize_chinese_chars": False, "max_input_chars_per_word": 50}
     own = {"additional_special_tokens": ["word3"], "added_tokens": ["word4"]}
     return bk.BertTokenizer(WORDS, max_sequence_length=11, **own, **rules)
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-@pytest.mark.parametrize("kind", slow_except(WAYS, quick=["multi_label", "regression", "token_classifier"]))
-def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_batch, run, tokenizer, tmp_path):
+@pytest.mark.parametrize("kind", slow_except(LOST, quick=["multi_label", "regression", "token_classifier"]))
+def test_every_model_survives_the_round_trip_through_keras_hub(kind, make_model, make_batch, run, tokenizer, tmp_path):
     import keras_hub
 
     model = make_model(kind, hidden_act="gelu_tanh", attention_dropout_rate=0.25, initializer_range=0.03)
@@ -261,7 +263,7 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
         "the special tokens word3: KerasHub's tokenizer splits them",
         "the added tokens word4: KerasHub's tokenizer applies WordPiece to them",
     ]
-    assert there.not_carried_over == [*WAYS[kind], *lost_by_keras_hub]
+    assert there.not_carried_over == [*LOST[kind], *lost_by_keras_hub]
 
     theirs = keras_hub.models.Backbone.from_preset(str(tmp_path / "theirs"))
     encoder = getattr(model, "encoder", model)
@@ -273,7 +275,7 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
 
     back = bk.convert(tmp_path / "theirs", tmp_path / "back")
     again = read_checkpoint(tmp_path / "back")
-    has_head = NO_HEAD.format(type(model).__name__) not in WAYS[kind]
+    has_head = NO_HEAD.format(type(model).__name__) not in LOST[kind]
     assert again.model == (type(model).__name__ if has_head else "BertEncoder")
     assert again.config == encoder.config
     assert again.has_pooler == (encoder.pooler is not None)
@@ -294,7 +296,7 @@ def test_every_model_goes_to_keras_hub_and_comes_back(kind, make_model, make_bat
 @pytest.mark.slow
 @pytest.mark.usefixtures("saves_bare_tasks")
 @pytest.mark.parametrize("kind", ["multi_label", "regression"])
-def test_logits_of_every_problem_are_keras_hub_s(kind, make_model, make_batch, run, tmp_path):
+def test_logits_of_every_problem_equal_keras_hubs(kind, make_model, make_batch, run, tmp_path):
     import keras_hub
 
     model = make_model(kind, hidden_act="gelu_tanh")
@@ -306,7 +308,7 @@ def test_logits_of_every_problem_are_keras_hub_s(kind, make_model, make_batch, r
 
 
 @pytest.mark.usefixtures("saves_bare_tasks")
-def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, make_batch, run, tmp_path):
+def test_prompts_survive_the_round_trip_and_unsupported_poolings_are_listed(make_model, make_batch, run, tmp_path):
     encoder = make_model("encoder", hidden_act="gelu_tanh")
     settings = {"prompts": {"query": "word1 ", "document": ""}, "default_prompt_name": "query"}
     settings |= {"include_prompt": False, "similarity": "dot", "pooling": "cls", "normalize": False}
@@ -332,7 +334,7 @@ def test_prompts_come_back_and_poolings_of_ours_alone_are_listed(make_model, mak
         ({"task": []}, r"sets task to \[\]; expected an object"),
     ],
 )
-def test_our_file_in_a_preset_is_read_with_care(changes, message, tmp_path):
+def test_invalid_values_in_our_file_of_a_preset_are_reported(changes, message, tmp_path):
     (tmp_path / FILE).write_text(json.dumps({"format": 1, "model": "BertClassifier"}))
     assert read_settings(tmp_path) == PresetSettings("BertClassifier")
     edit_json(tmp_path / FILE, **changes)
@@ -340,7 +342,7 @@ def test_our_file_in_a_preset_is_read_with_care(changes, message, tmp_path):
         read_settings(tmp_path)
 
 
-def test_lengths_of_keras_hub_s_own_presets_are_read(backbone, tmp_path):
+def test_the_sequence_length_of_a_keras_hub_preset_is_read(backbone, tmp_path):
     import keras_hub
 
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=WORDS)

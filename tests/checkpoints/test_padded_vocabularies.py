@@ -1,4 +1,4 @@
-"""Token tables with more rows than the vocabulary has tokens, as many published models have: the rows mean nothing."""
+"""Token tables padded beyond the vocabulary, as in many published models: rows without a token are never used."""
 
 import json
 
@@ -11,7 +11,7 @@ from bert_keras.cli.main import main
 from bert_keras.export.saved_model.answers.fillings import build_mask_filler
 from bert_keras.pipelines.batches.masking import MaskingTokens
 
-NUM_ROWS = 97  # of `make_model`
+NUM_ROWS = 97  # in the token table of `make_model`
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", *(f"w{i}" for i in range(83))]
 TEXTS = ["w1 [MASK] w2 [E1]", "[MASK]"]
 
@@ -24,7 +24,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model(make_model):
-    """A masked-LM model that would predict rows behind the vocabulary, if one let it."""
+    """A masked-LM model whose highest logits are those of rows without a token."""
     model = make_model("masked_lm")
     bias = np.asarray(model.mlm_head.bias).copy()
     bias[len(TOKENS) :] = 2 * np.arange(1, NUM_ROWS - len(TOKENS) + 1)
@@ -34,13 +34,13 @@ def model(make_model):
 
 @pytest.fixture
 def folder(model, tokenizer, tmp_path):
-    """Their folder."""
+    """The folder of the model and the tokenizer."""
     bk.save(model, tokenizer, tmp_path / "padded")
     return tmp_path / "padded"
 
 
 @pytest.mark.parametrize("missing", ["tokenizer.json", "vocab.txt"])
-def test_a_padded_folder_opens_and_survives_convert(missing, folder, tmp_path):
+def test_a_padded_folder_loads_and_can_be_converted(missing, folder, tmp_path):
     (folder / missing).unlink()
     (folder / "SHA256SUMS").unlink()
     assert main(["convert", str(folder), str(tmp_path / "out")]) == 0
@@ -56,10 +56,10 @@ def test_rows_without_a_token_are_never_predicted(model, tokenizer):
     for masks in filled:
         (proposals,) = masks
         assert {one.token_id for one in proposals} == set(range(len(TOKENS)))
-        assert sum(one.probability for one in proposals) < 0.5  # over all rows, as in transformers
+        assert sum(one.probability for one in proposals) < 0.5  # the softmax is over all rows, as in transformers
 
 
-def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
+def test_the_saved_model_predicts_the_same_as_fill_mask(model, tokenizer):
     served = build_mask_filler(lambda features: model(features, training=False), tokenizer, 17)
     answer = served.answer(tf.constant(TEXTS))
     for number, (proposals,) in enumerate(bk.fill_mask(model, tokenizer, TEXTS)):
@@ -69,7 +69,7 @@ def test_the_served_answer_is_that_of_fill_mask(model, tokenizer):
         )
 
 
-def test_inspect_guesses_tokens_only(model, tokenizer):
+def test_inspect_predicts_only_tokens(model, tokenizer):
     from bert_keras.analysis.inspection.input_sequence import make_input_sequence
     from bert_keras.analysis.inspection.masked_predictions import predict_masked_tokens
 
@@ -78,11 +78,11 @@ def test_inspect_guesses_tokens_only(model, tokenizer):
     assert {token for token, _ in guess.proposals} <= set(TOKENS)
 
 
-def test_no_row_without_a_token_is_put_in_the_place_of_a_masked_word(tokenizer):
+def test_rows_without_a_token_never_replace_a_masked_token(tokenizer):
     assert MaskingTokens.from_tokenizer(tokenizer).random_ids.max() == len(TOKENS) - 1
 
 
-def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):
+def test_many_rows_without_a_token_cause_a_warning(tokenizer, tmp_path, caplog):
     sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "intermediate_dim": 4, "max_sequence_length": 8}
     encoder = bk.BertEncoder(bk.BertConfig(vocabulary_size=len(TOKENS) + 1025, **sizes))
     bk.save(encoder, tokenizer, tmp_path / "wide")
@@ -91,7 +91,7 @@ def test_many_rows_without_a_token_are_warned_of(tokenizer, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_transformers_opens_a_padded_folder_and_fills_alike(folder, tokenizer, model, open_twin):
+def test_transformers_loads_a_padded_folder_and_predicts_the_same(folder, tokenizer, model, open_twin):
     from transformers import AutoTokenizer, pipeline
 
     theirs = pipeline(

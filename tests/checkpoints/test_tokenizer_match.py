@@ -1,4 +1,4 @@
-"""A checkpoint and records have the same tokenizer, or each setting that changes ids is named."""
+"""Records that were made with another tokenizer than the checkpoint's are refused, with all differences."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.checkpoints.tiny_folders import WORDS
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    """Records, whose manifest the remedy is made of."""
+    """Records; the command in the message is built from their manifest."""
     folder = tmp_path_factory.mktemp("same") / "records"
     write_records(folder, [["a b", "b a"]] * 4, bk.BertTokenizer(WORDS), max_sequence_length=16)
     return folder
@@ -31,11 +31,11 @@ SETTINGS = {"vocabulary": WORDS, "lowercase": True, "max_sequence_length": 16}
         ({"vocabulary": [*WORDS, "z"]}, "13 tokens and 14"),
     ],
 )
-def test_what_changes_ids_is_named(changes, message, records):
+def test_settings_that_change_ids_are_reported(changes, message, records):
     with pytest.raises(bk.InputError, match=f"x has another tokenizer than the records .*{message}"):
         check_same_tokenizer("x", SETTINGS, records, {**SETTINGS, **changes})
 
 
-def test_what_changes_no_ids_is_not_compared():
+def test_settings_that_do_not_change_ids_are_ignored():
     other = {**SETTINGS, "max_sequence_length": 8, "max_input_chars_per_word": 100, "strip_accents": None}
     check_same_tokenizer("x", SETTINGS, "y", other)

@@ -1,4 +1,4 @@
-"""Folders as transformers 5 saves them, `tokenizer.json` and no `vocab.txt`, under every command that reads one."""
+"""Every command accepts folders of transformers 5, which have a `tokenizer.json` and no `vocab.txt`."""
 
 import csv
 import shlex
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def write_folder(make_twin, tmp_path_factory):
-    """A function that writes a model with its tokenizer by transformers: 95 tokens and two added, of a table of 97."""
+    """A function that saves a model with transformers: 95 tokens, two added ones, a table of 97 rows."""
     from transformers import BertTokenizer
 
     def write(architecture: str, **changes):
@@ -42,7 +42,7 @@ def write_folder(make_twin, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def classifier(write_folder):
-    """A classifier of two labels."""
+    """A classifier with two labels."""
     return write_folder("BertForSequenceClassification", id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
 
 
@@ -62,7 +62,7 @@ def table(tmp_path):
     return tmp_path / "data.csv"
 
 
-def test_predict_answers_as_transformers(classifier):
+def test_predict_equals_transformers(classifier):
     from transformers import pipeline
 
     folder, twin, tokenizer = classifier
@@ -72,7 +72,7 @@ def test_predict_answers_as_transformers(classifier):
         np.testing.assert_allclose(max(ours["probabilities"]), one["score"], rtol=1e-4)
 
 
-def test_fill_mask_proposes_what_transformers_proposes(masked_lm):
+def test_fill_mask_equals_transformers(masked_lm):
     from transformers import pipeline
 
     folder, twin, tokenizer = masked_lm
@@ -83,7 +83,7 @@ def test_fill_mask_proposes_what_transformers_proposes(masked_lm):
     np.testing.assert_allclose([one.probability for one in ours], [one["score"] for one in theirs], rtol=1e-4)
 
 
-def test_every_command_takes_the_folder(classifier, masked_lm, table, tmp_path):
+def test_every_command_accepts_the_folder(classifier, masked_lm, table, tmp_path):
     (folder, _, tokenizer), (lm, *_) = classifier, masked_lm
     commands = [
         ["evaluate", folder, table],
@@ -103,7 +103,7 @@ def test_every_command_takes_the_folder(classifier, masked_lm, table, tmp_path):
     assert (tmp_path / "converted/vocab.txt").exists()
 
 
-def test_transformers_opens_what_convert_wrote_with_the_same_ids(classifier, tmp_path):
+def test_transformers_loads_a_converted_folder_with_the_same_ids(classifier, tmp_path):
     from transformers import AutoTokenizer
 
     folder, _, tokenizer = classifier
@@ -126,7 +126,7 @@ def test_pretrain_starts_from_the_folder(masked_lm, tmp_path, capsys, monkeypatc
     assert main(["pretrain", str(tmp_path / "other"), str(tmp_path / "no"), "--start-from", str(folder), *steps]) == 2
     told = capsys.readouterr().err
     assert "added_tokens is ['Covid', 'newword'] and []" in told
-    command = shlex.split(told.strip().rpartition("  bert-keras ")[2])  # the remedy, on a text of one's own
+    command = shlex.split(told.strip().rpartition("  bert-keras ")[2])  # the command in the message, with another text
     again = tmp_path / "other_again"
     assert command[:4] == ["make-records", str(folder), str(again), "--text"]
     (tmp_path / "TEXT").write_text("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Model folders of strangers: every value that does not fit is one sentence, told before anything is built."""
+"""Untrusted model folders: every invalid value is reported in one sentence before anything is built."""
 
 import json
 import shutil
@@ -26,13 +26,13 @@ KERNEL = "bert.encoder.layer.1.intermediate.dense.weight"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A classifier of ours."""
+    """The folder of a classifier."""
     return write_classifier(tmp_path / "classifier")
 
 
 @pytest.fixture
 def refused():
-    """A function that checks: reading a folder, without TensorFlow, ends in one short sentence of a pattern."""
+    """A function that checks that reading a folder, without TensorFlow, fails with one short sentence."""
 
     def check(folder, pattern):
         with pytest.raises(bk.InputError, match=pattern) as caught:
@@ -46,13 +46,13 @@ def refused():
 
 
 def read_all(folder):
-    """Read what a command reads of a folder before it loads TensorFlow."""
+    """Read everything that a command reads before it loads TensorFlow."""
     checkpoint = read_without_tensorflow(folder)
     assert checkpoint.tokenizer_settings is not None
     return checkpoint, read_checkpoint_task(checkpoint)
 
 
-def test_the_folders_are_whole(folder, tmp_path):
+def test_the_folders_are_valid(folder, tmp_path):
     checkpoint, task = read_all(folder)
     assert (checkpoint.model, checkpoint.settings["labels"], task.max_sequence_length) == ("BertClassifier", LABELS, 16)
     checkpoint, _ = read_all(write_embedder(tmp_path / "embedder"))
@@ -104,7 +104,7 @@ WRONG_VALUES = [
 ]
 
 
-def test_a_model_of_null_is_none(tmp_path):
+def test_a_model_of_null_is_ignored(tmp_path):
     folder = write_embedder(tmp_path / "encoder")
     (folder / "modules.json").unlink()
     edit_json(folder / "config.json", bert_keras={"format": 1, "model": None})
@@ -112,7 +112,7 @@ def test_a_model_of_null_is_none(tmp_path):
 
 
 @pytest.mark.parametrize(("changes", "pattern"), WRONG_VALUES, ids=lambda value: json.dumps(value)[:60])
-def test_a_wrong_value_in_config_json_is_named(folder, refused, changes, pattern):
+def test_an_invalid_value_in_config_json_is_reported(folder, refused, changes, pattern):
     edit_json(folder / "config.json", **changes)
     refused(folder, pattern)
 
@@ -133,7 +133,7 @@ def test_a_wrong_value_in_config_json_is_named(folder, refused, changes, pattern
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
-def test_a_wrong_setting_of_the_task_is_named(folder, refused, changes, pattern):
+def test_an_invalid_setting_of_the_task_is_reported(folder, refused, changes, pattern):
     edit_json(folder / "config.json", "bert_keras", "task", **changes)
     refused(folder, pattern)
 
@@ -144,7 +144,7 @@ def test_half_a_surrogate_pair_in_a_label_is_refused(folder, refused):
     refused(folder, "surrogates not allowed")
 
 
-def test_nothing_is_built_of_a_config_that_the_weights_do_not_fit(folder, monkeypatch):
+def test_nothing_is_built_if_config_and_weights_do_not_match(folder, monkeypatch):
     from bert_keras.checkpoints import building
 
     def build(*_args, **_options):
@@ -164,14 +164,14 @@ def test_nothing_is_built_of_a_config_that_the_weights_do_not_fit(folder, monkey
             action()
 
 
-def test_a_head_that_is_kept_must_be_there(folder):
+def test_a_kept_head_must_be_stored(folder):
     edit_json(folder / "config.json", id2label=None, num_labels=10**9)
     with pytest.raises(bk.InputError, match=r"a head with 1,000,000,000 classes.*\(3,\) for it: pass num_classes"):
         bk.BertClassifier.from_checkpoint(folder)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int32", "int64"])
-def test_integers_for_weights_are_refused_by_name(folder, refused, dtype):
+def test_integer_weights_are_refused(folder, refused, dtype):
     tensors = load_file(folder / WEIGHTS)
     save_file({**tensors, KERNEL: tensors[KERNEL].astype(dtype)}, folder / WEIGHTS)
     refused(
@@ -180,8 +180,8 @@ def test_integers_for_weights_are_refused_by_name(folder, refused, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_every_floating_point_type_is_read(folder, dtype):
-    import ml_dtypes  # noqa: F401, it makes bfloat16 known to NumPy
+def test_every_floating_point_dtype_loads(folder, dtype):
+    import ml_dtypes  # noqa: F401, registers bfloat16 with NumPy
 
     tensors = {name: value.astype(dtype) for name, value in load_file(folder / WEIGHTS).items()}
     save_file(tensors, folder / WEIGHTS)
@@ -192,13 +192,13 @@ def test_every_floating_point_type_is_read(folder, dtype):
     np.testing.assert_array_equal(stored.read(), tensors[KERNEL].astype("float32").T)
 
 
-def test_positions_may_be_integers(folder):
+def test_position_ids_can_be_integers(folder):
     tensors = load_file(folder / WEIGHTS)
     save_file({**tensors, "bert.embeddings.position_ids": np.arange(17)[np.newaxis]}, folder / WEIGHTS)
     read_all(folder)
 
 
-def test_one_weight_under_two_names_is_refused(folder, refused):
+def test_two_names_of_one_weight_are_refused(folder, refused):
     tensors = load_file(folder / WEIGHTS)
     save_file({**tensors, KERNEL.removeprefix("bert."): tensors[KERNEL]}, folder / WEIGHTS)
     refused(folder, "two names of one weight")
@@ -213,14 +213,14 @@ def test_shards_outside_the_folder_are_refused(folder, refused, name):
 
 
 @pytest.mark.parametrize("value", [{}, {"weight_map": []}, {"weight_map": {"a": 1}}, {"weight_map": None}])
-def test_an_index_of_another_kind_is_refused(folder, refused, value):
+def test_an_invalid_index_is_refused(folder, refused, value):
     (folder / WEIGHTS).rename(folder / "model-00001-of-00001.safetensors")
     write_json(folder / f"{WEIGHTS}.index.json", value)
     refused(folder, r"index\.json (sets|lacks|names)")
 
 
 def _rewritten(path, change) -> None:
-    """Write a safetensors file anew with `change(header text)` as its header."""
+    """Rewrite a safetensors file with `change(header text)` as its header."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header = change(content[8 : 8 + size].decode().rstrip()).encode()
@@ -240,12 +240,12 @@ def _rewritten(path, change) -> None:
         (lambda text: text.replace('"data_offsets":[', '"data_offsets":["', 1), "not readable JSON"),
     ],
 )
-def test_a_header_that_means_nothing_is_refused(folder, refused, change, pattern):
+def test_an_invalid_header_is_refused(folder, refused, change, pattern):
     _rewritten(folder / WEIGHTS, change)
     refused(folder, pattern)
 
 
-def test_a_header_is_no_longer_than_its_file(folder, refused):
+def test_a_header_longer_than_its_file_is_refused(folder, refused):
     (folder / WEIGHTS).write_bytes((2**40).to_bytes(8, "little") + b"{}")
     refused(folder, "its header is larger than the file")
 
@@ -260,13 +260,13 @@ def test_modules_outside_the_folder_are_refused(tmp_path, refused, path):
 
 
 @pytest.mark.parametrize("modules", [{}, [], 5, [5], [{"type": 5}], [{"type": "a.Transformer"}], "[" * 5000])
-def test_a_list_of_modules_of_another_kind_is_refused(tmp_path, refused, modules):
+def test_an_invalid_list_of_modules_is_refused(tmp_path, refused, modules):
     folder = write_embedder(tmp_path / "embedder")
     (folder / "modules.json").write_text(modules if isinstance(modules, str) else json.dumps(modules))
     refused(folder, r"modules\.json")
 
 
-def test_a_generator_has_no_generator_of_its_own(tmp_path):
+def test_an_electra_as_generator_is_refused(tmp_path):
     folder = write_electra(tmp_path / "electra")
     shutil.rmtree(folder / "generator")
     (folder / "generator").symlink_to(folder)
@@ -274,7 +274,7 @@ def test_a_generator_has_no_generator_of_its_own(tmp_path):
         read_without_tensorflow(folder)
 
 
-def test_the_generators_config_is_checked_too(tmp_path):
+def test_the_config_of_the_generator_is_checked(tmp_path):
     folder = write_electra(tmp_path / "electra")
     edit_json(folder / "generator/config.json", intermediate_size=10**9)
     with pytest.raises(bk.InputError, match=r"generator.*1000000000"):
@@ -287,7 +287,7 @@ def test_hashes_of_files_outside_the_folder_are_refused(folder, refused):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_no_number_are_refused_by_name(folder, tmp_path, value):
+def test_weights_with_nan_or_infinity_are_refused(folder, tmp_path, value):
     tensors = load_file(folder / WEIGHTS)
     tensors[KERNEL][3, 2] = value
     save_file(tensors, folder / WEIGHTS)

@@ -1,4 +1,4 @@
-"""`.keras` files and KerasHub presets of strangers: looked through before Keras builds what they describe."""
+"""Untrusted `.keras` files and KerasHub presets are checked before Keras builds their models."""
 
 import io
 import json
@@ -23,7 +23,7 @@ QUICK, LONG, LONG_IN_KERAS, SEED = 25, 10_000, 2_000, 24
 
 @pytest.fixture(scope="module")
 def members(make_model, tmp_path_factory):
-    """What a `.keras` file of a tiny classifier holds, by name."""
+    """The files in the `.keras` file of a tiny classifier, keyed by name."""
     path = tmp_path_factory.mktemp("keras") / "model.keras"
     make_model("classifier", num_layers=1).save(path)
     with zipfile.ZipFile(path) as archive:
@@ -32,7 +32,7 @@ def members(make_model, tmp_path_factory):
 
 @pytest.fixture
 def write(members, tmp_path):
-    """A function that writes the file with other members."""
+    """A function that writes the `.keras` file with some of its files replaced."""
 
     def write_file(compression=zipfile.ZIP_STORED, **changes):
         path = tmp_path / "model.keras"
@@ -46,7 +46,7 @@ def write(members, tmp_path):
 
 @pytest.fixture
 def write_config(members, write):
-    """A function that writes the file with a config that a function changed in its place."""
+    """A function that writes the `.keras` file after another function has changed its config."""
 
     def write_file(change):
         config = json.loads(members["config.json"])
@@ -58,7 +58,7 @@ def write_config(members, write):
 
 @pytest.fixture
 def unbuilt(monkeypatch):
-    """Lets no test reach Keras."""
+    """Fail if Keras loads a model."""
 
     def fail(*_args, **_options):
         raise AssertionError("Keras was reached")
@@ -70,7 +70,7 @@ def get_encoder(config):
     return config["config"]["encoder"]["config"]["config"]
 
 
-def test_the_file_is_whole(write):
+def test_the_file_is_valid(write):
     assert type(bk.load(write())).__name__ == "BertClassifier"
 
 
@@ -93,14 +93,14 @@ def test_the_file_is_whole(write):
         (lambda config: config.update(class_name="x" * 70_000, registered_name="os>x"), "holds a 'xxx"),
     ],
 )
-def test_a_config_that_the_weights_do_not_fit_is_refused(write_config, change, pattern):
+def test_a_config_larger_than_its_weights_is_refused(write_config, change, pattern):
     with pytest.raises(bk.InputError, match=pattern) as caught:
         bk.load(write_config(change))
     assert len(str(caught.value)) < 600
 
 
 def dense(**changes):
-    """Return the config of a layer of Keras with 1.2 GB of weights, made before Keras looks at the file of weights."""
+    """Return the config of a Keras layer with 1.2 GB of weights, which Keras allocates before it reads the weights."""
     layer = {"module": "keras.layers", "class_name": "Dense", "config": {"name": "dense", "units": 3_000_000}}
     return {**layer, "registered_name": None, "build_config": {"input_shape": [None, 100]}, **changes}
 
@@ -130,7 +130,7 @@ def in_encoder(layer):
         (lambda config: config.update(compile_config=metric("AUC", num_thresholds="9")), "sets num_thresholds to '9'"),
     ],
 )
-def test_a_layer_that_the_weights_say_nothing_of_is_refused(write_config, change, pattern):
+def test_a_third_party_layer_is_refused(write_config, change, pattern):
     with pytest.raises(bk.InputError, match=pattern) as caught:
         bk.load(write_config(change))
     assert len(str(caught.value)) < 600
@@ -141,7 +141,7 @@ def metric(name, **config):
 
 
 @pytest.mark.parametrize("file", ["config.json", "task.json", "preprocessor.json", "tokenizer.json"])
-def test_a_layer_in_a_preset_that_its_weights_say_nothing_of_is_refused(file, tmp_path):
+def test_a_third_party_layer_in_a_preset_is_refused(file, tmp_path):
     folder = write_preset(tmp_path / "preset")
     values = json.loads((folder / file).read_text()) if (folder / file).exists() else {"config": {}}
     values["config"]["dtype"] = dense()
@@ -150,7 +150,7 @@ def test_a_layer_in_a_preset_that_its_weights_say_nothing_of_is_refused(file, tm
         read_without_tensorflow(folder)
 
 
-def test_files_of_compiled_models_are_read(make_model, tmp_path):
+def test_files_of_compiled_models_load(make_model, tmp_path):
     model = make_model("classifier", num_layers=1)
     rate = keras.optimizers.schedules.CosineDecay(1e-3, 100)
     metrics = [keras.metrics.AUC(), keras.metrics.CategoricalAccuracy(), keras.metrics.MeanIoU(num_classes=50)]
@@ -162,7 +162,7 @@ def test_files_of_compiled_models_are_read(make_model, tmp_path):
     assert type(again.optimizer.get_config()["learning_rate"]) is dict
 
 
-def test_files_of_models_with_sinusoidal_positions_are_read(make_model, tmp_path):
+def test_files_of_models_with_sinusoidal_positions_load(make_model, tmp_path):
     make_model("encoder", position_type="sinusoidal", max_sequence_length=50_000).save(tmp_path / "model.keras")
     assert bk.load(tmp_path / "model.keras").config.max_sequence_length == 50_000
 
@@ -217,8 +217,10 @@ def test_nan_in_a_keras_file_is_refused(make_model, tmp_path):
         bk.load(tmp_path / "model.keras")
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")  # Dropout has none
-def test_codes_of_a_quantized_model_are_no_weights(make_model, tmp_path):
+@pytest.mark.filterwarnings(
+    "ignore:Layer .* does not have a `quantize` method:UserWarning"
+)  # Dropout has no quantize()
+def test_a_quantized_model_is_refused(make_model, tmp_path):
     model = make_model("classifier", num_layers=1, hidden_act="gelu_tanh")
     model.quantize("int8")
     with pytest.raises(bk.InputError, match=r"is quantized \(int8\); expected float weights: save, convert or"):
@@ -232,7 +234,7 @@ def test_codes_of_a_quantized_model_are_no_weights(make_model, tmp_path):
         bk.load(tmp_path / "model.keras")
 
 
-def test_codes_of_a_quantized_preset_are_no_weights(tmp_path):
+def test_a_quantized_preset_is_refused(tmp_path):
     folder = write_preset(tmp_path / "preset")
     with h5py.File(folder / "model.weights.h5", "a") as file:
         file["layers/dense/vars/0"] = np.ones((6, 6), "int8")
@@ -263,7 +265,7 @@ def write_virtual(file):
 
 
 @pytest.mark.parametrize("write_weights", [write_chunked, write_unwritten, write_external, write_link, write_virtual])
-def test_weights_that_are_not_in_the_file_are_refused(write_weights):
+def test_weights_stored_elsewhere_are_refused(write_weights):
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         write_weights(file.create_group("layers"))
@@ -283,7 +285,7 @@ def test_weights_that_are_not_in_the_file_are_refused(write_weights):
         ("task.json", ("config",), {"num_classes": 10**9}, "parameters, and its weights have"),
     ],
 )
-def test_a_preset_that_its_weights_do_not_fit_is_refused(tmp_path, file, keys, change, pattern):
+def test_a_preset_larger_than_its_weights_is_refused(tmp_path, file, keys, change, pattern):
     folder = write_preset(tmp_path / "preset")
     assert read_without_tensorflow(folder) is None
     edit_json(folder / file, *keys, **change)
@@ -301,7 +303,7 @@ def test_a_preset_that_its_weights_do_not_fit_is_refused(tmp_path, file, keys, c
         ({"config": {"strip_accents": 3}}, "sets strip_accents to 3"),
     ],
 )
-def test_a_wrong_value_in_a_tokenizer_of_a_preset_is_named(tmp_path, values, pattern):
+def test_an_invalid_value_in_a_presets_tokenizer_is_reported(tmp_path, values, pattern):
     folder = write_preset(tmp_path / "preset")
     (folder / "assets/tokenizer").mkdir(parents=True)
     (folder / "assets/tokenizer/vocabulary.txt").write_text("\n".join(WORDS) + "\n")
@@ -311,7 +313,7 @@ def test_a_wrong_value_in_a_tokenizer_of_a_preset_is_named(tmp_path, values, pat
 
 
 @pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
-def test_a_mutated_keras_config_is_looked_through(members, write, unbuilt, count):
+def test_a_mutated_keras_config_is_checked(members, write, unbuilt, count):
     config = json.loads(members["config.json"])
 
     def read(content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Whole model folders that take no TensorFlow to write and a millisecond to read, to be spoiled."""
+"""Write tiny model folders without TensorFlow, for tests that damage them; one is read in a millisecond."""
 
 import json
 import pathlib
@@ -42,7 +42,7 @@ POOLING = {"word_embedding_dimension": 6, "pooling_mode_cls_token": False, "pool
 
 
 def write_classifier(folder: pathlib.Path) -> pathlib.Path:
-    """Write a folder as we save a fine-tuned classifier, without hashes."""
+    """Write the folder of a fine-tuned classifier, as `save` does, but without hashes."""
     _write(folder, CONFIG, "BertClassifier")
     return folder
 
@@ -60,7 +60,7 @@ def write_embedder(folder: pathlib.Path) -> pathlib.Path:
 
 
 def write_electra(folder: pathlib.Path) -> pathlib.Path:
-    """Write an ELECTRA of ours with its generator."""
+    """Write the folder of an ELECTRA with its generator."""
     config = {"model_type": "electra", "embedding_size": 6, **SIZES}
     ours = {"format": 1, "position_type": "learned", "settings": {}}
     discriminator = {"architectures": ["ElectraForPreTraining"], "bert_keras": {**ours, "model": "ElectraPretrainer"}}
@@ -72,7 +72,7 @@ def write_electra(folder: pathlib.Path) -> pathlib.Path:
 
 
 def edit_json(path: pathlib.Path, *keys: str, **changes: object) -> None:
-    """Change fields of a JSON file, in the object under `keys`."""
+    """Change fields in the object under `keys` of a JSON file."""
     values = json.loads(path.read_text())
     part = values
     for key in keys:
@@ -82,12 +82,12 @@ def edit_json(path: pathlib.Path, *keys: str, **changes: object) -> None:
 
 
 def write_json(path: pathlib.Path, value: object) -> None:
-    """Write JSON, NaN included."""
+    """Write JSON, including NaN."""
     path.write_text(json.dumps(value))
 
 
 def tensors_of(model: str, family: str = "bert") -> dict[str, np.ndarray]:
-    """Draw the tensors of a model, by Hugging Face's names."""
+    """Return random tensors of a model, keyed by their names in transformers."""
     pooler = model in ("BertEmbedder", "BertClassifier")
     names = list_weights(model, OURS, pooler=pooler, family=family)
     generator = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def _write(folder: pathlib.Path, config: dict, model: str, family: str = "bert")
 
 
 def write_tokenizer(folder: pathlib.Path) -> pathlib.Path:
-    """Write a folder of today's transformers: `tokenizer.json` and no `vocab.txt`."""
+    """Write a folder as transformers 5 does: `tokenizer.json` and no `vocab.txt`."""
     write_classifier(folder)
     (folder / "vocab.txt").unlink()
     added = [{"id": number, "content": WORDS[number], "special": True, "normalized": False} for number in range(5)]
@@ -124,7 +124,7 @@ def write_tokenizer(folder: pathlib.Path) -> pathlib.Path:
 
 
 def write_preset(folder: pathlib.Path) -> pathlib.Path:
-    """Write what a KerasHub preset looks like; KerasHub itself does not read it."""
+    """Write files like those of a KerasHub preset, which KerasHub itself cannot load."""
     folder.mkdir()
     sizes = {"vocabulary_size": 13, "num_layers": 2, "num_heads": 3, "hidden_dim": 6, "intermediate_dim": 10}
     sizes |= {"max_sequence_length": 17, "num_segments": 2, "dropout": 0.1}

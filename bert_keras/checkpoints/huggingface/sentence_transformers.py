@@ -159,8 +159,7 @@ def _read_pooling(path: pathlib.Path) -> dict:
 
 
 def _build_pooling_config(model: Any) -> dict:
-    """Return the config of the Pooling module, in the old form if it can express the pooling, which all versions "
-    "accept."""
+    """Return the config of the Pooling module, if possible in the old form, which all versions accept."""
     names = [model.pooling] if isinstance(model.pooling, str) else list(model.pooling)
     in_order = [name for name in POOLINGS if name in names]
     modes = {"pooling_mode": names}

@@ -42,8 +42,7 @@ def load_keras_file(path: pathlib.Path) -> BertModel:
 
 
 def check_content(path: pathlib.Path) -> None:
-    """Raise `InputError` if a `.keras` file is damaged, holds another model, or its config is larger than its "
-    "weights."""
+    """Raise `InputError` if a `.keras` file is damaged, holds another model, or describes more weights than it has."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(path, archive)
