@@ -33,10 +33,12 @@ def test_an_unsupported_tokenizer_is_listed_and_the_weights_are_converted(folder
     assert type(bk.load(folder)).__name__ == "BertMaskedLM"
     assert main(["convert", str(folder), str(tmp_path / "out"), "--json"]) == 0
     (sentence,) = json.loads(capsys.readouterr().out)["not_carried_over"]
-    assert sentence.startswith(f"the tokenizer: {folder / 'tokenizer.json'} has model 'BPE'; expected 'WordPiece'")
+    assert sentence.startswith(
+        f"the tokenizer: {folder / 'tokenizer.json'} has model 'BPE'; expected BERT's 'WordPiece'"
+    )
     assert not (tmp_path / "out/tokenizer.json").exists()
     assert main(["fill-mask", str(folder), "[MASK]"]) == 2
-    assert "has model 'BPE'; expected 'WordPiece'" in capsys.readouterr().err
+    assert "has model 'BPE'; expected BERT's 'WordPiece'" in capsys.readouterr().err
 
 
 def test_nothing_is_listed_if_everything_is_carried_over(folder, tmp_path):

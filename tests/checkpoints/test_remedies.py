@@ -161,7 +161,7 @@ def test_load_the_weights_if_the_tokenizer_is_unsupported(ours):
 def test_convert_a_keras_file_and_add_its_vocabulary(make_model, tmp_path, capsys):
     make_model("masked_lm").save(tmp_path / "model.keras")
     assert main(["fill-mask", str(tmp_path / "model.keras"), "[MASK]"]) == 2
-    assert "convert it, and add its vocab.txt" in capsys.readouterr().err
+    assert "convert it with `bert-keras convert`, and add its vocab.txt" in capsys.readouterr().err
     assert main(["convert", str(tmp_path / "model.keras"), str(tmp_path / "folder")]) == 0
     (tmp_path / "folder/vocab.txt").write_text("\n".join(WORDS) + "\n")
     assert main(["fill-mask", str(tmp_path / "folder"), "[MASK]"]) == 0
