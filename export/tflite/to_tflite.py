@@ -98,7 +98,7 @@ def trace_tflite_source(model: keras.Model, lengths: Mapping[str, int]) -> Itera
     """Trace and save a model once for all of its TFLite files, which takes 2.4 s of processor time for base.
 
     A separate `tf.Module` owns the variables. If a Keras model owns them, the converter silently writes handles without
-    values (test_a_file_without_weights_is_refused). Freezing them into each function gives the same file, but three
+    values (test_file_without_weights_is_rejected). Freezing them into each function gives the same file, but three
     lengths of MiniLM then take 9.0 GB of memory and 60 s instead of 1.9 GB and 17 s.
 
     Args:

@@ -25,7 +25,7 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_one_sentence_and_status_2_before_tensorflow_loads_and_changes_no_file(case, results):
+def test_bad_input_prints_one_sentence_before_loading_tensorflow_and_changes_no_file(case, results):
     _, message = CASES[case]
     result = results[case]
     assert result["loaded"] == [], "loaded before the input was checked"
@@ -40,6 +40,6 @@ def words(command):
     return command.split() if isinstance(command, str) else command
 
 
-def test_every_command_is_among_the_cases():
+def test_cases_include_every_command():
     commands = {next(word for word in words(command) if "=" not in word) for command, _ in CASES.values()}
     assert commands >= set(COMMANDS)

@@ -96,7 +96,7 @@ def standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", sys.stdin)
 
 
-def test_each_command_line_starts_its_work_or_names_what_is_missing():
+def test_unmodified_command_lines_start_or_name_a_missing_package():
     refused = {}
     for line in LINES:
         try:
@@ -107,13 +107,13 @@ def test_each_command_line_starts_its_work_or_names_what_is_missing():
     assert {line.split()[0] for line in LINES} == set(COMMANDS)
 
 
-def test_mutated_command_lines_run_or_are_refused():
+def test_mutated_command_lines_start_or_are_rejected():
     outcomes = fuzz(run, mutate, count=QUICK, seed=SEED)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
-def test_many_mutated_command_lines_run_or_are_refused():
+def test_many_mutated_command_lines_start_or_are_rejected():
     outcomes = fuzz(run, mutate, count=LONG, seed=SEED)
     print("command lines", dict(outcomes))
     assert sum(outcomes.values()) == LONG

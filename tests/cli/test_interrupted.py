@@ -41,7 +41,7 @@ def interrupted(delay: float, *words: str):
 @pytest.mark.parametrize(
     "delay", [0.05, *slow(*(0.01 * step for step in range(1, 26) if step != 5), 0.3, 0.5, 0.8, 1.2, 1.7, 2.2)]
 )
-def test_an_interrupted_command_prints_one_line(delay):
+def test_interrupted_command_prints_one_line(delay):
     status, printed = interrupted(delay, "plan", "base")
     assert status == 130, printed
     assert "Traceback" not in printed
@@ -57,7 +57,7 @@ def turned_into_an_error() -> None:
 
 
 @pytest.mark.parametrize("place", ["running.make_parser", "commands.plan.run"])
-def test_an_interrupt_that_became_another_error_is_recognized(place, monkeypatch, capsys):
+def test_interrupt_is_recognized_inside_another_exception(place, monkeypatch, capsys):
     monkeypatch.setattr(f"bert_keras.cli.{place}", lambda *_: turned_into_an_error())
     assert main(["plan", "base"]) == 130
     [line] = capsys.readouterr().err.splitlines()
@@ -77,12 +77,12 @@ def drop_an_interrupt():
         time.sleep(10)
 
 
-def test_a_dropped_interrupt_is_sent_again():
+def test_ignored_interrupt_is_sent_again():
     with pytest.raises(KeyboardInterrupt):
         drop_an_interrupt()
 
 
-def test_other_unraisable_errors_are_reported_as_before(monkeypatch):
+def test_other_unraisable_errors_reach_the_default_hook(monkeypatch):
     reported = []
 
     def report(unraisable):
@@ -105,20 +105,20 @@ def in_a_process(*lines: str):
     return subprocess.run([sys.executable, "-c", "\n".join(program + block)], capture_output=True, text=True)
 
 
-def test_an_interrupt_during_the_tensorflow_import_ends_the_process_with_its_message():
+def test_interrupt_during_the_tensorflow_import_ends_the_process_with_its_message():
     done = in_a_process("print('printed before')", "os.close(2)", "signal.raise_signal(signal.SIGINT)")
     assert done.returncode == 130
     assert done.stdout == "printed before\n"
     assert done.stderr == "bert-keras: interrupted; unfinished output was not written\n"
 
 
-def test_an_ignored_sigint_stays_ignored():
+def test_ignored_sigint_stays_ignored():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # child processes inherit it
     done = in_a_process("signal.raise_signal(signal.SIGINT)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
 
 
-def test_the_default_handler_is_restored_after_the_block():
+def test_default_handler_is_restored_after_the_block():
     with exit_on_interrupt():
         pass
     with pytest.raises(KeyboardInterrupt):
@@ -169,7 +169,7 @@ def test_closed_and_full_streams_cause_no_traceback(words, redirected, status, h
     "encoding", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
 )
 @pytest.mark.parametrize("name", ["caf\u00e9 \u4e2d".encode(), b"caf\xe9"])
-def test_a_path_that_standard_output_cannot_encode_is_escaped(encoding, name, tmp_path):
+def test_paths_are_escaped_if_standard_output_cannot_encode_them(encoding, name, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat on a mat\n")
     for more in ([], ["--overwrite", "--json"]):
         words = [os.fsencode(sys.executable), "-m", "bert_keras.cli.main", "learn-vocab", name, "--size", "60"]

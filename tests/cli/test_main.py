@@ -49,7 +49,7 @@ def write_csv(path, rows):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, capsys):
+def test_bad_input_prints_one_sentence_with_status_2(fault, workplace, monkeypatch, capsys):
     command, message = FAULTS[fault]
     monkeypatch.chdir(workplace)
     before = sorted(workplace.rglob("*"))
@@ -72,7 +72,7 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     ],
     ids=["no command", "arguments missing", "an unknown choice"],
 )
-def test_an_invalid_command_line_prints_one_line_with_status_2(command, message, capsys):
+def test_invalid_command_line_prints_one_line_with_status_2(command, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 2
@@ -81,7 +81,7 @@ def test_an_invalid_command_line_prints_one_line_with_status_2(command, message,
     assert line.endswith("--help")
 
 
-def test_an_error_in_a_process_has_no_traceback(cli, workplace):
+def test_error_prints_no_traceback(cli, workplace):
     done = cli("convert", "full", "out", cwd=workplace)
     assert done.returncode == 2
     assert done.stderr.strip().split("\n")[-1].startswith("bert-keras convert: full is not a checkpoint")
@@ -137,7 +137,7 @@ BROKEN_FOLDERS = {
 
 
 @pytest.mark.parametrize("fault", BROKEN_FOLDERS)
-def test_a_broken_folder_is_status_2_on_the_command_line_and_a_value_error_in_python(
+def test_broken_folder_exits_with_status_2_and_raises_value_error_in_python(
     fault, tmp_path, checkpoint, monkeypatch, capsys
 ):
     broken, message = BROKEN_FOLDERS[fault]
@@ -161,7 +161,7 @@ def test_harmless_keys_of_a_third_party_config_are_accepted(tmp_path, checkpoint
     assert main(["convert", str(tmp_path / "foreign"), str(tmp_path / "out")]) == 0
 
 
-def test_a_command_prints_its_settings_and_its_output(workplace, monkeypatch, capsys):
+def test_command_prints_its_settings_and_its_output(workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
     assert main(["convert", "checkpoint", "out"]) == 0
     printed = capsys.readouterr()
@@ -169,7 +169,7 @@ def test_a_command_prints_its_settings_and_its_output(workplace, monkeypatch, ca
     assert re.fullmatch(r"wrote out: BertEncoder, [\d,]+ parameters\n", printed.out)
 
 
-def test_abbreviated_options_are_refused(capsys):
+def test_abbreviated_options_are_rejected(capsys):
     with pytest.raises(SystemExit) as ended:  # `--workers` is removed from the arguments of workers by its full name
         main(["pretrain", "records", "out", "--worker", "2"])
     assert ended.value.code == 2
@@ -223,7 +223,7 @@ def test_invalid_numbers_are_reported_with_their_option(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_garbage_collection_is_off_during_the_tensorflow_import_and_restored_afterwards():
+def test_garbage_collection_is_paused_during_the_tensorflow_import():
     with _without_garbage_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -247,7 +247,7 @@ def test_objects_of_the_tensorflow_import_are_frozen():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_full_disk_is_reported_and_leaves_no_output(workplace, monkeypatch, capsys):
+def test_full_disk_is_reported_and_leaves_no_output(workplace, monkeypatch, capsys):
     import bert_keras.checkpoints.saving as folder
 
     def fail(*_):
@@ -262,7 +262,7 @@ def test_a_full_disk_is_reported_and_leaves_no_output(workplace, monkeypatch, ca
 
 
 @pytest.mark.parametrize("verb", ["predict {tuned} {texts}", *slow("plan tiny --quick")])
-def test_a_closed_output_pipe_is_not_an_error(verb, tuned, tmp_path):
+def test_closed_output_pipe_is_not_an_error(verb, tuned, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat\n" * 2000, encoding="utf-8")
     words = verb.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()
     command = [sys.executable, "-m", "bert_keras.cli.main", *words]

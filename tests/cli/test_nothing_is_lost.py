@@ -94,7 +94,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_inputs_and_files_of_others_are_never_replaced(case, project, capsys):
+def test_inputs_and_unrelated_files_are_never_replaced(case, project, capsys):
     command, named = REFUSED[case]
     before = everything_in(project)
     assert main([*command.split(), "--overwrite"]) == 2
@@ -104,7 +104,7 @@ def test_inputs_and_files_of_others_are_never_replaced(case, project, capsys):
     assert everything_in(project) == before
 
 
-def test_an_empty_mount_point_can_be_the_output(project, small_disk, capsys):
+def test_empty_mount_point_can_be_the_output(project, small_disk, capsys):
     out = small_disk
     assert main(["convert", "p/models/ck", str(out)]) == 0
     assert (out / "model.safetensors").stat().st_mode & 0o777 == 0o666 & ~_umask()
@@ -113,7 +113,7 @@ def test_an_empty_mount_point_can_be_the_output(project, small_disk, capsys):
     assert (out / "model.safetensors").exists()
 
 
-def test_a_read_only_disk_is_reported_before_the_work_starts(project, small_disk, capsys):
+def test_read_only_disk_is_reported_before_any_work(project, small_disk, capsys):
     (small_disk / "out").mkdir()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for out in ("new", "out", "deep/new"):
@@ -124,7 +124,7 @@ def test_a_read_only_disk_is_reported_before_the_work_starts(project, small_disk
         assert "budget" not in printed  # no printed settings: the work has not started
 
 
-def test_a_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk):
+def test_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk):
     (small_disk / "mount").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small_disk / "mount")], check=True)
     try:
@@ -138,7 +138,7 @@ def test_a_mount_point_in_a_read_only_folder_can_be_the_output(project, small_di
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_trained_model_that_cannot_be_published_is_saved_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
+def test_trained_model_that_cannot_be_published_is_saved_elsewhere(project, small_disk, capsys, monkeypatch, is_kept):
     tempdir = "p" if is_kept else "p/dev.csv"
     monkeypatch.setattr(tempfile, "gettempdir", lambda: tempdir)
     out = small_disk / "out"
@@ -155,7 +155,7 @@ def test_a_trained_model_that_cannot_be_published_is_saved_elsewhere(project, sm
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
-def test_a_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
+def test_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
     (small_disk / "big").write_bytes(b"0" * 200_000)  # of 256 kB; the model needs more than the rest
     examples = [("the cat", "a"), ("a dog", "b")]
     with pytest.raises(InputError, match=r"out cannot be written .*; the trained model is in .*: move it") as raised:
@@ -169,7 +169,7 @@ def test_a_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
-def test_a_second_training_of_the_same_folder_is_refused_at_the_start(project, capsys):
+def test_second_training_into_the_same_folder_is_rejected_at_the_start(project, capsys):
     command = ["pretrain", "p/rec", "out", *TINY]
     options = {"every_steps": 0, "resume": False, "allow_changes": False, "overwrite": False, "is_chief": True}
     with hold_backups(project.parent / "out", **options):
@@ -186,7 +186,7 @@ def _umask():
 
 
 @pytest.mark.slow
-def test_two_simultaneous_exports_lose_nothing(project, cli):
+def test_simultaneous_exports_lose_no_files(project, cli):
     command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out"]
     processes = [
         subprocess.Popen([*command, "--to", "saved_model"], stderr=subprocess.PIPE, text=True) for _ in range(2)
@@ -200,7 +200,7 @@ def test_two_simultaneous_exports_lose_nothing(project, cli):
 
 
 @pytest.mark.slow
-def test_a_killed_export_does_not_block_its_folder(project, cli):
+def test_killed_export_does_not_block_its_folder(project, cli):
     command = [sys.executable, "-m", "bert_keras.cli.main", "export", "p/models/ck", "out", "--to", "saved_model"]
     out = project.parent / "out"
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)

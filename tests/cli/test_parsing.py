@@ -22,13 +22,13 @@ def test_old_spellings_are_replaced(args, expected):
     assert replace_hidden_aliases(args) == expected
 
 
-def test_an_option_is_accepted_under_its_old_spelling():
+def test_option_is_accepted_under_its_old_spelling():
     arguments = parser().parse_args([*FINETUNE, "--labelled-pieces", "all"])
     assert arguments.labelled_tokens == "all"
     assert parser().parse_args([*FINETUNE, "--warmup-rate", "0.2"]).warmup_ratio == 0.2
 
 
-def test_the_old_mask_unit_is_accepted_and_hidden(capsys):
+def test_old_mask_unit_is_accepted_and_hidden(capsys):
     assert (
         vars(parser().parse_args(["pretrain", "records", "out", "--mask-unit", "piece"]))["batches.mask_unit"]
         == "token"
@@ -38,7 +38,7 @@ def test_the_old_mask_unit_is_accepted_and_hidden(capsys):
     assert "piece" not in capsys.readouterr().out
 
 
-def test_the_new_spelling_of_every_alias_is_an_option_and_the_old_one_is_hidden(capsys):
+def test_every_alias_maps_to_an_option_and_is_hidden(capsys):
     options = ""
     for command in COMMANDS:
         with pytest.raises(SystemExit):

@@ -69,7 +69,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_reads_and_hashes_each_file_of_a_checkpoint_once(command, folder, task_files, counts, tmp_path):
+def test_checkpoint_files_are_read_and_hashed_once_per_command(command, folder, task_files, counts, tmp_path):
     make, words = COMMANDS[command]
     train, dev = task_files("classify")
     model = folder(make)
@@ -87,7 +87,7 @@ def test_a_command_reads_and_hashes_each_file_of_a_checkpoint_once(command, fold
     assert {key: number for key, number in counts.items() if key in expected} == expected
 
 
-def test_a_flipped_bit_is_found_before_the_first_answer(folder, capsys):
+def test_flipped_bit_is_reported_before_the_first_prediction(folder, capsys):
     model = folder(classifier)
     content = bytearray((model / "model.safetensors").read_bytes())
     content[-2] ^= 1

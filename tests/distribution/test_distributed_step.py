@@ -63,7 +63,7 @@ def test_splitting_a_compiled_step_does_not_change_the_training(head, division, 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_16_bit_training_is_the_same_on_replicas_and_micro_batches(head, policy, train_heads):
+def test_16_bit_training_is_equal_on_replicas_and_micro_batches(head, policy, train_heads):
     whole, divided = (
         train_heads("--policy", policy, *options)[head] for options in ((), ("--devices", "2", "--parts", "2"))
     )

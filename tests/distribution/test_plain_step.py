@@ -53,7 +53,7 @@ def keras_steps():
 
 
 @pytest.mark.parametrize("head", ["pretrainer", *slow("classifier", "electra")])
-def test_one_device_uses_the_step_of_keras_traced_once(head, keras_steps, monkeypatch):
+def test_single_device_traces_the_keras_step_once(head, keras_steps, monkeypatch):
     """With dropout; the classifier has sample weights."""
     plain = fitted(head, monkeypatch)
     assert len(keras_steps) == 1  # `build_step` has made all variables before
@@ -64,7 +64,7 @@ def test_one_device_uses_the_step_of_keras_traced_once(head, keras_steps, monkey
 
 
 @pytest.mark.slow
-def test_single_device_step_equals_the_step_of_keras(monkeypatch):
+def test_single_device_step_equals_the_keras_step(monkeypatch):
     """Without dropout, because our masks depend on the step and Keras's do not."""
     config = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0})
     ours = fitted("token_classifier", monkeypatch, config=config)
@@ -87,7 +87,7 @@ def fit_once(head: str) -> None:
     model.fit(tf.data.Dataset.from_tensor_slices(data_of(head, 1)).batch(NUM_ROWS), shuffle=False, verbose=0)
 
 
-def test_micro_batches_do_not_use_the_step_of_keras(keras_steps):
+def test_micro_batches_do_not_use_the_keras_step(keras_steps):
     train(keras.optimizers.SGD)
     assert keras_steps == ["Toy"]
     train(keras.optimizers.SGD, accumulation_steps=2)
@@ -95,7 +95,7 @@ def test_micro_batches_do_not_use_the_step_of_keras(keras_steps):
 
 
 @pytest.mark.slow
-def test_keras_itself_traces_the_step_twice(keras_steps, monkeypatch):
+def test_keras_traces_its_own_step_twice(keras_steps, monkeypatch):
     fit_once("pretrainer")
     assert len(keras_steps) == 1
     monkeypatch.setattr(bk.BertPretrainer, "make_train_function", keras.Model.make_train_function)

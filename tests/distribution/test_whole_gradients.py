@@ -65,7 +65,7 @@ def assert_same_as_one_device(trained):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE, err_msg=division)
 
 
-def test_comparison_clips_gradients_and_overflows_the_scaled_loss(report):
+def test_compared_runs_clip_gradients_and_overflow_the_scaled_loss(report):
     """Otherwise the comparison would prove nothing."""
     plain, limited, scaled = (report["trained"][name]["one device"] for name in ("sgd plain", "sgd norm", QUICK[-1]))
     assert np.abs(np.array(plain["weights"][0]) - np.array(limited["weights"][0])).max() > 100 * TOLERANCE
@@ -73,7 +73,7 @@ def test_comparison_clips_gradients_and_overflows_the_scaled_loss(report):
 
 
 @pytest.mark.slow
-def test_comparison_reaches_every_limit_and_only_the_larger_scale_overflows(whole_report):
+def test_compared_runs_reach_every_limit_and_overflow_only_at_the_larger_scale(whole_report):
     """Otherwise the comparison would prove nothing."""
     report = whole_report
     weights = {name: trained["one device"]["weights"] for name, trained in report["trained"].items()}

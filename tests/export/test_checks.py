@@ -34,7 +34,7 @@ def program(tmp_path, monkeypatch):
     return use
 
 
-def test_requests_are_answered_in_order_and_timed_ones_are_only_timed(program, tmp_path):
+def test_requests_are_answered_in_order_and_timed_requests_return_only_seconds(program, tmp_path):
     program(PROGRAM.format(folder=program.real))
     with FreshProcess("onnx", tmp_path, [REQUEST, REQUEST], [REQUEST] * 3) as process:
         answers = process.answers()
@@ -73,7 +73,7 @@ def test_close_ends_the_process_and_deletes_its_files(program, tmp_path):
     assert not process._folder.exists()
 
 
-def test_the_process_ends_if_its_parent_is_gone(program, tmp_path):
+def test_process_ends_with_its_parent(program, tmp_path):
     program(PROGRAM.format(folder=program.real))
     process = FreshProcess("onnx", tmp_path, [REQUEST], [REQUEST])
     process._process.stdin.close()
@@ -83,7 +83,7 @@ def test_the_process_ends_if_its_parent_is_gone(program, tmp_path):
     process.close()
 
 
-def test_an_error_contains_the_last_line_or_the_extra_of_a_missing_runtime(program, tmp_path):
+def test_error_contains_the_last_line_or_the_extra_of_a_missing_runtime(program, tmp_path):
     program("import sys\nprint('noise', file=sys.stderr)\nimport missing_numpy")
     with pytest.raises(MissingExtraError, match=r"missing_numpy.*bert-keras\[onnx\]"):
         query_artifact("onnx", tmp_path / "model", [REQUEST])
@@ -129,7 +129,7 @@ def test_one_check_runs_while_the_next_artifact_is_written():
     assert checks.reports == {"a": {"passed": True}, "b": {"passed": True, "more": 1}}
 
 
-def test_a_failed_check_stops_the_export_and_no_check_keeps_running():
+def test_failed_check_stops_the_export_and_all_other_checks():
     events: list = []
     checks = make_checks(events)
     checks.begin("a", lambda: FakeCheck(events, "a", passed=False))

@@ -105,7 +105,7 @@ def test_import_bert_keras_does_not_import_keras():
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-def test_functional_model_of_inputs_and_outputs_computes_the_same(model_kind, make_model, features, run):
+def test_functional_model_has_the_same_outputs(model_kind, make_model, features, run):
     model = make_model(model_kind)
     functional = keras.Model(model.inputs, model.outputs)
     wanted = run(model, features)

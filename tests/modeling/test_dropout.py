@@ -45,7 +45,7 @@ def test_every_random_bit_is_set_half_of_the_time():
     assert len(np.unique(bits)) > (1 << 17) - 8  # 2 repeats are expected of 2**17 draws of 2**32
 
 
-def test_adjacent_seeds_give_no_shifted_copies():
+def test_adjacent_seeds_do_not_produce_shifted_copies():
     n = 1 << 14
     draws = [random_bits(tf.constant(seed, tf.uint32), (n,)).numpy() for seed in ([0, 0], [0, 1], [1, 0], [1, 1])]
     assert len(np.unique(np.concatenate(draws))) > 4 * n - 8
@@ -61,7 +61,7 @@ def test_same_seed_gives_the_same_masks():
     assert (masks(seed=5)[0] != masks(seed=6)[0]).any()
 
 
-def test_global_seed_is_used_without_a_seed():
+def test_global_seed_is_used_by_default():
     values = []
     for _ in range(2):
         keras.utils.set_random_seed(9)
@@ -70,7 +70,7 @@ def test_global_seed_is_used_without_a_seed():
 
 
 @pytest.mark.parametrize("arguments", [{"training": False}, {}])
-def test_dropout_changes_nothing_outside_of_training(arguments):
+def test_dropout_does_nothing_outside_of_training(arguments):
     x = np.arange(5, dtype="float32")
     np.testing.assert_array_equal(Dropout(0.5)(x, **arguments), x)
 

@@ -28,7 +28,7 @@ def test_ids_are_sampled_from_the_softmax(size, jit_compile):
     assert len(counts) == size
 
 
-def test_ids_of_probability_0_are_not_sampled_and_the_seed_is_used():
+def test_sampling_depends_on_the_seed_and_skips_ids_of_probability_0():
     logits = np.full((2, 50, 200), -1e4, "float32")
     logits[..., 130] = 0.0
     bits = [random_bits(tf.constant([1, counter], tf.uint32), (2, 50)) for counter in (1, 1, 2)]

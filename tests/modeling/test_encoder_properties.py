@@ -213,25 +213,25 @@ def test_bfloat16_is_close_to_float32(make_model, make_batch, run, use_policy):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
-def test_missing_feature_is_reported_by_name(kind, make_model, make_batch):
+def test_missing_feature_is_named_in_the_error(kind, make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"lacks.*padding_mask.*token_ids") as caught:
         make_model(kind)({"token_ids": make_batch()["token_ids"]})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "masked_lm"])
-def test_unknown_feature_is_reported_by_name(kind, make_model, make_batch):
+def test_unknown_feature_is_named_in_the_error(kind, make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"unexpected.*input_mask") as caught:
         make_model(kind)({**make_batch(), "input_mask": make_batch()["padding_mask"]})
     assert "\n" not in str(caught.value)
 
 
-def test_tensor_instead_of_features_is_refused(make_model, make_batch):
+def test_tensor_instead_of_features_is_rejected(make_model, make_batch):
     with pytest.raises(bk.InputError, match="dict of features"):
         make_model("encoder")(make_batch()["token_ids"])
 
 
-def test_batch_longer_than_the_positions_is_refused(make_model, make_batch):
+def test_batch_with_too_many_positions_is_rejected(make_model, make_batch):
     with pytest.raises(bk.InputError, match=r"18.*17"):
         make_model("encoder")(make_batch(length=18))
 

@@ -255,7 +255,7 @@ def test_pretrainer_requires_a_pooler(sizes):
         bk.BertPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False))
 
 
-def test_compiling_a_discriminator_without_generator_is_refused(make_model):
+def test_compiling_a_discriminator_without_generator_is_rejected(make_model):
     # which tokens were replaced is known only to a generator
     model = make_model("electra", **SMALL)
     with pytest.raises(bk.InputError, match="generator"):
@@ -302,7 +302,7 @@ def test_embedder_reports_the_invalid_argument(arguments, named, sizes):
 
 
 @pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])
-def test_generator_with_different_embeddings_is_refused(field, sizes):
+def test_generator_with_different_embeddings_is_rejected(field, sizes):
     # the epsilon belongs to the shared embeddings' norm, and would be another one in the generator's own folder
     values = {"embedding_dim": 22, "vocabulary_size": 61, "layer_norm_epsilon": 1e-3}
     generator = bk.BertConfig(**{**sizes, field: values[field]})
@@ -310,7 +310,7 @@ def test_generator_with_different_embeddings_is_refused(field, sizes):
         bk.ElectraPretrainer(bk.BertEncoder(bk.BertConfig(**sizes), pooler=False), generator)
 
 
-def test_any_keras_loss_can_be_used(task, make_model):
+def test_any_keras_loss_is_supported(task, make_model):
     import keras
 
     model = make_model("classifier", **SMALL)
@@ -325,7 +325,7 @@ def test_any_keras_loss_can_be_used(task, make_model):
 
 
 @pytest.mark.parametrize("kind", MASKED_KINDS)
-def test_sample_weight_is_refused_where_masked_positions_have_weights(kind, task, make_model):
+def test_sample_weight_is_rejected_where_masked_positions_have_weights(kind, task, make_model):
     model = make_model(kind, **SMALL)
     x, y = task(kind)
     model.compile(optimizer="sgd")

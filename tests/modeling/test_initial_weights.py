@@ -24,7 +24,7 @@ def new_kernels(encoder):
     return [np.array(layer.kernel) for layer in (bk.BertClassifier(encoder, 150).classifier, of_tokens.classifier)]
 
 
-def test_new_head_is_drawn_from_a_normal_that_is_not_truncated(new_kernels):
+def test_new_head_is_drawn_from_an_untruncated_normal(new_kernels):
     """As in transformers; a truncated normal has 0.88 of the deviation and no value beyond two deviations."""
     theirs = np.random.default_rng(0).normal(0, RANGE, (256, 150))
     for kernel in new_kernels:
@@ -69,7 +69,7 @@ def test_zero_initialization_shares_zeros_of_one_shape():
     assert np.abs(draw((3, 5))).min() > 0
 
 
-def test_weights_share_nothing_after_they_are_assigned(sizes):
+def test_assigned_weights_do_not_share_memory(sizes):
     with zero_initialization():
         encoder = bk.BertEncoder(bk.BertConfig(**sizes))
     first, second = (block.attention.query.kernel for block in encoder.blocks[:2])

@@ -59,7 +59,7 @@ OTHER_CONFIG = {
 
 
 @pytest.mark.parametrize("class_name", CLASSES)
-def test_config_holds_every_constructor_argument(class_name):
+def test_config_contains_every_constructor_argument(class_name):
     model_class = getattr(bk, class_name)
     arguments = non_default_arguments(model_class)
     encoder = arguments.pop("encoder", None) or arguments.pop("config")

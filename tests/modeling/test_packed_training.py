@@ -120,7 +120,7 @@ def test_each_packed_example_has_its_own_next_sentence_logits(both_layouts, make
     np.testing.assert_allclose(taken, alone, rtol=0, atol=4e-6)  # measured: 4.0e-7
 
 
-def test_masked_lm_refuses_pack_starts(both_layouts, make_model):
+def test_masked_lm_rejects_pack_starts(both_layouts, make_model):
     (x, _), _ = both_layouts
     with pytest.raises(bk.InputError, match="pack_starts"):
         make_model("masked_lm")(x)

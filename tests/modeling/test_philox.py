@@ -30,6 +30,6 @@ def test_every_random_bit_is_set_half_of_the_time():
     assert len(np.unique(bits)) > NUM_VALUES - 8  # 2 repeats are expected of 2**17 draws of 2**32
 
 
-def test_adjacent_seeds_give_no_shifted_copies():
+def test_adjacent_seeds_do_not_produce_shifted_copies():
     draws = [philox_bits(tf.constant(seed, tf.uint32), (1 << 14,)).numpy() for seed in ([0, 0], [0, 1], [1, 0], [1, 1])]
     assert len(np.unique(np.concatenate(draws))) > (1 << 16) - 8

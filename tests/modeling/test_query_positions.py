@@ -72,7 +72,7 @@ def test_query_positions_save_flops(make_model, make_batch):
     assert flops(query_positions=POSITIONS) < 0.6 * flops()
 
 
-def test_keras_functional_use_still_works(make_model):
+def test_functional_model_supports_query_positions(make_model):
     encoder = make_model("encoder")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
     model = keras.Model(inputs, encoder(inputs)["pooled_output"])

@@ -98,7 +98,7 @@ def test_unpad_in_training_does_not_affect_inference(both, batch):
     np.testing.assert_array_equal(*outputs)
 
 
-def test_unpad_turns_xla_off_or_refuses_it(make_model):
+def test_unpad_turns_xla_off_or_raises(make_model):
     model = make_model("classifier")
     model.compile("sgd", unpad=True)
     assert model.jit_compile is False

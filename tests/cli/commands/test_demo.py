@@ -5,7 +5,7 @@ import json
 from bert_keras.cli.main import main
 
 
-def test_the_quick_demo_runs_the_full_pipeline(quick_demo):
+def test_quick_demo_runs_the_full_pipeline(quick_demo):
     folder, done = quick_demo
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout)
@@ -20,13 +20,13 @@ def test_the_quick_demo_runs_the_full_pipeline(quick_demo):
     assert json.loads((folder / "demo/artifacts/parity.json").read_text())["artifacts"]["saved_model/1"]["passed"]
 
 
-def test_the_demo_prints_no_log_lines_of_libraries(quick_demo):
+def test_demo_hides_log_lines_of_libraries(quick_demo):
     _, done = quick_demo
     for noise in ("Warning", "WARNING", "cuda", "Traceback", "absl"):
         assert noise not in done.stderr
 
 
-def test_the_demo_does_not_replace_an_existing_folder(tmp_path, monkeypatch, capsys):
+def test_demo_does_not_replace_an_existing_folder(tmp_path, monkeypatch, capsys):
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/mine").write_text("mine")
     monkeypatch.chdir(tmp_path)

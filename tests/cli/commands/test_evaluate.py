@@ -45,7 +45,7 @@ def test_settings_and_scores_are_printed(tuned, capsys):
     assert printed.out == f"{done.dev}: {expected} on 9 examples\n"
 
 
-def test_the_three_most_important_scores_are_printed_main_score_first():
+def test_three_scores_are_printed_starting_with_the_main_score():
     tags = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "accuracy": 0.9}
     assert format_scores(tags, "f1") == "f1 0.3333, precision 0.5, recall 0.25"
     classes = {"accuracy": 0.75, "macro_f1": 0.6, "micro_f1": 0.75, "matthews": 0.1, "loss": 0.5}
@@ -71,7 +71,7 @@ def test_scores_and_confusion_matrix_are_written_to_the_given_files(tuned, tmp_p
     assert {"examples": 9, "skipped": 0, **json.loads(out.read_text())} == printed
 
 
-def test_sequence_lengths_can_differ_from_training(tuned, capsys):
+def test_evaluation_may_use_a_different_sequence_length(tuned, capsys):
     done = tuned("classify")
     assert main(["evaluate", str(done.out), str(done.dev), "--max-sequence-length", "5", "--window-overlap", "1"]) == 0
     assert (
@@ -170,7 +170,7 @@ def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, m
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, capsys):
+def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, workplace, capsys):
     arguments, message = FAULTS[fault]
     before = sorted(workplace.rglob("*"))
     assert main(["evaluate", *arguments.split()]) == 2
@@ -182,7 +182,7 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
     assert sorted(workplace.rglob("*")) == before
 
 
-def test_a_masked_lm_is_evaluated_on_records_and_on_texts(workplace, capsys):
+def test_masked_lm_can_be_evaluated_on_records_and_texts(workplace, capsys):
     (workplace / "texts.txt").write_text("The cat sat.\n\nevery dog ran off\n")
     assert main("evaluate masked_lm records --out scores.json".split()) == 0
     printed = capsys.readouterr()
@@ -203,7 +203,7 @@ def test_a_masked_lm_is_evaluated_on_records_and_on_texts(workplace, capsys):
     assert f"pseudo-perplexity {of_lines['pseudo_perplexity']:.4g}, loss" in printed
 
 
-def test_missing_matplotlib_is_reported_before_the_work_starts(workplace, monkeypatch, capsys):
+def test_missing_matplotlib_is_reported_before_any_work(workplace, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["evaluate", "classify", "dev.csv", "--plot", "plot.png"]) == 2
     stderr = capsys.readouterr().err
@@ -212,7 +212,7 @@ def test_missing_matplotlib_is_reported_before_the_work_starts(workplace, monkey
     assert not (workplace / "plot.png").exists()
 
 
-def test_a_prompt_is_put_before_each_evaluated_text(tuned, tmp_path, capsys):
+def test_prompt_is_prepended_to_each_evaluated_text(tuned, tmp_path, capsys):
     done = tuned("embed")
     folder = shutil.copytree(done.out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every red ", "none": ""}, "default_prompt_name": "query"}

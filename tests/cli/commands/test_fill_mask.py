@@ -72,7 +72,7 @@ def test_predictions_equal_those_recorded_from_transformers(kind, make_folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_transformers_still_predicts_what_was_recorded(kind, make_folder):
+def test_recorded_predictions_equal_those_of_the_installed_transformers(kind, make_folder):
     assert_close(proposals_of_transformers(make_folder(kind)), json.loads(RECORDED.read_text())[kind])
 
 
@@ -88,7 +88,7 @@ def proposals_of_transformers(folder) -> list:
     return [[[(one["token_str"], one["score"]) for one in of_mask] for of_mask in masks] for masks in answers]
 
 
-def test_texts_do_not_depend_on_each_other_and_large_batches_keep_their_order(folder):
+def test_texts_are_independent_and_large_batches_keep_their_order(folder):
     model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
     texts = [f"{'the ' * (number % 11)}[MASK]{' [MASK]' * (number % 3)}" for number in range(71)]
     together = bk.fill_mask(model, tokenizer, texts, top_k=2)
@@ -118,7 +118,7 @@ def test_filled_texts_differ_from_the_input_only_at_the_mask(folder):
     assert {one.token: one.text for one in second}["hat"] == "  The CAFÉ \t[MASK]; hats!"
 
 
-def test_an_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
+def test_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
     config = bk.BertConfig(
         vocabulary_size=tokenizer.vocabulary_size,
         num_layers=2,
@@ -136,7 +136,7 @@ def test_an_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
         bk.fill_mask(bk.ElectraPretrainer(encoder), tokenizer, TEXTS[:1])
 
 
-def test_invalid_settings_are_refused(folder, tokenizer):
+def test_invalid_settings_are_rejected(folder, tokenizer):
     model = bk.load(folder)
     with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
         bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
@@ -170,7 +170,7 @@ def workplace(tmp_path, folder, checkpoint, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, capsys):
+def test_bad_input_prints_one_sentence_with_status_2(fault, workplace, monkeypatch, capsys):
     command, message = FAULTS[fault]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n \n")))
     assert main(["fill-mask", *command]) == 2
@@ -179,13 +179,13 @@ def test_bad_input_is_one_sentence_and_status_2(fault, workplace, monkeypatch, c
     assert re.search(message, last_line)
 
 
-def test_a_classifier_is_refused_with_the_name_of_its_head(workplace, tokenizer, checkpoint, capsys):
+def test_error_for_a_classifier_names_its_head(workplace, tokenizer, checkpoint, capsys):
     bk.save(bk.BertClassifier.from_checkpoint(checkpoint, num_classes=3), tokenizer, workplace / "classifier")
     assert main(["fill-mask", "classifier", "[MASK]"]) == 2
     assert "a BertClassifier has a classification head; expected a masked-LM head" in capsys.readouterr().err
 
 
-def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys):
+def test_folder_without_vocabulary_is_rejected(workplace, make_folder, capsys):
     folder = make_folder("BertForMaskedLM")
     for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):
         (folder / name).unlink()
@@ -193,7 +193,7 @@ def test_a_folder_without_a_vocabulary_is_refused(workplace, make_folder, capsys
     assert "has no vocabulary, neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
 
 
-def test_the_table_lists_each_prediction_with_its_probability_and_text(workplace, capsys):
+def test_table_lists_each_prediction_with_its_probability_and_text(workplace, capsys):
     assert main(["fill-mask", "twin", "The [MASK] sat.", "a [MASK] [MASK]", "--top-k", "3"]) == 0
     printed = capsys.readouterr()
     assert re.search(r"bert-keras fill-mask\n  model +twin \(BertMaskedLM, [\d,]+ parameters\)", printed.err)
@@ -203,7 +203,7 @@ def test_the_table_lists_each_prediction_with_its_probability_and_text(workplace
     assert re.fullmatch(f"{first}\n{second}", printed.out)
 
 
-def test_json_equals_the_result_in_python_also_for_standard_input(workplace, folder, monkeypatch, capsys):
+def test_json_equals_the_python_result_and_standard_input_is_supported(workplace, folder, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the [MASK] ran\n\n  [MASK] hat \n")))
     assert main(["fill-mask", "twin", "a [MASK]", "-", "--top-k", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -214,7 +214,7 @@ def test_json_equals_the_result_in_python_also_for_standard_input(workplace, fol
         assert entry["masks"] == [[vars(one) for one in of_mask] for of_mask in masks]
 
 
-def test_a_model_with_nan_outputs_is_refused(folder, tmp_path, capsys):
+def test_model_with_nan_outputs_is_rejected(folder, tmp_path, capsys):
     model, tokenizer = bk.load(folder), bk.load_tokenizer(folder)
     bias = np.zeros(tokenizer.vocabulary_size, "float32")
     bias[7] = np.nan

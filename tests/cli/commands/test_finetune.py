@@ -14,7 +14,7 @@ TASKS = ("classify", "tag", "answer", "embed")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_folder_contains_the_model_its_task_and_its_history(task, tuned):
+def test_folder_contains_model_task_and_history(task, tuned):
     out = tuned(task).out
     config = json.loads((out / "config.json").read_text())
     assert config["bert_keras"]["task"]["name"] == task
@@ -31,7 +31,7 @@ def test_labels_come_from_the_training_file_in_order(tuned):
     assert tags["id2label"] == {"0": "O", "1": "B-PET", "2": "I-PET"}
 
 
-def test_the_confusion_matrix_is_drawn(tuned):
+def test_confusion_matrix_is_drawn(tuned):
     assert (tuned("classify").out / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
@@ -54,7 +54,7 @@ def test_metrics_and_log_have_every_epoch_and_standard_output_contains_only_json
     ]
 
 
-def test_the_model_card_has_data_settings_and_scores(tuned):
+def test_model_card_lists_data_settings_and_scores(tuned):
     done = tuned("classify")
     card = (done.out / "README.md").read_text()
     metrics = json.loads((done.out / "metrics.json").read_text())
@@ -98,7 +98,7 @@ def test_window_overlap_is_proportional_to_the_sequence_length(tuned):
     assert "at most 19 tokens, longer texts split into windows that overlap by 6\n" in tuned("answer").stderr
 
 
-def test_an_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
+def test_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
     class PlannedError(Exception):
         pass
 
@@ -121,7 +121,7 @@ def test_an_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
         assert planned.value.args == kept
 
 
-def test_the_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatch, capsys):
+def test_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatch, capsys):
     class PlannedError(Exception):
         pass
 
@@ -155,7 +155,7 @@ def test_sentence_transformers_gets_the_maximum_sequence_length(tuned):
 
 
 @pytest.mark.slow
-def test_transformers_opens_the_folder_and_gives_the_same_answers(tuned, capsys):
+def test_transformers_loads_the_folder_and_makes_the_same_predictions(tuned, capsys):
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -171,7 +171,7 @@ def test_transformers_opens_the_folder_and_gives_the_same_answers(tuned, capsys)
     )
 
 
-def test_the_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
+def test_result_lists_the_main_scores_and_the_epoch(workplace, capsys):
     command = ["finetune", "checkpoint", "out", "--train", "dev.csv", "--dev", "dev.csv", "--batch-size", "4"]
     options = ["--epochs", "1", "--accumulation-steps", "2", "--weight-decay", "0.1", "--class-weights", "balanced"]
     assert main([*command, *options, "--keep-last", "--max-sequence-length", "9"]) == 0
@@ -217,7 +217,7 @@ def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch,
     assert sorted(path.name for path in workplace.iterdir() if "out" in path.name) == ["out"]
 
 
-def test_a_fraction_is_held_out_bad_examples_are_skipped_and_likely_mistakes_are_reported(workplace, capsys):
+def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workplace, capsys):
     """One run for all: a semicolon-separated file without --dev, with a bad line and labels that differ in case."""
     dogs = ["dog"] * 10 + ["Dog"] * 10
     rows = "".join(f"the cat sat on mat, {number};cat\na dog ran {number};{dog}\n" for number, dog in enumerate(dogs))
@@ -414,7 +414,7 @@ BAD_FILES["words.json"] = BAD_FILES["words.jsonl"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, capsys):
+def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, workplace, capsys):
     arguments, message = FAULTS[fault]
     before = sorted(workplace.rglob("*"))
     assert main(["finetune", *arguments.split()]) == 2

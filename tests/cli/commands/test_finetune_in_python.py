@@ -14,7 +14,7 @@ from bert_keras.errors import InputError
 DOCS = pathlib.Path(__file__).parents[3] / "docs/guide/finetuning.md"
 
 
-def test_the_example_of_the_docs_scores_like_the_commands(checkpoint, tmp_path, monkeypatch, capsys):
+def test_docs_example_has_the_scores_of_the_commands(checkpoint, tmp_path, monkeypatch, capsys):
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     monkeypatch.chdir(tmp_path)
     [code] = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -82,7 +82,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, tmp_path, monkeypatch):
+def test_bad_input_raises_input_error_and_writes_nothing(fault, checkpoint, tmp_path, monkeypatch):
     changes, message = FAULTS[fault]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
@@ -93,7 +93,7 @@ def test_bad_input_is_an_input_error_and_nothing_is_written(fault, checkpoint, t
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-def test_suggested_fixes_in_python_name_arguments_instead_of_options(checkpoint, tuned):
+def test_fixes_suggested_in_python_name_arguments_instead_of_options(checkpoint, tuned):
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):
         bk.evaluate(tuned("classify").out, [("", "cat"), ("", "dog")])
     with pytest.raises(InputError, match=r"correct them, or skip them with on_error='skip'$"):

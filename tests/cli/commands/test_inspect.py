@@ -25,7 +25,7 @@ def run(capsys, *arguments):
     return status, capsys.readouterr()
 
 
-def test_a_page_and_figures_are_written(checkpoint, tmp_path, capsys, fake_figures):
+def test_page_and_figures_are_written(checkpoint, tmp_path, capsys, fake_figures):
     status, printed = run(capsys, checkpoint, "the cat sat", "a dog", "--out", tmp_path / "out")
     assert status == 0, printed.err
     assert f"wrote {tmp_path / 'out'}: open {tmp_path / 'out/index.html'}; 8 tokens, 6 heads" in printed.out
@@ -86,7 +86,7 @@ def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
         (["{model}", "the cat", "--layer", "-1"], "is not an integer >= 0"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(checkpoint, tmp_path, capsys, arguments, message):
+def test_bad_input_prints_one_sentence_and_writes_nothing(checkpoint, tmp_path, capsys, arguments, message):
     words = [word.format(model=checkpoint) for word in arguments]
     try:
         status = main(["inspect", *words, "--out", str(tmp_path / "out")])
@@ -97,7 +97,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(checkpoint, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_an_existing_folder_is_not_replaced(checkpoint, tmp_path, capsys):
+def test_existing_folder_is_not_replaced(checkpoint, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("mine")
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path, "--no-pictures")
     assert status == 2
@@ -108,7 +108,7 @@ def test_an_existing_folder_is_not_replaced(checkpoint, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_missing_matplotlib_is_reported_before_the_work_starts(checkpoint, tmp_path, capsys, monkeypatch):
+def test_missing_matplotlib_is_reported_before_any_work(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("bert_keras.cli.commands.inspect.load_tensorflow", lambda: pytest.fail("the work began"))
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out")
@@ -117,13 +117,13 @@ def test_missing_matplotlib_is_reported_before_the_work_starts(checkpoint, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_no_pictures_needs_no_matplotlib(checkpoint, tmp_path, capsys, monkeypatch):
+def test_no_pictures_does_not_require_matplotlib(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out", "--no-pictures")
     assert status == 0, printed.err
 
 
-def test_a_folder_without_a_vocabulary_is_refused(tokenizer, tmp_path, capsys):
+def test_folder_without_vocabulary_is_rejected(tokenizer, tmp_path, capsys):
     bk.save(tiny_encoder(tokenizer), None, tmp_path / "bare")
     status, printed = run(capsys, tmp_path / "bare", "the cat", "--out", tmp_path / "out")
     assert status == 2

@@ -40,14 +40,14 @@ def learn(*arguments):
 @pytest.mark.parametrize(
     "text", [["text.txt"], ["text.txt.gz"], ["records.jsonl", "--field", "body"], ["folder"], ["folder/*.txt"], ["-"]]
 )
-def test_every_kind_of_text_has_the_same_vocabulary_as_in_python(text, monkeypatch):
+def test_vocabulary_equals_that_of_python_for_every_kind_of_text(text, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert learn("out.txt", "--size", 77, "--text", *text) == 0
     with open("out.txt", "rb") as file:
         assert file.read() == encode_vocabulary(learn_vocabulary(sentences=SENTENCES, size=77).tokens)
 
 
-def test_all_options_reach_the_vocabulary():
+def test_every_option_affects_the_vocabulary():
     options = ["--cased", "--min-frequency", 6, "--special-token", "[E1]", "--special-token", "[E2]", "--unused", 4]
     assert learn("out.txt", "--size", 77, "--text", "text.txt", *options) == 0
     expected = learn_vocabulary(
@@ -63,7 +63,7 @@ def test_all_options_reach_the_vocabulary():
 
 
 @pytest.mark.slow
-def test_the_default_text_has_the_same_vocabulary_with_one_worker_and_two(cli, workplace):
+def test_number_of_workers_does_not_change_the_vocabulary(cli, workplace):
     for name, workers in (("one.txt", "1"), ("two.txt", "2")):
         done = cli("learn-vocab", name, "--size", "2000", "--workers", workers, "--max-words", "5000")
         assert done.returncode == 0, done.stderr
@@ -127,19 +127,19 @@ def test_settings_and_progress_are_printed(capsys):
         (["text.txt", "--special-token", "a b", "--text", "no"], r"text\.txt exists.*; .*'a b'.*; no does not exist"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_what_was_there(arguments, message, workplace, capsys):
+def test_bad_input_prints_one_sentence_and_keeps_existing_files(arguments, message, workplace, capsys):
     before = {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()}
     assert learn(*arguments) == 2
     assert re.search(rf"^bert-keras learn-vocab: .*{message}", capsys.readouterr().err.strip().split("\n")[-1])
     assert {path: path.read_bytes() for path in workplace.rglob("*") if path.is_file()} == before
 
 
-def test_invalid_options_are_refused_before_the_text_is_read(monkeypatch):
+def test_invalid_options_are_rejected_before_reading_text(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)  # reading from it would raise an AttributeError
     assert learn("text.txt/vocab.txt", "--text", "-") == 2
 
 
-def test_a_missing_folder_is_created_and_a_file_replaced_only_with_overwrite(workplace):
+def test_missing_folders_are_created_and_files_replaced_only_with_overwrite(workplace):
     assert learn("new/deep/vocab.txt", "--size", 77, "--text", "text.txt") == 0
     assert learn("new/deep/vocab.txt", "--size", 57, "--text", "text.txt", "--overwrite") == 0
     assert len(read_vocabulary("new/deep/vocab.txt")) == 57
@@ -149,7 +149,7 @@ def test_a_missing_folder_is_created_and_a_file_replaced_only_with_overwrite(wor
 @pytest.mark.parametrize(
     "text", [["folder/a.txt", "folder/b.txt"], ["folder"], ["folder/*"], ["records.jsonl", "--field", "body"]]
 )
-def test_make_records_reads_the_same_kinds_of_text(text, capsys):
+def test_make_records_accepts_the_same_kinds_of_text(text, capsys):
     assert learn("vocab.txt", "--size", 77, "--text", "text.txt", "--json") == 0
     capsys.readouterr()
     assert main(["make-records", "vocab.txt", "records", "--text", *text, "--json"]) == 0
@@ -157,12 +157,12 @@ def test_make_records_reads_the_same_kinds_of_text(text, capsys):
     assert (result["num_documents"], result["num_sentences"]) == (2, 15)
 
 
-def test_records_never_replace_the_text_they_are_made_of(workplace, capsys):
+def test_records_never_replace_their_input_text(workplace, capsys):
     (workplace / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     assert main(["make-records", "vocab.txt", "folder", "--text", "folder/a.txt", "--overwrite"]) == 2
     assert re.search(r"folder/a\.txt is an input of this run and would be replaced by folder", capsys.readouterr().err)
     assert (workplace / "folder/b.txt").exists()
 
 
-def test_the_word_limit_has_the_same_default_as_in_python():
+def test_default_word_limit_equals_that_of_python():
     assert parser().parse_args(["learn-vocab", "out"]).max_words == MAX_WORDS

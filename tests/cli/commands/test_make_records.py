@@ -65,7 +65,7 @@ def read_content(folder):
         ),
     ],
 )
-def test_all_options_reach_the_records(options, settings, workplace):
+def test_every_option_affects_the_records(options, settings, workplace):
     assert make("vocab.txt", "out", "--text", "text.txt", "--cased", *options) == 0
     tokenizer = BertTokenizer(TOKENS, lowercase=False, max_sequence_length=settings.get("max_sequence_length", 128))
     text = FileText(find_sources("text.txt"))
@@ -73,7 +73,7 @@ def test_all_options_reach_the_records(options, settings, workplace):
     assert read_content(workplace / "out") == read_content(workplace / "expected")
 
 
-def test_the_defaults_of_the_command_line_are_those_of_python():
+def test_command_line_defaults_equal_python_defaults():
     arguments = vars(parser().parse_args(["make-records", "vocab.txt", "out"]))
     defaults = vars(RecordSettings(max_sequence_length=128))
     names = {"sentence_objective": "objective", "packed": "pack"}
@@ -141,7 +141,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_leaves_nothing(fault, workplace, capsys):
+def test_bad_input_prints_one_sentence_and_leaves_no_files(fault, workplace, capsys):
     options, message = FAULTS[fault]
     named = dict(option.split("=", 1) for option in options if option.startswith(("VOCAB=", "OUT=")))
     options = [option for option in options if not option.startswith(("VOCAB=", "OUT="))]
@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(fault, workplace, capsys):
     assert read_content(workplace) == before
 
 
-def test_missing_beam_is_reported_with_the_install_command(monkeypatch, capsys):
+def test_missing_beam_error_contains_the_install_command(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     assert make("vocab.txt", "out", "--text", "text.txt", "--beam=--runner=DirectRunner") == 2
     assert "run  pip install 'bert-keras[beam]'" in capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_beam_is_loaded_only_on_request():
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_reports_its_finished_blocks_and_resumes(workplace):
+def test_interrupted_run_reports_its_finished_blocks_and_resumes(workplace):
     """A real SIGINT, in the middle of twelve blocks of 8 MB."""
     sentences = "the cat sat on a mat .\n" * 400_000
     (workplace / "long.txt").write_text((sentences[: 23 * 1000] + "\n") * 4000)
@@ -199,7 +199,7 @@ def test_an_interrupted_run_reports_its_finished_blocks_and_resumes(workplace):
     assert "Traceback" not in printed
 
 
-def test_an_interrupt_prints_how_to_resume(workplace, monkeypatch, capsys):
+def test_interrupt_prints_how_to_resume(workplace, monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 

@@ -10,7 +10,7 @@ from bert_keras.cli.commands import plan
 from bert_keras.cli.main import main
 
 
-def test_tables_of_parameters_flops_and_steps(capsys):
+def test_tables_list_parameters_flops_and_steps(capsys):
     assert main("plan base --quick --steps".split()) == 0
     tables = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
     parameters, (batch, *flops), files, steps = tables
@@ -42,7 +42,7 @@ def test_json_contains_the_whole_plan(capsys):
 
 
 @pytest.mark.slow
-def test_memory_time_and_charts_of_training(tmp_path, capsys):
+def test_memory_time_and_charts_of_training_are_written(tmp_path, capsys):
     assert main(f"plan tiny --head classification --length 16 --memory 4 --pictures {tmp_path / 'out'}".split()) == 0
     *_, memory, by_shape, seconds = (table.split("\n") for table in capsys.readouterr().out.strip().split("\n\n"))
     assert memory[0].endswith("largest batch in 4.0 GB")
@@ -57,7 +57,7 @@ def test_memory_time_and_charts_of_training(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
+def test_phases_of_a_recipe_are_listed_with_their_time(tmp_path, capsys):
     file = tmp_path / "run.toml"
     file.write_text(
         '[model]\npreset = "tiny"\n[records]\nmax_sequence_lengths = [16, 32]\n[batches]\nbatch_size = 4\n'
@@ -70,19 +70,19 @@ def test_phases_of_a_recipe_with_their_time(tmp_path, capsys):
     assert together.split()[1:3] == ["1,000", "70,400"]
 
 
-def test_missing_matplotlib_is_reported_before_the_work_starts(tmp_path, capsys, monkeypatch):
+def test_missing_matplotlib_is_reported_before_any_work(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(f"plan tiny --pictures {tmp_path / 'out'}".split()) == 2
     assert "pip install 'bert-keras[plots]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_input_is_one_sentence(capsys):
+def test_bad_input_prints_one_sentence(capsys):
     assert main("plan nowhere".split()) == 2
     assert "nowhere is neither a folder nor a preset or recipe" in capsys.readouterr().err
     assert main("plan tiny --length 600".split()) == 2
     assert "length is 600; the model accepts at most 512 tokens" in capsys.readouterr().err
 
 
-def test_the_heads_are_those_of_the_library():
+def test_head_choices_equal_those_of_the_library():
     assert tuple(HEADS) == plan.HEADS

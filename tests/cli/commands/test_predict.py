@@ -81,7 +81,7 @@ def truth(tuned, task, texts):
     return [ask([text])[0] for text in texts]
 
 
-def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned, answered, give):
+def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tuned, answered, give):
     give("\n".join(TEXTS))
     lines, stderr = answered("classify")
     assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
@@ -98,7 +98,7 @@ def test_texts_are_answered_in_their_order_over_many_chunks(small_chunks, tuned,
     assert stderr.endswith("\n5 answers\n")
 
 
-def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
+def test_predictions_do_not_depend_on_the_file_format(tuned, answered, tmp_path):
     texts = [text for text in TEXTS if "," not in text]
     contents = {
         "texts.txt": "\n".join(texts),
@@ -117,7 +117,7 @@ def test_all_file_formats_have_the_same_answers(tuned, answered, tmp_path):
     assert given == [given[0]] * len(contents)
 
 
-def test_a_quoted_text_is_answered(tuned, answered):
+def test_quoted_text_is_accepted(tuned, answered):
     [line], stderr = answered("classify", TEXTS[1])
     [expected] = truth(tuned, "classify", [TEXTS[1]])
     assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
@@ -149,7 +149,7 @@ def test_two_quoted_texts_are_a_pair(tuned, answered):
         ("a file.that is there", False),
     ],
 )
-def test_an_argument_with_a_space_that_is_not_a_file_is_a_text(given, is_text, tmp_path, monkeypatch):
+def test_argument_with_a_space_is_a_text_unless_it_is_a_file(given, is_text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file.that is there").touch()
     assert get_texts([given]) == ([given] if is_text else [])
@@ -185,7 +185,7 @@ def test_entities_have_their_original_text_and_position(small_chunks, tuned, ans
     assert found, "there is no entity to look at"
 
 
-def test_word_columns_are_answered_with_or_without_tags(tuned, answered, tmp_path):
+def test_word_columns_are_accepted_with_or_without_tags(tuned, answered, tmp_path):
     (tmp_path / "words.conll").write_text("the\nred\ncat\n\na\ndog\n")
     lines, _ = answered("tag", tmp_path / "words.conll")
     assert [(line["line"], len(line["tags"])) for line in lines] == [(1, 3), (5, 2)]
@@ -216,7 +216,7 @@ def test_vectors_and_similarities_are_rounded_and_complete(tuned, answered, give
     assert [list(line) for line in pairs] == [["line", "cosine"]] * 8
 
 
-def test_skipping_bad_lines_loses_no_good_line(small_chunks, answered, give):
+def test_skipping_bad_lines_keeps_every_good_line(small_chunks, answered, give):
     give("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
     lines, stderr = answered("classify", "--on-error", "skip")
     assert [line["line"] for line in lines] == [1, 3, 6, 7]
@@ -225,13 +225,13 @@ def test_skipping_bad_lines_loses_no_good_line(small_chunks, answered, give):
     assert stderr.endswith("\n4 answers, 4 bad lines skipped\n")
 
 
-def test_a_single_bad_line_is_counted_in_the_singular(answered, give):
+def test_count_of_one_bad_line_is_singular(answered, give):
     give("the cat\n\n")
     _, stderr = answered("classify", "--on-error", "skip")
     assert stderr.endswith("\n1 answer, 1 bad line skipped\n")
 
 
-def test_a_bad_line_stops_after_the_answers_before_it(small_chunks, answered, give):
+def test_predictions_before_a_bad_line_are_printed(small_chunks, answered, give):
     give("the cat\na dog\nevery cat\n\ndogs\n")
     lines, stderr = answered("classify", status=2)
     assert [line["line"] for line in lines] == [1, 2, 3]
@@ -241,7 +241,7 @@ def test_a_bad_line_stops_after_the_answers_before_it(small_chunks, answered, gi
 
 
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
-def test_a_file_that_cannot_be_parsed_further_stops_after_the_answers_before_it(on_error, answered, tmp_path):
+def test_predictions_before_a_parse_error_are_printed(on_error, answered, tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text('text\nthe cat\na dog\n"every cat\ndogs\n')
     lines, stderr = answered("classify", path, "--on-error", on_error, status=2)
@@ -249,7 +249,7 @@ def test_a_file_that_cannot_be_parsed_further_stops_after_the_answers_before_it(
     assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", stderr.splitlines()[-1])
 
 
-def test_an_output_file_is_complete_or_missing(small_chunks, answered, capsys, workplace):
+def test_output_file_is_complete_or_missing(small_chunks, answered, capsys, workplace):
     good, bad = workplace / "good.txt", workplace / "bad.txt"
     good.write_text("\n".join(TEXTS), encoding="utf-8")
     bad.write_text("the cat\na dog\nevery cat\n\n")
@@ -267,14 +267,14 @@ def test_an_output_file_is_complete_or_missing(small_chunks, answered, capsys, w
     assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the old answers stay"
 
 
-def test_with_out_the_result_is_a_sentence_on_standard_output(tuned, workplace, give, capsys):
+def test_out_option_prints_a_summary_on_standard_output(tuned, workplace, give, capsys):
     give("the cat\n\n")
     assert main(["predict", str(tuned("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
     assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line skipped\n"
     assert (workplace / "new/out.jsonl").exists()
 
 
-def test_empty_input_has_no_answers(answered, give):
+def test_empty_input_has_no_predictions(answered, give):
     give("")
     assert answered("classify")[0] == []
     give("")
@@ -282,7 +282,7 @@ def test_empty_input_has_no_answers(answered, give):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_a_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monkeypatch, capfd):
+def test_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monkeypatch, capfd):
     reading, writing = os.pipe()
     os.close(reading)
     give("\n".join(TEXTS))
@@ -296,7 +296,7 @@ def test_a_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monke
     assert "Broken pipe" not in stderr
 
 
-def test_lines_are_utf_8_whatever_the_terminal_encoding(tuned, give, monkeypatch):
+def test_output_is_utf_8_in_any_terminal_encoding(tuned, give, monkeypatch):
     content = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
     give("the Café ran")
@@ -312,7 +312,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_go_to_standard_output_next_to_a_moving_bar(small_chunks, tuned, give, monkeypatch, capsys):
+def test_predictions_go_to_standard_output_while_progress_is_shown(small_chunks, tuned, give, monkeypatch, capsys):
     give("\n".join([*TEXTS, ""]))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0
@@ -321,7 +321,7 @@ def test_lines_go_to_standard_output_next_to_a_moving_bar(small_chunks, tuned, g
     assert '"line"' not in sys.stderr.getvalue()
 
 
-def test_no_bar_moves_between_lines_on_a_terminal(small_chunks, tuned, give, monkeypatch):
+def test_predictions_on_a_terminal_disable_the_progress_bar(small_chunks, tuned, give, monkeypatch):
     terminal = Terminal()
     give("\n".join(TEXTS))
     monkeypatch.setattr(sys, "stdout", terminal)
@@ -356,7 +356,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault, workplace, tuned, capsys):
+def test_bad_input_prints_one_sentence_with_status_2_and_writes_nothing(fault, workplace, tuned, capsys):
     arguments, message = FAULTS[fault]
     (workplace / "classify").symlink_to(tuned("classify").out)
     shutil.copytree(tuned("classify").out, workplace / "bare")
@@ -377,7 +377,7 @@ def test_bad_input_is_one_sentence_and_status_2_and_nothing_is_left_behind(fault
 
 
 @pytest.mark.parametrize("task", ["tag", "embed"])
-def test_top_is_refused_for_tasks_without_a_ranking(task, tuned, capsys):
+def test_top_option_is_rejected_for_tasks_without_ranking(task, tuned, capsys):
     assert main(["predict", str(tuned(task).out), "the red cat", "--top", "2"]) == 2
     assert f"--top lists classes or answers, and the task is {task}: leave it out" in capsys.readouterr().err
 
@@ -391,7 +391,7 @@ def with_prompts(tuned, tmp_path):
     return folder
 
 
-def test_a_prompt_is_put_before_each_text(with_prompts, tuned, capsys):
+def test_prompt_is_prepended_to_each_text(with_prompts, tuned, capsys):
     def vector(folder, text, *options):
         assert main(["predict", str(folder), text, *options]) == 0
         printed = capsys.readouterr()
@@ -411,7 +411,7 @@ def test_a_prompt_is_put_before_each_text(with_prompts, tuned, capsys):
         ("classify", ["--prompt", "query"], "--prompt is for embed, and the task is classify: leave it out"),
     ],
 )
-def test_an_invalid_prompt_is_refused(task, options, message, with_prompts, tuned, capsys):
+def test_invalid_prompt_is_rejected(task, options, message, with_prompts, tuned, capsys):
     folder = with_prompts if task == "embed" else tuned(task).out
     assert main(["predict", str(folder), "the cat", *options]) == 2
     assert message in capsys.readouterr().err

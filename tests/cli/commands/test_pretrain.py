@@ -86,7 +86,7 @@ def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_f
 
 
 @pytest.mark.slow
-def test_the_stored_settings_reproduce_the_run(records, small_file, tmp_path):
+def test_stored_settings_reproduce_the_run(records, small_file, tmp_path):
     outs = [tmp_path / "first", tmp_path / "again"]
     assert main(["pretrain", str(records), str(outs[0]), "--config", str(small_file), "--seed", "5"]) == 0
     stored = outs[0] / "pretraining.toml"
@@ -120,7 +120,7 @@ def test_the_stored_settings_reproduce_the_run(records, small_file, tmp_path):
         (["--objective", "electra", "--start-from", "nowhere"], "nowhere"),
     ],
 )
-def test_bad_input_is_one_sentence(arguments, message, records, tmp_path, capsys, monkeypatch):
+def test_bad_input_prints_one_sentence(arguments, message, records, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = [] if {"--recipe", "--config"} & set(arguments) else ["--no-xla"]
     assert main(["pretrain", str(records), "out", *arguments, *small]) == 2
@@ -209,7 +209,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("case", STARTS)
-def test_an_incompatible_start_checkpoint_is_refused_before_tensorflow_loads(
+def test_incompatible_start_checkpoint_is_rejected_before_loading_tensorflow(
     case, starts, records, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
@@ -236,7 +236,7 @@ def parse_fix(printed: str) -> list[str]:
 
 
 @pytest.mark.parametrize("other", ["cased", "accents", "special"])
-def test_the_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
+def test_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
     """The suggested command is run unchanged: same text, same settings, new folder."""
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
     text = tmp_path / "my text.txt"
@@ -257,7 +257,7 @@ def test_the_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer,
         main([command[0], again, *command[2:]])
 
 
-def test_the_suggested_fix_names_the_settings_that_a_bare_vocabulary_lacks(records, tokenizer, tmp_path):
+def test_suggested_fix_contains_settings_missing_from_a_bare_vocabulary(records, tokenizer, tmp_path):
     """Such as that of Google's folders, where the casing is inferred from the vocabulary."""
     google = tmp_path / "google"
     google.mkdir()
@@ -297,7 +297,7 @@ def test_reused_and_new_weights_are_listed(folder, options, parts, starts, recor
     assert resolve_start(start.run, read_checkpoint(starts / folder)) == start
 
 
-def test_the_start_checkpoint_is_described_in_the_settings(starts, records, small_file, tmp_path, capfd):
+def test_start_checkpoint_is_described_in_the_settings(starts, records, small_file, tmp_path, capfd):
     small_file.write_text("[batches]\nbatch_size = 4\n[budget]\nsteps = 2\n[speed]\njit_compile = false")
     out = tmp_path / "out"
     arguments = ["--start-from", str(starts / "masked_lm"), "--config", str(small_file)]
@@ -320,21 +320,21 @@ def test_the_start_checkpoint_is_described_in_the_settings(starts, records, smal
 
 
 @pytest.mark.slow
-def test_a_process_continues_from_a_checkpoint(starts, records, cli, tmp_path):
+def test_pretraining_continues_from_a_checkpoint(starts, records, cli, tmp_path):
     options = ["--start-from", starts / "pretrainer", "--steps", "1", "--batch-size", "4", "--no-xla"]
     done = cli("pretrain", records, tmp_path / "out", *options)
     assert done.returncode == 0, done.stderr
     assert "masked-LM accuracy" in done.stdout
 
 
-def test_a_nan_loss_leaves_no_output(records, small_file, tmp_path, capsys):
+def test_nan_loss_leaves_no_output(records, small_file, tmp_path, capsys):
     arguments = ["--config", str(small_file), "--learning-rate", "1e30", "--set", "optimizer.clip_norm=0"]
     assert main(["pretrain", str(records), str(tmp_path / "out"), *arguments]) == 2
     assert "at step" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
 
 
-def test_a_folder_without_records_is_refused_before_the_work_starts(tmp_path, capsys):
+def test_folder_without_records_is_rejected_before_any_work(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["pretrain", str(tmp_path / "nowhere"), str(tmp_path / "out")]) == 2
     assert "nowhere does not exist; expected a records folder from make-records" in capsys.readouterr().err
@@ -360,7 +360,7 @@ OTHER_TOKENIZERS = {
 
 
 @pytest.mark.parametrize("case", OTHER_TOKENIZERS)
-def test_records_of_another_tokenizer_are_refused_before_the_work_starts(
+def test_records_of_another_tokenizer_are_rejected_before_any_work(
     case, records, tokenizer, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)

@@ -9,7 +9,7 @@ from bert_keras.checks import format_count
 from bert_keras.cli.console.report import peak_memory_bytes
 
 
-def test_a_count_of_one_is_singular():
+def test_count_of_one_is_singular():
     assert [format_count(number, "document") for number in (0, 1, 2, 12_345)] == [
         "0 documents",
         "1 document",
@@ -18,13 +18,13 @@ def test_a_count_of_one_is_singular():
     ]
 
 
-def test_the_peak_memory_is_not_that_of_the_parent_process():
+def test_peak_memory_excludes_the_parent_process():
     code = "from bert_keras.cli.console.report import peak_memory_bytes; print(peak_memory_bytes())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 1_000_000 < int(done.stdout) < peak_memory_bytes() / 2  # only this process has imported TensorFlow
 
 
-def test_without_proc_the_peak_memory_comes_from_the_resource_module(monkeypatch):
+def test_peak_memory_comes_from_the_resource_module_without_proc(monkeypatch):
     monkeypatch.setattr("bert_keras.cli.console.report._linux_peak_memory_bytes", lambda: None)
     resource = pytest.importorskip("resource", reason="Windows has no resource module")
     unit = 1 if sys.platform == "darwin" else 1024

@@ -33,11 +33,11 @@ RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
         (7, "7"),
     ],
 )
-def test_a_text_is_one_line_without_control_characters(text, shown):
+def test_printed_text_is_one_line_without_control_characters(text, shown):
     assert printable(text) == shown
 
 
-def test_a_long_text_keeps_its_beginning_and_end():
+def test_long_text_keeps_its_beginning_and_end():
     text = printable("begin " + "x" * 70_000 + " the remedy", max_length=300)
     assert len(text) < 350
     assert re.fullmatch(r"begin x+ \[69,717 characters left out\] x+ the remedy", text)
@@ -132,7 +132,7 @@ LINES = {
 
 @pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("hostile", [HOSTILE, "x" * 70_000, "caf\udce9"])
-def test_every_command_refuses_a_hostile_name_in_one_line(verb, hostile, tmp_path, monkeypatch, capsys):
+def test_every_command_rejects_a_hostile_name_in_one_line(verb, hostile, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if verb == "demo":
         (tmp_path / "full").mkdir()
@@ -157,7 +157,7 @@ def test_every_command_refuses_a_hostile_name_in_one_line(verb, hostile, tmp_pat
         ["plan", "x" * 70_000, "y" * 70_000],
     ],
 )
-def test_a_wrong_command_line_with_a_hostile_word_is_one_line(words, capsys):
+def test_error_for_a_hostile_argument_is_one_line(words, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words)
     assert stopped.value.code == 2
@@ -166,7 +166,7 @@ def test_a_wrong_command_line_with_a_hostile_word_is_one_line(words, capsys):
     assert len(line) <= 3100
 
 
-def test_a_command_that_succeeds_escapes_the_names_in_its_output(tmp_path, monkeypatch, capsys):
+def test_successful_command_escapes_names_in_its_output(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     hostile = HOSTILE + "caf\udce9"
     pathlib.Path(hostile).write_text("the cat sat on a mat\n" * 3)
@@ -179,7 +179,7 @@ def test_a_command_that_succeeds_escapes_the_names_in_its_output(tmp_path, monke
     assert json.loads(capsys.readouterr().out)["out"] == "out" + hostile
 
 
-def test_progress_that_cannot_be_written_does_not_stop_the_command(tmp_path, monkeypatch, capfd):
+def test_failing_progress_output_does_not_stop_the_command(tmp_path, monkeypatch, capfd):
     class Full(io.StringIO):
         def write(self, text):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -192,7 +192,7 @@ def test_progress_that_cannot_be_written_does_not_stop_the_command(tmp_path, mon
         bar.print("something")
 
 
-def test_a_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):
+def test_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):
     """There is nothing to merge, and a progress bar with a total of 0 must not fail."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("text.txt").write_text("a b c\n")
@@ -211,7 +211,7 @@ def test_a_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("words", [["predict", "x", "caf\udce9 au lait"], ["fill-mask", "x", "caf\udce9 [MASK]"]])
-def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys):
+def test_text_that_is_not_utf_8_is_rejected(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert re.search(r"the text 'caf\\udce9 .*' is not UTF-8; expected UTF-8", capsys.readouterr().err)
@@ -226,7 +226,7 @@ def test_a_text_that_is_not_utf8_is_refused(words, tmp_path, monkeypatch, capsys
         ("export in out --tolerance nan", "'nan' is not a number from 0"),
     ],
 )
-def test_numbers_that_are_too_large_are_refused(words, message, capsys):
+def test_numbers_out_of_range_are_rejected(words, message, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 2

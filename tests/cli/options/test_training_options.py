@@ -38,7 +38,7 @@ def read_log(out: pathlib.Path) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_two_workers_match_one_also_after_stopping_and_resuming_with_one(records, cli, tmp_path):
+def test_two_workers_match_one_even_after_resuming_with_one(records, cli, tmp_path):
     arguments = [*map(str, ("pretrain", records, "out", *TINY, "--steps", 60, "--backup-every", 5))]
     command = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -67,7 +67,7 @@ def test_two_workers_match_one_also_after_stopping_and_resuming_with_one(records
 
 
 @pytest.mark.slow
-def test_overwrite_with_resume_replaces_out_and_deterministic_runs_are_bit_identical(records, cli, tmp_path):
+def test_overwrite_with_resume_replaces_out_and_deterministic_runs_match_bit_for_bit(records, cli, tmp_path):
     with publish_folder(tmp_path / "out", "pretrain") as folder:
         (folder / "old").write_text("old")
     arguments = ["pretrain", records, "out", *TINY, "--steps", 5, "--deterministic"]
@@ -89,7 +89,7 @@ def test_deterministic_pretraining_disables_xla(flags, compiled, records):
 
 
 @pytest.mark.slow
-def test_a_full_disk_at_the_end_keeps_the_trained_model(records, cli, small_disk, monkeypatch):
+def test_trained_model_survives_a_full_disk(records, cli, small_disk, monkeypatch):
     out = small_disk / "out"
     # the training state takes 200 of 256 kB, so the model of 60 kB does not fit
     wider = ["--set", "model.hidden_dim=42"]
@@ -106,7 +106,7 @@ def test_a_full_disk_at_the_end_keeps_the_trained_model(records, cli, small_disk
 
 
 @pytest.mark.slow
-def test_all_workers_refuse_a_batch_that_cannot_be_divided(records, cli, tmp_path):
+def test_every_worker_rejects_an_indivisible_batch(records, cli, tmp_path):
     done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--workers", 3)
     assert done.returncode == 2
     assert "a batch of 4 rows cannot be divided among 3 replicas of 1 parts: make it a multiple of 3" in done.stderr
@@ -114,7 +114,7 @@ def test_all_workers_refuse_a_batch_that_cannot_be_divided(records, cli, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_multi_worker_without_tf_config_is_an_error(records, tmp_path, monkeypatch, capsys):
+def test_multi_worker_requires_tf_config(records, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     command = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8", "--strategy", "multi-worker"]
     assert main(command) == 2

@@ -134,7 +134,7 @@ def test_records_match_the_hugging_face_normalizer_with_the_same_flags(run, lang
     assert kept == {name: settings[name] for name in kept}
 
 
-def test_make_records_options_apply_to_a_vocabulary_without_settings_and_cannot_contradict_stored_settings(run, capsys):
+def test_make_records_options_apply_to_a_bare_vocabulary_and_must_match_stored_settings(run, capsys):
     learn(run, MARKED, "--cased", "--strip-accents", "--no-chinese-split", "--special-token", "[E1]")
     first = make(run, MARKED)[0]
     settings = ("lowercase", "strip_accents", "tokenize_chinese_chars", "additional_special_tokens")
@@ -159,14 +159,14 @@ def test_make_records_options_apply_to_a_vocabulary_without_settings_and_cannot_
     assert [second[name] for name in settings] == [first[name] for name in settings]
 
 
-def test_an_invalid_special_token_is_refused_before_tensorflow_loads(run, capsys):
+def test_invalid_special_token_is_rejected_before_loading_tensorflow(run, capsys):
     learn(run, MARKED)
     shutil.copy("vocab.txt", "bare.txt")
     assert main(["make-records", "bare.txt", "no", "--text", "text.txt", "--special-token", "[E7]"]) == 2
     assert "the special token '[E7]' is not in the vocabulary" in capsys.readouterr().err
 
 
-def test_an_unsuitable_vocabulary_is_reported_with_its_fraction_of_unknown_tokens(run):
+def test_unsuitable_vocabulary_is_reported_with_its_fraction_of_unknown_tokens(run):
     learn(run, MARKED)
     result, printed = make(run, pud.sentences("ru")[:200])
     assert result["quality"]["unknown_token_share"] > 0.7
@@ -180,7 +180,7 @@ def test_an_unsuitable_vocabulary_is_reported_with_its_fraction_of_unknown_token
 
 
 @pytest.mark.parametrize("spaced", [False, True])
-def test_text_lost_in_long_words_is_reported_and_spaces_fix_it(run, spaced):
+def test_text_lost_in_long_words_is_reported_and_fixed_by_spaces(run, spaced):
     """The fraction of [UNK] does not show it, because a whole clause becomes a single [UNK]."""
     text = "".join(pud.sentences("th")[:240]).replace(" ", "")
     sentences = [text[start : start + 400] for start in range(0, len(text), 400)]
@@ -199,7 +199,7 @@ def test_text_lost_in_long_words_is_reported_and_spaces_fix_it(run, spaced):
     assert f"\nwarning: {warning}\n" in printed
 
 
-def test_single_sentence_documents_are_reported_with_the_fraction_of_random_next_sentences(run):
+def test_warning_for_single_sentence_documents_has_the_fraction_of_random_pairs(run):
     sentences = pud.sentences("de")
     learn(run, sentences, "--no-strip-accents", size=4000)
     result, printed = run("make-records", "vocab.txt", "short", sentences=sentences)
@@ -217,7 +217,7 @@ def test_single_sentence_documents_are_reported_with_the_fraction_of_random_next
     assert manifest["quality"]["random_next_share"] == round(share, 6)
 
 
-def test_a_cased_vocabulary_used_uncased_is_reported(run):
+def test_cased_vocabulary_used_uncased_is_reported(run):
     sentences = pud.sentences("de")
     learn(run, sentences, "--cased", size=4000)
     shutil.copy("vocab.txt", "bare.txt")
@@ -255,7 +255,7 @@ TEXTS_AND_OPTIONS = [
 
 
 @pytest.mark.parametrize(("language", "options", "size"), TEXTS_AND_OPTIONS)
-def test_the_suggested_fixes_for_few_characters_and_few_tokens_work(run, language, options, size):
+def test_suggested_fixes_for_small_alphabets_and_vocabularies_work(run, language, options, size):
     """Each suggested command is run unchanged, until no warning is left; no fix reintroduces a problem."""
     text = {"ko": korean, "en": lambda: MARKED}.get(language, lambda: pud.sentences(language))()
     result, _ = learn(run, text, *options, size=size)

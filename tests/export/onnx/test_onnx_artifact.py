@@ -101,7 +101,7 @@ VISIBLE_IN_8_BITS = ("mask and segments swapped", "segments zeroed")  # the othe
 @pytest.mark.parametrize(
     ("how", "is_quantized"), [*((how, False) for how in WRONG), *((how, True) for how in VISIBLE_IN_8_BITS)]
 )
-def test_a_wrong_file_is_refused(how, is_quantized, references, onnx_file, tmp_path, in_this_process):
+def test_wrong_file_is_rejected(how, is_quantized, references, onnx_file, tmp_path, in_this_process):
     file = onnx.load(onnx_file("pair_classifier"))
     before = file.SerializeToString()
     WRONG[how](file)
@@ -113,13 +113,13 @@ def test_a_wrong_file_is_refused(how, is_quantized, references, onnx_file, tmp_p
     assert (report["passed"], report["measure"]) == (False, "mean_relative" if is_quantized else "max"), report
 
 
-def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_this_process):
+def test_wrong_activation_is_rejected(references, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     write_onnx(with_tanh_gelu(monkeypatch, reference).model, tmp_path / "model.onnx")
     assert not start_onnx_check(reference, tmp_path / "model.onnx").report()["passed"]
 
 
-def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkeypatch, in_this_process):
+def test_wrong_export_is_not_published(references, onnx_file, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     file = onnx.load(onnx_file("pair_classifier"))
     WRONG["mask and segments swapped"](file)
@@ -135,7 +135,7 @@ def test_a_wrong_export_is_not_published(references, onnx_file, tmp_path, monkey
     assert not (tmp_path / "out").exists()
 
 
-def test_the_folder_is_published_and_can_be_verified(references, tmp_path):
+def test_folder_is_published_and_can_be_verified(references, tmp_path):
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
     parity = bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
@@ -161,7 +161,7 @@ def test_overwrite_replaces_the_folder(references, tmp_path):
     assert (tmp_path / "out/onnx/onnx/model.onnx").is_file()
 
 
-def test_a_file_that_is_not_onnx_is_refused(references, tmp_path):
+def test_other_files_are_rejected(references, tmp_path):
     (tmp_path / "cut.onnx").write_bytes(b"\x08\x01\x12\xff")
     with pytest.raises(InputError, match=r"cut.onnx is not a complete ONNX file"):
         onnx_artifact.start_onnx_check(references("classifier"), tmp_path / "cut.onnx")

@@ -86,7 +86,7 @@ def check_same(model, path, make_batch, run):
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Keras, for a text of one token
 @pytest.mark.parametrize("kind", SHORT)
-def test_every_model_has_the_outputs_of_keras(kind, exported, make_batch, run):
+def test_outputs_of_every_model_equal_keras(kind, exported, make_batch, run):
     check_same(*exported(kind), make_batch, run)
 
 
@@ -94,7 +94,7 @@ def test_every_model_has_the_outputs_of_keras(kind, exported, make_batch, run):
 @pytest.mark.parametrize(
     "changes", [*ENCODERS, *(pytest.param(changes, marks=pytest.mark.slow) for changes in MORE_ENCODERS)]
 )
-def test_every_kind_of_encoder_has_the_outputs_of_keras(changes, exported, make_batch, run):
+def test_outputs_of_every_kind_of_encoder_equal_keras(changes, exported, make_batch, run):
     check_same(*exported("encoder", **changes), make_batch, run)
 
 
@@ -117,11 +117,11 @@ def test_inputs_are_int64_and_axes_have_names(kind, exported):
         pytest.param("encoder", ["last_hidden_state", "pooler_output"], marks=pytest.mark.slow),
     ],
 )
-def test_outputs_have_the_order_of_the_model(kind, names, exported):
+def test_outputs_are_in_model_order(kind, names, exported):
     assert [output.name for output in open_session(exported(kind)[1]).get_outputs()] == names
 
 
-def test_an_embedder_also_returns_token_vectors(exported, make_batch, run):
+def test_embedder_also_returns_token_vectors(exported, make_batch, run):
     model, path = exported("embedder")
     batch = make_batch()
     tokens = run(model.encoder, batch)["sequence_output"]
@@ -146,7 +146,7 @@ def test_weights_are_written_once_and_have_hugging_face_names(exported):
 
 
 @pytest.mark.parametrize("kind", SHORT)
-def test_a_file_contains_only_standard_onnx(kind, exported):
+def test_file_contains_only_standard_onnx(kind, exported):
     path = exported(kind)[1]
     file = onnx.load(path)
     onnx.checker.check_model(file, full_check=True)
@@ -172,7 +172,7 @@ def test_onnxruntime_fuses_googles_gelu(exported, tmp_path):
     assert counts["Tanh"] == 0  # that of the pooler is fused with its product
 
 
-def test_an_operation_that_onnx_lacks_is_refused_and_nothing_is_written(make_model, tmp_path, monkeypatch):
+def test_operation_missing_from_onnx_is_rejected_and_nothing_is_written(make_model, tmp_path, monkeypatch):
     from bert_keras.modeling import layers
 
     monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # uses erfc
@@ -181,7 +181,7 @@ def test_an_operation_that_onnx_lacks_is_refused_and_nothing_is_written(make_mod
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_graph_that_lost_an_input_is_refused(make_model, tmp_path, monkeypatch):
+def test_graph_that_lost_an_input_is_rejected(make_model, tmp_path, monkeypatch):
     def lose_input(model):
         model = rewrite_model(model)
         inputs = [one for one in model.graph.input if one.name != "token_type_ids"]
@@ -196,7 +196,7 @@ def test_a_graph_that_lost_an_input_is_refused(make_model, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("error", ["ImportError", "AttributeError"])
-def test_a_missing_converter_is_reported_with_the_install_command(error, make_model, tmp_path, monkeypatch):
+def test_missing_converter_error_contains_the_install_command(error, make_model, tmp_path, monkeypatch):
     (tmp_path / "tf2onnx.py").write_text(f"raise {error}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tf2onnx", raising=False)
@@ -204,13 +204,13 @@ def test_a_missing_converter_is_reported_with_the_install_command(error, make_mo
         write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
 
 
-def test_a_missing_onnx_is_reported_with_the_install_command(tmp_path, monkeypatch):
+def test_missing_onnx_error_contains_the_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"'onnx', which is not installed: run .*bert-keras\[onnx\]"):
         write_int8_onnx(tmp_path / "model.onnx", tmp_path / "model_quantized.onnx")
 
 
-def test_a_name_matches_one_tensor_and_sums_match_in_either_order():
+def test_patterns_bind_names_to_tensors_and_match_sums_in_either_order():
     nodes = [helper.make_node("Mul", ["a", "half"], ["b"]), helper.make_node("Add", ["a", "b"], ["c"])]
     info = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "ac"]
     half = numpy_helper.from_array(np.float32(0.5), "half")
@@ -252,7 +252,7 @@ def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, m
         np.testing.assert_array_equal(ours[name], values, err_msg=name)
 
 
-def test_no_matrix_and_no_table_of_a_quantized_file_is_float32(exported, tmp_path):
+def test_quantized_files_contain_no_float32_matrices_or_tables(exported, tmp_path):
     model, path = exported("masked_lm")
     write_int8_onnx(path, tmp_path / "model.onnx")
     arrays = {one.name: numpy_helper.to_array(one) for one in onnx.load(tmp_path / "model.onnx").graph.initializer}
@@ -267,7 +267,7 @@ def test_no_matrix_and_no_table_of_a_quantized_file_is_float32(exported, tmp_pat
 
 
 @pytest.mark.slow
-def test_8_bits_are_a_quarter_of_the_size(tmp_path):
+def test_quantized_file_is_a_quarter_of_the_size(tmp_path):
     config = bk.BertConfig.from_preset("mini", vocabulary_size=9000)
     write_onnx(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), tmp_path / "model.onnx")  # tied
     write_int8_onnx(tmp_path / "model.onnx", tmp_path / "small.onnx")
@@ -275,7 +275,7 @@ def test_8_bits_are_a_quarter_of_the_size(tmp_path):
     assert share < 0.27  # measured: 0.2642; with real sizes 0.2559 (MiniLM-L6 with this head), 0.2525 (base)
 
 
-def test_a_folder_contains_the_files_that_other_tools_open(exported, tmp_path, monkeypatch):
+def test_folder_contains_the_files_of_hugging_face_tools(exported, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_folder, "write_onnx", lambda model, path: copy_file(exported("classifier")[1], path))
     words = "the cat sat on a mat .".split()
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words], max_sequence_length=11)

@@ -70,7 +70,7 @@ GRAPHS = {  # errors of the graph
 
 
 @pytest.mark.parametrize("how", ["tanh for erf", "cased for uncased"])
-def test_a_wrong_graph_is_refused(how, references, monkeypatch, in_this_process):
+def test_wrong_graph_is_rejected(how, references, monkeypatch, in_this_process):
     written = GRAPHS[how](monkeypatch, references("pair_classifier"))
     signatures = to_saved_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
     seen = FakeArtifact(signatures).report(references("pair_classifier"), monkeypatch)
@@ -80,7 +80,7 @@ def test_a_wrong_graph_is_refused(how, references, monkeypatch, in_this_process)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", list(GRAPHS))
-def test_a_saved_model_of_a_wrong_graph_is_refused(how, references, tmp_path, monkeypatch):
+def test_saved_model_of_a_wrong_graph_is_rejected(how, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
     with monkeypatch.context() as broken:
         written = GRAPHS[how](broken, reference)
@@ -159,7 +159,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("how", list(WEIGHTS))
-def test_wrong_weights_are_refused(how, references, loaded, monkeypatch, in_this_process):
+def test_wrong_weights_are_rejected(how, references, loaded, monkeypatch, in_this_process):
     loaded.assign(WEIGHTS[how](loaded.weights))
     seen = loaded.report(references("pair_classifier"), monkeypatch)
     loaded.assign(loaded.weights)
@@ -181,7 +181,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("how", list(INPUTS))
-def test_wrong_inputs_are_refused(how, references, loaded, monkeypatch, in_this_process):
+def test_wrong_inputs_are_rejected(how, references, loaded, monkeypatch, in_this_process):
     seen = loaded.report(
         references("pair_classifier"), monkeypatch, lambda name, given: INPUTS[how](given) if name == "ids" else given
     )
@@ -195,14 +195,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("how", list(TEXTS))
-def test_wrong_texts_are_refused(how, references, loaded, monkeypatch, in_this_process):
+def test_wrong_texts_are_rejected(how, references, loaded, monkeypatch, in_this_process):
     seen = loaded.report(
         references("pair_classifier"), monkeypatch, lambda name, given: given if name == "ids" else TEXTS[how](given)
     )
     assert not seen["passed"], seen
 
 
-def test_swapped_label_names_are_refused(references, loaded, monkeypatch, in_this_process):
+def test_swapped_label_names_are_rejected(references, loaded, monkeypatch, in_this_process):
     other = {"rot": b"gr\xc3\xbcn", "gr\xc3\xbcn": b"rot"}
 
     def renamed(outputs):
@@ -216,7 +216,7 @@ def test_swapped_label_names_are_refused(references, loaded, monkeypatch, in_thi
 
 
 @pytest.mark.slow
-def test_labels_in_a_different_order_are_refused(references, tmp_path, in_this_process):
+def test_labels_in_a_different_order_are_rejected(references, tmp_path, in_this_process):
     reference = references("classifier")
     model = bk.BertClassifier(reference.model.encoder, 3, labels=["grün", "rot", "blau"])
     model.set_weights(reference.model.get_weights())
@@ -227,7 +227,7 @@ def test_labels_in_a_different_order_are_refused(references, tmp_path, in_this_p
     assert seen["labels"]["label"]["differ"] > 5
 
 
-def test_an_output_with_a_different_name_is_refused(references, loaded, monkeypatch, in_this_process):
+def test_output_with_a_different_name_is_rejected(references, loaded, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     answer, signatures = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
     monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, signatures))
@@ -270,7 +270,7 @@ def test_twins_are_in_one_batch():
         assert len(batches[-1]) > 1
 
 
-def test_the_last_two_sequences_are_a_pair_and_its_twin(references):
+def test_last_two_sequences_are_a_pair_and_its_twin(references):
     reference = references("encoder")
     sequences = probe_inputs.draw_sequences(reference.config, reference.tokenizer, 19)
     *others, pair, twin = probe_inputs.end_with_twins(sequences)
@@ -281,7 +281,7 @@ def test_the_last_two_sequences_are_a_pair_and_its_twin(references):
     assert probe_inputs.end_with_twins(singles) == singles
 
 
-def test_equal_outputs_for_twins_fail_with_any_tolerance():
+def test_equal_outputs_for_twins_fail_at_any_tolerance():
     comparison = Comparison(9.0, relative=True)
     comparison.check_twins_differ("logits", (np.array([1.0]), np.array([2.0])), (np.array([1.0]), np.array([1.1])))
     comparison.check_twins_differ("same", (np.array([1.0]), np.array([1.0])), (np.array([1.0]), np.array([1.0])))
@@ -298,7 +298,7 @@ def checkpoint(references, tmp_path_factory):
     return folder
 
 
-def test_a_saved_model_is_published_with_its_parity_report_and_can_be_verified(checkpoint, tmp_path):
+def test_saved_model_is_published_with_its_parity_report_and_can_be_verified(checkpoint, tmp_path):
     out = tmp_path / "artifacts"
     parity = bk.export_model(checkpoint, out)
     assert parity == json.loads((out / "parity.json").read_text())
@@ -310,8 +310,8 @@ def test_a_saved_model_is_published_with_its_parity_report_and_can_be_verified(c
     assert set(read_text_inputs(out / "saved_model/1")) == {"text", "second_text"}
 
 
-@pytest.mark.slow  # the four tests after `test_an_artifact_that_differs_is_not_published` cover its parts
-def test_a_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_process):
+@pytest.mark.slow  # the four tests after `test_artifact_with_differences_is_not_published` cover its parts
+def test_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_process):
     out = tmp_path / "artifacts"
     (out / "saved_model/1").mkdir(parents=True)
     targets.add_to_parity_report(out / "parity.json", "pairs", {"saved_model/1": {"passed": True}})
@@ -323,7 +323,7 @@ def test_a_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_pro
 
 
 @pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
-def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
+def test_damaged_saved_model_is_rejected(checkpoint, saved, tmp_path):
     shutil.copytree(saved("pair_classifier"), tmp_path / "1")
     variables = next((tmp_path / "1/variables").glob("*.data-*"))
     whole = variables.read_bytes()
@@ -332,7 +332,7 @@ def test_a_damaged_saved_model_is_refused(checkpoint, saved, tmp_path):
         verify(tmp_path / "1", checkpoint)
 
 
-def test_an_artifact_that_differs_is_not_published(references, saved, tmp_path, monkeypatch, in_this_process):
+def test_artifact_with_differences_is_not_published(references, saved, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     other = build("pair_classifier", reference.config)
     other.set_weights(WEIGHTS["one bias of one layer dropped"](other.get_weights()))
@@ -352,7 +352,7 @@ def test_verify_reads_from_the_artifact_whether_it_accepts_pairs(references, sav
     assert seen["passed"]
 
 
-def test_the_setting_pairs_overrides_the_stored_task(checkpoint):
+def test_setting_pairs_overrides_the_stored_task(checkpoint):
     stored, single = (artifacts.load_reference(checkpoint, pairs=pairs).task.has_pairs for pairs in (None, False))
     assert (stored, single) == (True, False)
 
@@ -367,7 +367,7 @@ def test_reports_are_added_to_an_existing_parity_report(tmp_path):
 
 
 @pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
-def test_an_artifact_that_does_not_load_is_refused(tmp_path):
+def test_artifact_that_fails_to_load_is_rejected(tmp_path):
     with pytest.raises(ParityError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         query_artifact("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
 
@@ -382,7 +382,7 @@ def test_only_new_empty_folders_are_removed(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_the_signal_that_killed_a_runtime_is_reported(tmp_path, monkeypatch):
+def test_signal_that_ended_a_runtime_is_reported(tmp_path, monkeypatch):
     program = "import os, sys; print('all is well', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
     (tmp_path / "killed.py").write_text(program)
     monkeypatch.setattr(exchange, "__file__", str(tmp_path / "exchange.py"))
@@ -391,7 +391,7 @@ def test_the_signal_that_killed_a_runtime_is_reported(tmp_path, monkeypatch):
         query_artifact("saved_model", tmp_path, [])
 
 
-def test_bad_arguments_are_refused(references, tokenizer, tmp_path):
+def test_bad_arguments_are_rejected(references, tokenizer, tmp_path):
     with pytest.raises(InputError, match=r"the format 'tfjs' does not exist; expected saved_model"):
         bk.export_model(tmp_path, tmp_path / "out", formats=["tfjs"])
     encoder = references("encoder").model
@@ -422,14 +422,14 @@ def test_version_numbers_are_compared_as_numbers(tmp_path):
     assert next_version(tmp_path / "nowhere") == 1
 
 
-def test_export_is_only_a_package():
+def test_export_is_a_package_and_bk_export_a_function():
     import bert_keras.export.artifacts
 
     assert bk.export_model is bert_keras.export.artifacts.export_model
     assert not callable(bk.export)
 
 
-def test_arrays_are_read_as_they_were_written(tmp_path):
+def test_arrays_survive_a_round_trip(tmp_path):
     strings = np.empty((2, 2), object)
     strings[:] = [[b"a\x00", b""], [b"\xff\xfe", "é".encode()]]
     empty = np.empty((0, 3), object)
@@ -442,13 +442,13 @@ def test_arrays_are_read_as_they_were_written(tmp_path):
         assert read[key].tolist() == values.tolist()
 
 
-def test_only_some_positions_of_vocabulary_logits_are_compared():
+def test_sampled_positions_of_vocabulary_logits_are_compared():
     assert exchange.compared_positions((2, 100, 30_522)) == slice(None, None, 12)
     assert exchange.compared_positions((2, 5, 30_522)) == slice(None, None, 1)
     assert exchange.compared_positions((2, 100, 768)) == slice(None, None, 1)
 
 
-def test_the_parity_check_compares_the_same_positions_of_both_sides(references, saved, monkeypatch, in_this_process):
+def test_parity_check_compares_the_same_positions_on_both_sides(references, saved, monkeypatch, in_this_process):
     monkeypatch.setattr(exchange, "MAX_WIDTH", 10)
     monkeypatch.setattr(parity_check, "build_text_function", lambda *_: None)  # only sequences of ids
     reference = references("masked_lm")

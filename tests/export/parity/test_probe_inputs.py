@@ -26,7 +26,7 @@ def checkpoint(references, tmp_path_factory):
     return folder
 
 
-def test_default_sequences_are_short_and_long_singles_pairs_and_twins(references):
+def test_default_sequences_include_short_and_long_texts_pairs_and_twins(references):
     reference = references("encoder")
     sequences = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 512)
     lengths = [len(sequence.token_ids) for sequence in sequences]
@@ -53,7 +53,7 @@ def test_default_batches_contain_sequences_of_different_lengths(references):
     assert all(len({lengths[number] for number in batch}) > 1 for batch in batches[1:])
 
 
-def test_default_texts_are_odd_and_of_many_lengths(references):
+def test_default_texts_are_unusual_and_of_many_lengths(references):
     reference = references("encoder")
     texts = probe_inputs.DEFAULT.texts(reference.tokenizer, LENGTH)
     num_tokens = [len(ids) for ids in reference.tokenizer.tokenize(texts).to_list()]
@@ -77,21 +77,21 @@ def test_one_text_depends_on_the_rules_for_case_and_accents(references):
     assert tokenizer.unk_id not in ids_by_rules[True, True]
 
 
-def test_the_thorough_set_has_200_sequences_and_100_texts(references):
+def test_thorough_set_has_200_sequences_and_100_texts(references):
     reference = references("encoder")
     sequences = probe_inputs.THOROUGH.sequences(reference.config, reference.tokenizer, LENGTH)
     assert (len(sequences), len(probe_inputs.THOROUGH.texts(reference.tokenizer, LENGTH))) == (200, 100)
     assert probe_inputs.are_twins(*sequences[-2:])
 
 
-def test_a_parity_report_names_the_probe_inputs(checkpoint, onnx_file, tmp_path, in_this_process):
+def test_parity_report_names_the_probe_inputs(checkpoint, onnx_file, tmp_path, in_this_process):
     shutil.copy(onnx_file("pair_classifier"), tmp_path / "model.onnx")
     for thorough, expected in ((False, ("default", 24)), (True, ("thorough", 200))):
         [report] = verify(tmp_path / "model.onnx", checkpoint, thorough=thorough).values()
         assert (report["passed"], report["probes"], report["num_inputs"]) == (True, *expected)
 
 
-def test_the_thorough_setting_chooses_the_probe_inputs():
+def test_thorough_setting_chooses_the_probe_inputs():
     assert ExportSettings().probes is probe_inputs.DEFAULT
     assert ExportSettings(thorough=True).probes is probe_inputs.THOROUGH
 
@@ -118,7 +118,7 @@ def test_thorough_is_an_option_of_the_verify_command(checkpoint, tmp_path, monke
         assert given == {"thorough": thorough}
 
 
-def test_a_checkpoint_is_loaded_once_when_files_are_scored(
+def test_checkpoint_is_loaded_once_when_files_are_scored(
     checkpoint, tflite_file, tmp_path, monkeypatch, in_this_process
 ):
     loaded = []

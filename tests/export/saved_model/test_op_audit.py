@@ -80,7 +80,7 @@ def test_exported_models_run_on_the_oldest_server(kind, saved):
         (half_range, [MATRIX], "Range.Tidx=half", "2.18"),
     ],
 )
-def test_a_newer_op_attribute_or_type_is_refused_before_its_release(function, specs, fact, since, tmp_path):
+def test_newer_op_attribute_or_type_is_rejected_for_older_releases(function, specs, fact, since, tmp_path):
     save(tmp_path, function, *specs)
     for release in RELEASES[:-1]:
         if RELEASES.index(release) >= RELEASES.index(since):
@@ -102,14 +102,14 @@ def test_all_unknown_ops_and_attributes_are_listed(tmp_path):
         audit_saved_model(tmp_path)
 
 
-def test_an_op_of_tensorflow_text_that_servers_do_not_link_is_refused(tmp_path):
+def test_tensorflow_text_op_missing_from_servers_is_rejected(tmp_path):
     save(tmp_path, trim, STRINGS)
     for release in ("2.13", "2.20"):
         with pytest.raises(ParityError, match=r"which uses TFText>RoundRobinTrim \(known since 2.21\)"):
             audit_saved_model(tmp_path, release)
 
 
-def test_a_newer_attribute_with_its_default_value_is_accepted(tmp_path):
+def test_newer_attribute_with_its_default_value_is_accepted(tmp_path):
     save(tmp_path, strict_gather, MATRIX, INDICES)
 
     def write_defaults(saved):
@@ -123,13 +123,13 @@ def test_a_newer_attribute_with_its_default_value_is_accepted(tmp_path):
     assert audit_saved_model(tmp_path)["ops"]["GatherNd"] == 1
 
 
-def test_functions_for_xla_are_refused_at_any_release(tmp_path):
+def test_functions_compiled_with_xla_are_rejected_for_every_release(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX, jit_compile=True)
     with pytest.raises(ParityError, match=r"which uses jit_compile \(for example in \S+; no server contains XLA"):
         audit_saved_model(tmp_path, "2.20")
 
 
-def test_a_graph_for_newer_versions_is_refused(tmp_path):
+def test_graph_for_newer_versions_is_rejected(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
     assert audit_saved_model(tmp_path)["graph_version"] == tf.version.GRAPH_DEF_VERSION
 
@@ -142,7 +142,7 @@ def test_a_graph_for_newer_versions_is_refused(tmp_path):
         audit_saved_model(tmp_path)
 
 
-def test_an_op_of_another_library_is_refused(tmp_path):
+def test_op_of_another_library_is_rejected(tmp_path):
     save(tmp_path, lambda x: {"y": x * 2}, MATRIX)
 
     def add_node(saved):
@@ -154,16 +154,16 @@ def test_an_op_of_another_library_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("release", ["2.12", "2.21", "2", "latest", "3.13"])
-def test_a_release_that_is_not_in_the_table_is_refused(release, tmp_path):
+def test_release_missing_from_the_table_is_rejected(release, tmp_path):
     with pytest.raises(InputError, match=rf"Serving {release} is not in the table of ops; expected 2.13 to 2.20"):
         audit_saved_model(tmp_path, release)
 
 
-def test_a_patch_release_counts_as_its_minor_release(tmp_path):
+def test_patch_release_counts_as_its_minor_release(tmp_path):
     assert audit_saved_model(save(tmp_path, lambda x: {"y": x}, MATRIX), "2.14.1")["min_serving"] == "2.14"
 
 
-def test_a_folder_without_a_saved_model_is_refused(tmp_path):
+def test_folder_without_a_saved_model_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"contains no readable SavedModel .*No such file"):
         audit_saved_model(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"not a message")
@@ -174,7 +174,7 @@ def test_a_folder_without_a_saved_model_is_refused(tmp_path):
         audit_saved_model(tmp_path)
 
 
-def test_the_table_ends_with_the_installed_tensorflow():
+def test_table_ends_with_the_installed_tensorflow():
     """A newer TensorFlow may write ops that the table does not contain: run make_serving_ops.py."""
     assert list(serving_releases.read_graph_versions()) == RELEASES
     assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
@@ -195,14 +195,14 @@ def test_every_line_of_the_table_refers_to_a_registered_op():
         assert not value or value == "priority_merge" or f"DT_{value.upper()}" in types, fact
 
 
-def test_the_first_release_is_the_one_after_the_last_gap():
+def test_first_release_follows_the_last_gap():
     facts = {"2.13": {"Old", "Lost"}, "2.14": {"Old", "New"}, "2.15": {"Old", "Lost"}}
     facts["2.16"] = facts["2.17"] = {"Old", "Lost", "New", "Changed 2:1"}
     found = find_first_releases(facts, list(facts))
     assert list(found) == [("2.16", "Changed"), ("2.16", "New")]
 
 
-def test_types_that_a_kernel_does_not_support_are_not_facts():
+def test_types_without_a_kernel_are_not_listed():
     op = op_def_pb2.OpDef(name="Op")
     op.input_arg.add(name="x", type_attr="T")
     declared = op.attr.add(name="T", type="type")

@@ -88,13 +88,13 @@ def ids(batch: int, length: int, dtype="int32"):
     return {name: np.ones((batch, length), dtype) for name in IDS}
 
 
-def test_a_warm_up_request_has_the_bytes_that_servers_expect(model):
+def test_warm_up_request_has_the_bytes_that_servers_expect(model):
     write_warmup(model, "m", [("s", {"x": np.array([7], "int32")})])
     (record,) = tf.data.TFRecordDataset(str(model / WARMUP_FILE))
     assert record.numpy() == RECORD
 
 
-def test_a_warm_up_file_can_be_read_and_replayed(model):
+def test_warm_up_file_can_be_read_and_replayed(model):
     write_warmup(model, "my-model", [("ids", ids(2, 5)), ("serving_default", {"text": TEXTS}), ("ids", ids(1, 3))])
     requests = read_warmup(model)
     assert [request.signature for request in requests] == ["ids", "serving_default", "ids"]
@@ -125,13 +125,13 @@ def test_strings_of_numpy_are_written_as_utf_8(model):
         ),
     ],
 )
-def test_a_request_that_a_server_would_refuse_is_reported_by_number(request_, sentence, model):
+def test_error_contains_the_number_of_an_invalid_request(request_, sentence, model):
     write_warmup(model, "m", [("ids", ids(1, 2)), request_])
     with pytest.raises(ParityError, match=rf"warm-up request 2 of .* {sentence}"):
         replay_warmup(model)
 
 
-def test_a_damaged_or_different_warm_up_file_is_refused(model):
+def test_damaged_or_different_warm_up_file_is_rejected(model):
     with pytest.raises(ParityError, match=r"tf_serving_warmup_requests does not exist"):
         replay_warmup(model)
     write_warmup(model, "m", [("ids", ids(1, 2))])
@@ -146,7 +146,7 @@ def test_a_damaged_or_different_warm_up_file_is_refused(model):
             read_warmup(model)
 
 
-def test_the_number_of_requests_is_limited_as_in_servers(model):
+def test_number_of_requests_is_limited_as_in_servers(model):
     request = ("serving_default", {"text": TEXTS})
     write_warmup(model, "m", [request] * MAX_REQUESTS)
     assert len(read_warmup(model)) == MAX_REQUESTS == 1000
@@ -156,7 +156,7 @@ def test_the_number_of_requests_is_limited_as_in_servers(model):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "ä"])
-def test_a_name_that_cannot_be_part_of_a_url_is_refused(name, model, tmp_path):
+def test_model_name_must_be_valid_in_a_url(name, model, tmp_path):
     with pytest.raises(InputError, match=rf"model's name is {name!r}; expected letters"):
         write_warmup(model, name, [("ids", ids(1, 2))])
     with pytest.raises(InputError, match=rf"model's name is {name!r}; expected letters"):
@@ -164,7 +164,7 @@ def test_a_name_that_cannot_be_part_of_a_url_is_refused(name, model, tmp_path):
     assert not (tmp_path / "serving").exists()
 
 
-def test_a_missing_saved_model_is_an_error(tmp_path):
+def test_missing_saved_model_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"contains no saved_model.pb"):
         write_warmup(tmp_path, "m", [("ids", ids(1, 2))])
     with pytest.raises(InputError, match=r"contains no saved_model/1 or later"):
@@ -206,7 +206,7 @@ def test_every_rest_example_is_answered(inputs, written, tmp_path):
     assert all(len(set(column)) == 2 for column in columns)
 
 
-def test_the_example_requests_of_a_real_model_are_answered(saved, tmp_path):
+def test_example_requests_of_a_real_model_are_answered(saved, tmp_path):
     folder = tmp_path / "saved_model/1"
     shutil.copytree(saved("pair_classifier"), folder)
     write_serving_files(tmp_path / "serving", "pairs")
@@ -235,7 +235,7 @@ def test_example_texts_can_be_replaced(model, tmp_path):
     }
 
 
-def test_an_input_without_an_example_is_refused(tmp_path):
+def test_input_without_an_example_is_rejected(tmp_path):
     module = tf.Module()
     module.function = tf.function(lambda x: {"y": x}).get_concrete_function(tf.TensorSpec([None], tf.float32, name="x"))
     tf.saved_model.save(module, str(tmp_path), signatures=module.function)
@@ -262,7 +262,7 @@ def make_request():
     return types.SimpleNamespace(model_spec=types.SimpleNamespace(), inputs=defaultdict(tensor_pb2.TensorProto))
 
 
-def test_every_grpc_client_prints_the_answers_of_rest(model, tmp_path, monkeypatch, capsys):
+def test_grpc_clients_print_the_answers_of_rest(model, tmp_path, monkeypatch, capsys):
     loaded = tf.saved_model.load(str(model))
     write_serving_files(tmp_path / "serving", "my-model")
     monkeypatch.setattr(_Stub, "signatures", loaded.signatures)
@@ -309,7 +309,7 @@ def parse_settings(path: pathlib.Path, message: str):
     return text_format.Parse(path.read_text("utf-8"), build_message_class(SETTINGS, message)())
 
 
-def test_the_settings_parse_and_name_the_model(model, tmp_path):
+def test_server_settings_parse_and_name_the_model(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     (config,) = parse_settings(tmp_path / "serving/models.config", "ModelServerConfig").model_config_list.config
     assert (config.name, config.base_path, config.model_platform) == ("my-model", "/models/my-model", "tensorflow")
@@ -319,7 +319,7 @@ def test_the_settings_parse_and_name_the_model(model, tmp_path):
     assert not batching.pad_variable_length_inputs  # the server would pad attention_mask with ones
 
 
-def test_the_image_contains_the_files_of_the_settings(model, tmp_path):
+def test_image_contains_the_files_named_in_the_settings(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     dockerfile = (tmp_path / "serving/Dockerfile").read_text()
     assert re.search(r"^ARG TF_SERVING_VERSION=\d+\.\d+\.\d+$", dockerfile, re.MULTILINE)
@@ -333,13 +333,13 @@ def test_the_image_contains_the_files_of_the_settings(model, tmp_path):
 
 
 @pytest.mark.parametrize(("min_serving", "image"), [("2.13", "2.20.0"), ("2.20", "2.20.0")])
-def test_the_image_is_not_older_than_the_required_release(min_serving, image, model, tmp_path):
+def test_image_is_not_older_than_the_required_release(min_serving, image, model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model", min_serving=min_serving)
     assert f"TF_SERVING_VERSION={image}\n" in (tmp_path / "serving/Dockerfile").read_text()
     assert f"any release from {min_serving} on" in (tmp_path / "serving/README.md").read_text()
 
 
-def test_the_readme_lists_every_file_and_its_commands_refer_to_existing_files(model, tmp_path):
+def test_readme_lists_every_file_and_its_commands_refer_to_existing_files(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     readme = (tmp_path / "serving/README.md").read_text()
     listed = set(re.findall(r"^\| `([^`]+)`", readme, re.MULTILINE))
@@ -351,13 +351,13 @@ def test_the_readme_lists_every_file_and_its_commands_refer_to_existing_files(mo
     assert curl.endswith("/v1/models/my-model:predict")
 
 
-def test_no_file_contains_a_path_of_this_machine(model, tmp_path):
+def test_files_contain_no_local_paths(model, tmp_path):
     write_serving_files(tmp_path / "serving", "my-model")
     for path, folder in itertools.product((tmp_path / "serving").iterdir(), (tmp_path, pathlib.Path.home())):
         assert str(folder) not in path.read_text("utf-8")
 
 
-def test_the_examples_are_those_of_the_newest_version(model, written, tmp_path):
+def test_examples_match_the_newest_version(model, written, tmp_path):
     for version, inputs in ((2, ("text",)), (10, ("question", "context"))):
         shutil.copytree(written(*inputs) / "saved_model/1", tmp_path / f"saved_model/{version}")
     write_serving_files(tmp_path / "serving", "m")

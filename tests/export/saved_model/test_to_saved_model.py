@@ -66,7 +66,7 @@ def _answer(owner, function, texts):
 
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, quick=QUICK))
-def test_every_model_answers_like_its_checkpoint(kind, references, saved, in_this_process):
+def test_predictions_of_every_model_equal_its_checkpoint(kind, references, saved, in_this_process):
     check_report(start_saved_model_check(references(kind), saved(kind)).report())
 
 
@@ -89,7 +89,7 @@ def check_report(report):
 
 
 @pytest.mark.parametrize("kind", slow_except(NOT_SAVED, quick=["windowed_classifier", "null_answerer", "embedder"]))
-def test_every_task_answers_texts_like_its_checkpoint(kind, references, served):
+def test_predictions_of_every_task_equal_its_checkpoint(kind, references, served):
     reference, comparison = references(kind), Comparison(TOLERANCE)
     names = build_text_function(reference.model, None, reference.tokenizer, reference.task).inputs
     texts = parity_check._choose_texts(reference, DEFAULT, names)
@@ -100,7 +100,7 @@ def test_every_task_answers_texts_like_its_checkpoint(kind, references, served):
     assert sum(one["compared"] for one in seen["labels"].values()) >= 32 or kind in ("embedder", "regression")
 
 
-def test_a_classifier_returns_labels_and_probabilities(references, served):
+def test_classifier_returns_labels_and_probabilities(references, served):
     answer = served("classifier", text=TEXTS)
     expected = Predictor(*_parts(references("classifier")))(TEXTS)
     assert set(answer) == {"label", "label_id", "scores", "probabilities"}
@@ -109,7 +109,7 @@ def test_a_classifier_returns_labels_and_probabilities(references, served):
     np.testing.assert_allclose(answer["probabilities"], [one["probabilities"] for one in expected], atol=TOLERANCE)
 
 
-def test_other_texts_of_a_batch_do_not_change_an_answer(served):
+def test_batching_does_not_change_predictions(served):
     together = served("classifier", text=TEXTS)
     for place, text in enumerate(TEXTS):
         alone = served("classifier", text=[text])
@@ -137,7 +137,7 @@ def test_words_are_returned_with_character_ranges_and_padded(served):
 
 
 @pytest.mark.parametrize("kind", slow_except(["question_answerer", "null_answerer"], quick=["null_answerer"]))
-def test_an_answer_is_a_substring_of_the_context_with_its_range(kind, served):
+def test_answer_is_a_substring_of_the_context_with_its_range(kind, served):
     context = "żółw. The cat sat on a mat. Every dog ran off with its red hat. " * 3
     answer = served(kind, question=["who sat ?", "x"], context=[context, ""])
     start, end = answer["start"][0], answer["end"][0]
@@ -149,7 +149,7 @@ def test_an_answer_is_a_substring_of_the_context_with_its_range(kind, served):
     assert answer["score"][1] == answer["null_score"][1]
 
 
-def test_masks_get_tokens_and_texts(served):
+def test_masks_are_filled_with_tokens_and_texts(served):
     answer = served("masked_lm", text=["the [MASK] sat on [MASK] .", "no mask", "[MASK]"])
     assert answer["num_masks"].tolist() == [2, 0, 1]
     assert answer["texts"].shape == (3, 2, 5)
@@ -177,7 +177,7 @@ EDGES = {
         quick=["classifier", "token_classifier", "masked_lm"],
     ),
 )
-def test_odd_strings_are_answered_and_do_not_change_other_answers(kind, served):
+def test_unusual_strings_do_not_change_other_predictions(kind, served):
     others = [b"the cat sat", b"a [MASK] dog ran"]
     alone = served(kind, text=others)
     together = served(kind, text=[others[0], *EDGES.values(), others[1]])
@@ -196,7 +196,7 @@ def test_odd_strings_are_answered_and_do_not_change_other_answers(kind, served):
 
 @pytest.mark.parametrize("kind", slow_except(["question_answerer", "null_answerer"], quick=["null_answerer"]))
 @pytest.mark.parametrize("edge", slow_except(EDGES, quick=["empty", "100 kB", "not UTF-8", "only spaces"]))
-def test_odd_questions_and_contexts_are_answered(edge, kind, served):
+def test_unusual_questions_and_contexts_do_not_change_other_answers(edge, kind, served):
     others = {"question": [b"who sat ?"], "context": [b"The cat sat on a mat."]}
     alone = served(kind, **others)
     for questions, contexts in (([EDGES[edge]], [b"a red hat"]), ([b"who ?"], [EDGES[edge]])):
@@ -207,7 +207,7 @@ def test_odd_questions_and_contexts_are_answered(edge, kind, served):
         together["answer"][1].decode("utf-8")  # answers are valid UTF-8
 
 
-def test_an_empty_batch_is_answered(served):
+def test_empty_batch_is_accepted(served):
     assert served("classifier", text=[])["label"].shape == (0,)
     assert served("token_classifier", text=[])["words"].shape[0] == 0
     assert served("null_answerer", question=[], context=[])["answer"].shape == (0,)
@@ -222,7 +222,7 @@ def test_batches_are_padded_to_their_longest_text(served):
 
 
 @pytest.mark.slow  # test_parity_check.py also runs a SavedModel in a fresh process
-def test_the_saved_model_does_not_need_this_package(saved, tmp_path):
+def test_saved_model_does_not_need_this_package(saved, tmp_path):
     code = (
         "import sys, tensorflow as tf, tensorflow_text\n"
         f"model = tf.saved_model.load({str(saved('embedder'))!r})\n"
@@ -242,7 +242,7 @@ def test_texts_are_passed_to_artifacts_as_bytes():
     assert to_bytes_array(["é", ""]).tolist() == ["é".encode(), b""]
 
 
-def test_a_word_is_cut_without_a_copy_of_the_text():
+def test_words_are_cut_without_copying_the_text():
     """`tf.strings.substr` copies the text for each of its words: 2.8 GB for 100 kB."""
     function = tf.function(lambda texts, numbers, ends: TextCharacters.decode(texts).cut(numbers, 0 * ends, ends))
     specs = [tf.TensorSpec([None], tf.string), *[tf.TensorSpec([None], tf.int32)] * 2]
@@ -254,14 +254,14 @@ def test_a_word_is_cut_without_a_copy_of_the_text():
     assert [part.decode() for part in got.numpy()] == ["a", "café", "café \x00x 😀\ufffd"[:10]]
 
 
-def test_the_end_of_a_text_is_cut_at_a_character_position():
+def test_text_is_truncated_at_a_character_boundary():
     texts = TextCharacters.decode(tf.constant(["ab", "café 😀x"]))
     rest = texts.cut_to_end(tf.constant([1, 0, 1, 1]), tf.constant([4, 1, 6, 0]))
     assert [part.decode() for part in rest.numpy()] == [" 😀x", "b", "x", "café 😀x"]
 
 
 @pytest.mark.parametrize("include_prompt", [True, False])
-def test_the_default_prompt_is_put_before_served_texts(include_prompt, references):
+def test_default_prompt_is_prepended_to_served_texts(include_prompt, references):
     bare = references("embedder")
     settings = {"prompts": {"query": "Katze 1,2 "}, "default_prompt_name": "query", "include_prompt": include_prompt}
     reference = bare.with_task(dataclasses.replace(bare.task, **settings))
@@ -308,7 +308,7 @@ def test_the_default_prompt_is_put_before_served_texts(include_prompt, reference
         ),
     ],
 )
-def test_prompts_that_an_artifact_does_not_contain_are_listed(artifact, changes, expected, references):
+def test_prompts_missing_from_an_artifact_are_listed(artifact, changes, expected, references):
     bare = references("embedder")
     reference = bare.with_task(dataclasses.replace(bare.task, **changes))
     assert list_not_carried_over(reference, artifact) == expected

@@ -101,7 +101,7 @@ def emulate(tokenizer):
     ],
     ids=["softmax", "sigmoid"],
 )
-def test_mediapipes_classifier_answers_like_our_emulation(
+def test_mediapipe_classifier_equals_our_emulation(
     kind, function, write_file, tokenizer, emulate, mediapipe_text, tmp_path
 ):
     model = write_file(kind, tmp_path / "model.tflite")
@@ -113,7 +113,7 @@ def test_mediapipes_classifier_answers_like_our_emulation(
 
 
 @pytest.mark.parametrize("kind", slow_except(["embedder", "cls_embedder"], quick=["embedder"]))
-def test_mediapipes_embedder_answers_like_our_emulation(kind, write_file, tokenizer, emulate, mediapipe_text, tmp_path):
+def test_mediapipe_embedder_equals_our_emulation(kind, write_file, tokenizer, emulate, mediapipe_text, tmp_path):
     model = write_file(kind, tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, **ABOUT)
     base = make_base_options(tmp_path / "model.tflite")
@@ -124,7 +124,7 @@ def test_mediapipes_embedder_answers_like_our_emulation(kind, write_file, tokeni
     np.testing.assert_allclose(got[:, 0], emulate(model, "embedding"), rtol=0, atol=TOLERANCE)
 
 
-def test_metadata_is_read_as_it_was_written(write_file, tokenizer, tmp_path):
+def test_metadata_survives_a_round_trip(write_file, tokenizer, tmp_path):
     path = tmp_path / "model.tflite"
     write_file("classifier", path)
     add_metadata(path, tokenizer, labels=LABELS, **ABOUT)
@@ -143,19 +143,19 @@ def test_metadata_is_read_as_it_was_written(write_file, tokenizer, tmp_path):
     assert found.inputs == tuple(names[name] for name in signature.inputs)
 
 
-def test_the_default_labels_are_the_class_numbers(write_file, tokenizer, tmp_path):
+def test_default_labels_are_class_numbers(write_file, tokenizer, tmp_path):
     write_file("classifier", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
     assert read_metadata(tmp_path / "model.tflite").labels == ("0", "1", "2", "3")
 
 
-def test_an_embedder_has_no_labels(write_file, tokenizer, tmp_path):
+def test_embedder_has_no_labels(write_file, tokenizer, tmp_path):
     write_file("embedder", tmp_path / "model.tflite")
     add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
     assert read_metadata(tmp_path / "model.tflite").labels is None
 
 
-def test_the_generated_classes_of_the_schema_read_the_metadata(write_file, tokenizer, mediapipe_text, tmp_path):
+def test_generated_classes_of_the_schema_read_the_metadata(write_file, tokenizer, mediapipe_text, tmp_path):
     from mediapipe.tasks.metadata import metadata_schema_py_generated as twin
 
     write_file("classifier", tmp_path / "model.tflite")
@@ -206,7 +206,9 @@ def test_metadata_does_not_change_the_outputs(write_file, tokenizer, make_batch,
         pytest.param("encoder", {}, "and outputs last_hidden_state, pooler_output;", marks=pytest.mark.slow),
     ],
 )
-def test_what_mediapipe_cannot_use_is_refused(kind, arguments, message, write_file, tokenizer, tmp_path):
+def test_models_and_labels_unsupported_by_mediapipe_are_rejected(
+    kind, arguments, message, write_file, tokenizer, tmp_path
+):
     path = tmp_path / "model.tflite"
     write_file(kind, path)
     before = path.read_bytes()
@@ -217,7 +219,7 @@ def test_what_mediapipe_cannot_use_is_refused(kind, arguments, message, write_fi
         read_metadata(path)
 
 
-def test_a_vocabulary_must_begin_with_pad(write_file, tmp_path):
+def test_vocabulary_must_start_with_pad(write_file, tmp_path):
     write_file("classifier", tmp_path / "model.tflite")
     with pytest.raises(bk.InputError, match=r"\[PAD\] has id 4; expected 0, the padding of MediaPipe"):
         add_metadata(
@@ -256,13 +258,13 @@ def write_small(path, output, lengths) -> None:
         ),
     ],
 )
-def test_files_with_several_lengths_or_other_outputs_are_refused(output, lengths, message, tokenizer, tmp_path):
+def test_files_with_several_lengths_or_other_outputs_are_rejected(output, lengths, message, tokenizer, tmp_path):
     write_small(tmp_path / "model.tflite", output, lengths)
     with pytest.raises(bk.InputError, match=message):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
-def test_a_file_that_is_not_tflite_is_refused(tokenizer, tmp_path):
+def test_other_files_are_rejected(tokenizer, tmp_path):
     (tmp_path / "model.tflite").write_bytes(b"not a TFLite file")
     with pytest.raises(bk.InputError, match=r"model\.tflite is not a TFLite file: choose a file that export wrote"):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")

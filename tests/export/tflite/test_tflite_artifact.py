@@ -84,7 +84,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("how", list(WRONG))
-def test_a_wrong_file_is_refused(how, references, tflite_file, tmp_path, in_this_process):
+def test_wrong_file_is_rejected(how, references, tflite_file, tmp_path, in_this_process):
     seen = check_broken(WRONG[how], references, tflite_file("pair_classifier"), tmp_path / "model.tflite")
     assert not seen["passed"], seen
 
@@ -92,7 +92,7 @@ def test_a_wrong_file_is_refused(how, references, tflite_file, tmp_path, in_this
 @pytest.mark.parametrize(
     "how", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
 )
-def test_a_wrong_quantized_file_is_refused(how, references, tflite_file, tmp_path, in_this_process):
+def test_wrong_quantized_file_is_rejected(how, references, tflite_file, tmp_path, in_this_process):
     path = tflite_file("pair_classifier", "dynamic_int8")  # small matrices such as the segment embeddings stay float32
     seen = check_broken(WRONG[how], references, path, tmp_path / "model.tflite")
     assert (seen["passed"], seen["measure"]) == (False, "mean_relative")
@@ -108,7 +108,7 @@ def check_broken(how, references, path, broken_path):
     return tflite_artifact.start_tflite_file_check(references("pair_classifier"), broken_path).report()
 
 
-def test_a_wrong_activation_is_refused(references, tmp_path, monkeypatch, in_this_process):
+def test_wrong_activation_is_rejected(references, tmp_path, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     write_tflite(with_tanh_gelu(monkeypatch, reference).model, tmp_path / "model.tflite", length=LENGTH)
     assert not tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").report()["passed"]
@@ -132,12 +132,12 @@ def test_each_quantization_gets_a_file_with_one_length_and_one_with_several(expo
 
 
 @pytest.mark.slow
-def test_all_three_quantizations_are_written_by_default(exported, tmp_path):
+def test_three_quantizations_are_written_by_default(exported, tmp_path):
     bk.export_model(exported / "classifier", tmp_path / "out", formats=["tflite"], tflite_lengths=(7, LENGTH))
     check_files(tmp_path / "out", ("float32", "float16", "dynamic_int8"))
 
 
-def test_the_default_setting_is_all_three_quantizations():
+def test_default_setting_contains_three_quantizations():
     assert ExportSettings().quantizations == QUANTIZATIONS
 
 
@@ -164,7 +164,7 @@ def test_files_can_be_verified_and_are_not_replaced_without_overwrite(exported):
         bk.export_model(exported / "classifier", exported / "out", formats=["tflite"])
 
 
-def test_files_that_mediapipe_can_run_have_metadata(exported):
+def test_files_supported_by_mediapipe_have_metadata(exported):
     metadata = read_metadata(exported / "out/tflite/model_dynamic_int8.tflite")
     assert (metadata.name, metadata.labels) == ("bunt", ("rot", "grün", "blau"))
     with pytest.raises(InputError, match="has no metadata"):
@@ -175,7 +175,7 @@ SCORED = ("windowed_classifier", "multi_label", "token_classifier", "question_an
 
 
 @pytest.mark.parametrize("kind", slow_except(SCORED, quick=["token_classifier", "embedder"]))
-def test_a_file_answers_examples_like_its_checkpoint(kind, references, tflite_file):
+def test_predictions_of_a_file_equal_its_checkpoint(kind, references, tflite_file):
     reference = references(kind)
     run = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
@@ -201,7 +201,7 @@ def assert_close(one, other):
 
 
 @pytest.mark.parametrize(("scores", "num_tried"), [((90.0, 91.25, 91.0), 2), ((91.0, 0, 0), 1), ((80, 81, 82), 3)])
-def test_the_quantization_search_returns_the_smallest_file_within_the_tolerance(scores, num_tried, tmp_path):
+def test_quantization_search_returns_the_smallest_file_within_the_tolerance(scores, num_tried, tmp_path):
     def write(quantization):
         path = tmp_path / quantization
         path.write_bytes(bytes({"dynamic_int8": 1, "float16": 2, "float32": 4}[quantization]))
@@ -235,7 +235,7 @@ def test_auto_exports_one_file_and_reports_the_candidates(exported, references, 
     assert [path.suffix for path in sorted((exported / "auto/tflite").glob("[!.]*"))] == [".txt", ".tflite", ".txt"]
 
 
-def test_a_file_is_also_scored_with_the_tokenizer_of_a_phone(references, exported):
+def test_file_is_also_scored_with_the_mediapipe_tokenizer(references, exported):
     reference = references("classifier")
     texts = ["ÉVERY dog ran", "the mât sat on a rëd hât", "cat", "á dóg", "thé", "ŕan off"] * 3
     phone = reference.tokenizer.for_mediapipe()
@@ -254,7 +254,7 @@ def test_a_file_is_also_scored_with_the_tokenizer_of_a_phone(references, exporte
 @pytest.mark.slow
 @pytest.mark.parametrize("quantization", ["float32", "float16", "dynamic_int8"])
 @pytest.mark.parametrize("how", ["segments zeroed", "mask and segments swapped"])
-def test_a_file_with_a_wrong_graph_is_refused(how, quantization, references, tmp_path, monkeypatch):
+def test_file_with_a_wrong_graph_is_rejected(how, quantization, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
     GRAPHS[how](monkeypatch, None)
     write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
@@ -279,18 +279,18 @@ def test_a_file_with_a_wrong_graph_is_refused(how, quantization, references, tmp
         (["saved_model"], {"examples": []}, "examples is only used by the format tflite"),
     ],
 )
-def test_settings_of_formats_that_are_not_exported_are_refused(formats, settings, message, tmp_path):
+def test_settings_of_formats_that_are_not_exported_are_rejected(formats, settings, message, tmp_path):
     with pytest.raises(InputError, match=message):
         bk.export_model(tmp_path / "missing", tmp_path / "out", formats=formats, **settings)
 
 
-def test_a_tolerance_is_refused_without_the_quantization_search():
+def test_tolerance_is_rejected_without_the_quantization_search():
     with pytest.raises(InputError, match=r"a tolerance of 1.0 points was given, which only the quantization auto uses"):
         ExportSettings(tolerance=1.0, examples=[])
     assert ExportSettings(tolerance=1.0, examples=[], quantizations=("auto",)).tolerance == 1.0
 
 
-def test_bad_settings_are_refused(references, tmp_path):
+def test_bad_settings_are_rejected(references, tmp_path):
     with pytest.raises(InputError, match="auto excludes others and needs labelled examples"):
         ExportSettings(quantizations=("auto",))
     reference = references("electra")

