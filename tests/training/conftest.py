@@ -1,4 +1,4 @@
-"""Records that a tiny model can learn, and a run that takes a second."""
+"""Fixtures: records that a tiny model can learn, and a run that takes a second."""
 
 import keras
 import numpy as np
@@ -32,7 +32,7 @@ def story_tokenizer():
 
 @pytest.fixture(scope="session")
 def make_records_folder(story_tokenizer, tmp_path_factory):
-    """A function that writes records of stories of one word each, and gives (folder, manifest)."""
+    """Function that writes records of stories of one word each, and returns (folder, manifest)."""
     rng = np.random.default_rng(0)
     stories = [[" ".join([word] * rng.integers(3, 9)) for _ in range(12)] for word in WORDS * 3]
 
@@ -46,13 +46,13 @@ def make_records_folder(story_tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def records(make_records_folder):
-    """Records with next sentences, length 24."""
+    """Records with sentence pairs, length 24."""
     return make_records_folder()
 
 
 @pytest.fixture(scope="session")
 def tiny_run():
-    """A function that gives a tiny run on records as they are."""
+    """Function that returns a tiny run with the settings of the records."""
 
     def make(*manifests, **overrides):
         named = {name.replace("__", "."): value for name, value in overrides.items()}
@@ -63,7 +63,7 @@ def tiny_run():
 
 @pytest.fixture
 def two_workers():
-    """A function that starts a script as two workers on loopback; what is left of them is killed after the test."""
+    """Function that starts a script as two workers on loopback; leftover workers are killed after the test."""
     started = []
 
     def begin(*arguments) -> list:
@@ -78,7 +78,7 @@ def two_workers():
 
 @pytest.fixture(scope="session")
 def make_encoder(story_tokenizer, tmp_path_factory):
-    """A function that gives a folder with a tiny encoder and a vocabulary."""
+    """Function that returns a folder with a tiny encoder and a vocabulary."""
 
     def make(**changes):
         folder = tmp_path_factory.mktemp("encoder") / "encoder"

@@ -1,10 +1,10 @@
-"""Fine-tunes tiny models and writes down the loss of each step, the scores and the weights' hash, task by task.
+"""Fine-tune tiny models, and write the loss of each step, the scores and a hash of the weights for each task.
 
     python finetune_tiny.py CHECKPOINT OUT.json classify:4 tag:2:2
     python finetune_tiny.py CHECKPOINT OUT.json classify --strategy multi-worker
 
 A job is a task, the devices to train it on (logical processors), and the parts of a step on each of them. OUT.json has
-a report for each task. Tests that need one device alone call `report_of` where they are.
+a report for each task. Tests that need one device alone call `make_report` where they are.
 """
 
 import argparse
@@ -43,7 +43,7 @@ SETTINGS_OF = {"embed": dataclasses.replace(SETTINGS, learning_rate=2e-3)}
 
 
 def classified() -> tuple[Task, list]:
-    """Texts and which pet they tell of first."""
+    """Texts, labelled with the first pet in them."""
     pets = [[word for word in text.split() if word in PETS] for text in TEXTS]
     examples = [TextExample(text, label=found[0] if found else "none") for text, found in zip(TEXTS, pets, strict=True)]
     return TextClassification(labels=("none", *PETS)), examples
@@ -58,13 +58,13 @@ def tagged() -> tuple[Task, list]:
 
 
 def questions() -> tuple[Task, list]:
-    """The first pet of a text, asked for with the text's first word; or none. In windows."""
+    """Questions about the first pet of a text, some without an answer, in windows."""
     task = QuestionAnswering(max_sequence_length=12, window_overlap=2, max_answer_length=3, allows_null=True)
     return task, [_question(number, text) for number, text in enumerate(TEXTS)]
 
 
 def pairs() -> tuple[Task, list]:
-    """Pairs of texts, and the share of words that they have in common."""
+    """Pairs of texts, and the fraction of words that they share."""
     examples = []
     for first, second in zip(TEXTS, TEXTS[5:45], strict=False):
         ours, theirs = set(first.split()), set(second.split())
@@ -76,7 +76,7 @@ TASKS = {"classify": classified, "tag": tagged, "answer": questions, "embed": pa
 
 
 class Losses(keras.callbacks.Callback):
-    """Keeps the loss of each step: Keras's mean over the epoch so far."""
+    """Record the loss of each step: Keras's running mean over the epoch."""
 
     def __init__(self):
         super().__init__()
@@ -86,20 +86,20 @@ class Losses(keras.callbacks.Callback):
         self.values.append(float(logs["loss"]))
 
 
-def settings_of(name: str) -> FineTuning:
-    """The settings of a task: most tasks share them."""
+def get_settings(name: str) -> FineTuning:
+    """Return the settings of a task; most tasks share them."""
     return SETTINGS_OF.get(name, SETTINGS)
 
 
 def tuned(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> FineTuned:
-    """Fine-tunes on all examples of a task; every fifth one is scored. `options` are those of `finetune`."""
+    """Fine-tune on all examples of a task, and score every fifth; `options` are those of `run_finetuning`."""
     task, examples = TASKS[name]()
-    settings = settings or settings_of(name)
+    settings = settings or get_settings(name)
     return run_finetuning(task, checkpoint, examples, examples[::5], settings, **options)
 
 
-def report_of(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> dict:
-    """Fine-tunes, and returns what became of it as JSON can hold it."""
+def make_report(name: str, checkpoint: pathlib.Path, settings: FineTuning | None = None, **options) -> dict:
+    """Fine-tune, and return the result in values for JSON."""
     losses = Losses()
     done = tuned(name, checkpoint, settings, callbacks=[losses], **options)
     lines = [json.loads(line) for line in done.log.splitlines()]
@@ -114,12 +114,12 @@ def report_of(name: str, checkpoint: pathlib.Path, settings: FineTuning | None =
 
 
 def digest(model: keras.Model) -> str:
-    """Returns a hash of all weights."""
+    """Return a hash of all weights."""
     return hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in model.weights)).hexdigest()
 
 
 def main() -> None:
-    """Fine-tunes, and writes the reports."""
+    """Fine-tune, and write the reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
@@ -136,14 +136,14 @@ def main() -> None:
     for name, num_devices, num_parts in arguments.jobs:
         if num_devices > 1:
             strategy = _mirrored(num_devices, is_first=not reports)
-        settings = dataclasses.replace(settings_of(name), accumulation_steps=num_parts)
-        reports[name] = report_of(name, arguments.checkpoint, settings, strategy=strategy)
+        settings = dataclasses.replace(get_settings(name), accumulation_steps=num_parts)
+        reports[name] = make_report(name, arguments.checkpoint, settings, strategy=strategy)
     if is_chief(strategy):
         arguments.out.write_text(json.dumps(reports))
 
 
 def _mirrored(num_devices: int, is_first: bool) -> tf.distribute.Strategy:
-    """Returns a strategy on so many devices; TensorFlow's usual way of reducing allows one such number a process."""
+    """Return a strategy on that many devices; TensorFlow's default reduction allows one such number per process."""
     devices = [f"CPU:{number}" for number in range(num_devices)]
     reduction = None if is_first else tf.distribute.ReductionToOneDevice()
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)

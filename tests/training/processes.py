@@ -1,4 +1,4 @@
-"""Trainings in processes of their own: started, also as workers of one another, killed at random, and waited for."""
+"""Run trainings in child processes: start them, also as two workers, kill them at random, and wait for them."""
 
 import json
 import os
@@ -13,7 +13,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def start(script: str, *arguments: object, tf_config: dict | None = None) -> subprocess.Popen:
-    """Starts a script of this folder, as a worker where `tf_config` says so."""
+    """Start a script of this folder, as a worker if `tf_config` is given."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     if tf_config is not None:
         environment["TF_CONFIG"] = json.dumps(tf_config)
@@ -23,7 +23,7 @@ def start(script: str, *arguments: object, tf_config: dict | None = None) -> sub
 
 
 def start_two_workers(script: str, *arguments: object) -> list[subprocess.Popen]:
-    """Starts a script twice, as two workers on loopback of one training."""
+    """Start a script twice, as the two workers of one training on loopback."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     cluster = {"worker": [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]}
     for one in sockets:
@@ -33,14 +33,14 @@ def start_two_workers(script: str, *arguments: object) -> list[subprocess.Popen]
 
 
 def finish(process: subprocess.Popen, out: pathlib.Path) -> dict:
-    """Waits for the end of a training and returns what it wrote to `out`."""
+    """Wait for the end of a training, and return the report that it wrote to `out`."""
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said[-3000:]
     return json.loads(out.read_text())
 
 
 def kill_at_random(process: subprocess.Popen, backups: pathlib.Path, trial: int, num_steps: int) -> None:
-    """Kills a training that prints the number of each step, with SIGKILL.
+    """Kill a training that prints the number of each step, with SIGKILL.
 
     Args:
         process: started with a pipe as standard output.
@@ -61,14 +61,14 @@ def kill_at_random(process: subprocess.Popen, backups: pathlib.Path, trial: int,
 
 
 def wait_for_step(process: subprocess.Popen, step: int) -> None:
-    """Waits until the training has said that it took so many steps, or has ended."""
+    """Wait until the training has printed a number of steps, or has ended."""
     for line in process.stdout:
         if int(line) >= step:
             return
 
 
 def sizes(folder: pathlib.Path) -> dict[str, int]:
-    """Returns the size of every file under a folder, which may change meanwhile."""
+    """Return the size of every file in a folder that may be changing."""
     found = {}
     for path, _, names in os.walk(folder):
         for name in names:

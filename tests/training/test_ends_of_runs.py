@@ -1,4 +1,4 @@
-"""A run ends by the clock, where its loss is lost, or within an epoch; and its log tells each step once."""
+"""A run ends by time, at a NaN loss, or within an epoch; its log contains each step once."""
 
 import functools
 import itertools
@@ -19,13 +19,13 @@ from tests.marks import slow
 
 
 def last_lines(trained):
-    """The last evaluation and the last line of training."""
+    """Return the last evaluation and the last training line."""
     lines = list(map(json.loads, trained.log.splitlines()))
     return [[line for line in lines if name in line][-1] for name in ("held_out_loss", "loss")]
 
 
-def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
-    """The clock advances by one second each time it is read, so no step takes real time."""
+def test_a_time_budget_ends_a_run(records, tiny_run, monkeypatch):
+    """The clock advances by one second per reading, so no step takes real time."""
     seconds = itertools.count()
     clocked = functools.partial(TimedLearningRate, clock=lambda: float(next(seconds)))
     monkeypatch.setattr("bert_keras.training.pretraining.TimedLearningRate", clocked)
@@ -38,7 +38,7 @@ def test_the_clock_ends_a_run(records, tiny_run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_real_clock_ends_a_run(records, tiny_run):
+def test_a_time_budget_ends_a_run_in_real_time(records, tiny_run):
     folder, manifest = records
     trained = run_pretraining(tiny_run(manifest, budget__steps=None, budget__hours=16 / 3600), [folder])
     scored, last = last_lines(trained)
@@ -48,7 +48,7 @@ def test_a_real_clock_ends_a_run(records, tiny_run):
 
 
 @pytest.mark.parametrize("parts", [1, *slow(2)])
-def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, records, tiny_run):
+def test_a_nan_loss_stops_the_run_and_reports_the_step(parts, records, tiny_run):
     folder, manifest = records
 
     class Spoil(keras.callbacks.Callback):
@@ -64,7 +64,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(parts, record
 
 
 class Numbers(keras.Model):
-    """A model whose loss is what it is given."""
+    """Model with given losses."""
 
     def __init__(self):
         super().__init__()
@@ -87,7 +87,7 @@ def fit_numbers(values, callbacks, *, steps_per_execution=1, validation_data=Non
     model.fit(data, validation_data=held_out, callbacks=callbacks, shuffle=False, verbose=0, **arguments)
 
 
-def test_a_line_is_the_mean_of_its_own_steps():
+def test_a_log_line_is_the_mean_over_its_own_steps():
     log = TrainingLog(100.0)
     fit_numbers([1.0] * 50 + [3.0] * 50 + [9.0] * 10, [log])
     log.finish()
@@ -101,7 +101,7 @@ def test_a_line_is_the_mean_of_its_own_steps():
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
-def test_neither_epochs_nor_evaluations_cut_a_line(steps_per_execution):
+def test_log_windows_continue_across_epochs_and_evaluations(steps_per_execution):
     log = TrainingLog(None, window_steps=9)
     values = np.arange(42.0)
     options = {"steps_per_execution": steps_per_execution, "validation_data": [1000.0] * 3}
@@ -112,7 +112,7 @@ def test_neither_epochs_nor_evaluations_cut_a_line(steps_per_execution):
     assert held_out == [(step, 1000.0) for step in range(6, 43, 6)]
 
 
-def test_callbacks_behind_the_log_see_the_mean_of_the_line_so_far():
+def test_callbacks_after_the_log_get_the_mean_of_the_current_window():
     seen = []
 
     class See(keras.callbacks.Callback):
@@ -124,8 +124,8 @@ def test_callbacks_behind_the_log_see_the_mean_of_the_line_so_far():
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
-def test_at_the_end_of_an_epoch_callbacks_find_its_mean(steps_per_execution, tmp_path):
-    """Not the loss of the last batch, which is what is left where metrics are reset in each step."""
+def test_callbacks_get_the_epoch_mean_at_the_end_of_an_epoch(steps_per_execution, tmp_path):
+    """Not the loss of the last batch, which remains because metrics are reset in each step."""
     values = [1.0, 9.0, 1.0, 5.0] + [2.0, 6.0, 7.0, 1.0] + [9.0, 1.0, 6.0, 0.0] + [1.0] * 4  # means 4, 4, 4, 1
     seen = []
 
@@ -148,7 +148,7 @@ def test_at_the_end_of_an_epoch_callbacks_find_its_mean(steps_per_execution, tmp
     ]
 
 
-def test_the_mean_of_an_epoch_that_was_begun_before_a_resumption_is_of_all_its_steps():
+def test_the_mean_of_a_resumed_epoch_includes_the_steps_before_the_interruption():
     first, log, history = TrainingLog(None), TrainingLog(None), keras.callbacks.History()
     fit_numbers([1.0, 2.0, 3.0], [first], epochs=1, steps_per_epoch=3)
     log.restore(json.loads(json.dumps(first.state())))
@@ -163,7 +163,7 @@ def test_the_mean_of_an_epoch_that_was_begun_before_a_resumption_is_of_all_its_s
     assert history.history["loss"] == [3.0, 6.0, 5.0]
 
 
-def test_lines_of_version_0_1_are_no_held_out_scores():
+def test_log_lines_of_release_0_1_are_read_as_training_lines():
     """They have no num_steps."""
     log = TrainingLog(None, window_steps=2)
     lines = [
@@ -177,20 +177,20 @@ def test_lines_of_version_0_1_are_no_held_out_scores():
     assert log.metrics() == {"loss": 4.0, "held_out_loss": 8.0}
 
 
-def test_a_short_training_has_ten_points():
+def test_a_short_training_logs_ten_lines():
     assert [choose_window_steps(num) for num in (1, 9, 120, 499, 500, 10**6, None)] == [1, 1, 12, 49, 50, 50, 50]
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 4])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_the_step_of_a_lost_loss_is_told(bad, steps_per_execution):
+def test_the_step_of_a_nan_loss_is_reported(bad, steps_per_execution):
     values = [1.0] * 16
     values[7] = bad
     with pytest.raises(InputError, match=rf"the loss became {bad} at step 8"):
         fit_numbers(values, [FiniteLoss()], steps_per_execution=steps_per_execution)
 
 
-def test_a_fit_ends_within_an_epoch():
+def test_stop_after_ends_fit_within_an_epoch():
     log, stop = TrainingLog(1.0), StopAfter(7)
     fit_numbers([1.0] * 30, [stop, log])
     log.finish()

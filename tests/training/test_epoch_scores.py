@@ -1,4 +1,4 @@
-"""The best epoch is found, kept, and told; a training that gets no better ends."""
+"""The best epoch is found and restored, and a training without improvement ends."""
 
 import json
 
@@ -11,7 +11,7 @@ from bert_keras.training.training_log import TrainingLog
 
 
 class Counter(keras.Model):
-    """A model whose weights are the number of steps that it took, and a number that stays."""
+    """Model with one weight that counts its steps, and one that is constant."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class Counter(keras.Model):
 
 
 def fit(scores: list[float], num_epochs: int | None = None, patience: int = 0, **more) -> tuple[EpochScores, Counter]:
-    """Trains two steps an epoch; the epochs have these scores."""
+    """Train two steps per epoch; the epochs have these scores."""
     given = iter(scores)
     callbacks = more.pop("callbacks", [])
     epochs = EpochScores(lambda: {"loss": 9.0, "good": next(given)}, "good", patience=patience, **more)
@@ -50,7 +50,7 @@ def test_the_best_epoch_is_the_first_of_the_highest_scores(scores, best):
     assert float(model.steps) == 2 * (best + 1)
 
 
-def test_before_the_first_epoch_none_is_the_best():
+def test_there_is_no_best_epoch_before_the_first():
     assert EpochScores(dict, "good", patience=0).best is None
 
 
@@ -58,13 +58,13 @@ def test_before_the_first_epoch_none_is_the_best():
     ("patience", "num_epochs"),
     [(0, 7), (1, 3), (2, 6), (3, 7)],  # of 0.1, 0.4, 0.4, 0.5, 0.2, 0.5, 0.4
 )
-def test_a_training_ends_after_so_many_epochs_without_a_better_one(patience, num_epochs):
+def test_patience_ends_a_training_without_improvement(patience, num_epochs):
     epochs, model = fit([0.1, 0.4, 0.4, 0.5, 0.2, 0.5, 0.4], patience=patience)
     assert len(epochs.epochs) == num_epochs
     assert float(model.steps) == 2 * num_epochs
 
 
-def test_one_of_several_workers_stops_them_all():
+def test_one_worker_that_stops_stops_all_workers():
     votes = []
 
     def agreed(vote: bool) -> bool:
@@ -76,7 +76,7 @@ def test_one_of_several_workers_stops_them_all():
     assert len(epochs.epochs) == 2
 
 
-def test_the_best_weights_are_exactly_those_of_the_epoch_also_where_they_are_not_trained():
+def test_the_best_weights_include_frozen_weights_bit_for_bit():
     epochs, model = fit([0.9, 0.1])
     exactly = {name: np.array(values) for name, values in epochs.best_weights().items()}
     model.seven.assign([3.0, 4.0])
@@ -86,7 +86,7 @@ def test_the_best_weights_are_exactly_those_of_the_epoch_also_where_they_are_not
         np.testing.assert_array_equal(values, exactly[name])
 
 
-def test_the_scores_join_the_log_as_held_out():
+def test_epoch_scores_are_logged_as_held_out():
     told = []
     log = TrainingLog(None, (told.append,))
     fit([0.5, 0.25], callbacks=[log])
@@ -99,7 +99,7 @@ def test_the_scores_join_the_log_as_held_out():
     assert log.metrics()["held_out_good"] == 0.25
 
 
-def test_another_one_goes_on_where_it_was():
+def test_epoch_scores_survive_a_backup():
     epochs, model = fit([0.1, 0.8, 0.3])
     again = EpochScores(lambda: {"good": 0.8}, "good", patience=2)
     again.restore(json.loads(json.dumps(epochs.state())), epochs.best_weights())
@@ -111,7 +111,7 @@ def test_another_one_goes_on_where_it_was():
     assert float(model.steps) == 4
 
 
-def test_what_a_backup_was_given_does_not_change_while_it_is_written():
+def test_the_state_for_a_backup_does_not_change_during_training():
     epochs, model = fit([0.1, 0.8])
     facts, arrays = epochs.state(), epochs.best_weights()
     log = TrainingLog(None)

@@ -1,4 +1,4 @@
-"""What a fine-tuning is told, what it does with it, and what it refuses."""
+"""Settings of a fine-tuning, their effects, and the errors for invalid ones."""
 
 import dataclasses
 import hashlib
@@ -58,7 +58,7 @@ def test_the_bounds_of_each_range_are_valid():
 
 
 class PlannedError(Exception):
-    """Ends a fine-tuning where it would train, and holds what it would train."""
+    """Ends a fine-tuning before `fit`, and contains its model, phases and settings."""
 
     def __init__(self, model, phases, settings):
         super().__init__()
@@ -67,7 +67,7 @@ class PlannedError(Exception):
 
 @pytest.fixture
 def planned(tiny_encoder, monkeypatch):
-    """A function that gives what a fine-tuning would do, without training, as facts by name."""
+    """Function that returns what a fine-tuning would do, without training it, keyed by name."""
 
     def end(model, phases, *, scorer, **settings):
         raise PlannedError(model, phases, {**settings, "scorer": scorer})
@@ -92,15 +92,15 @@ def planned(tiny_encoder, monkeypatch):
     return plan
 
 
-def facts_of(plan: PlannedError) -> dict[str, object]:
-    """Returns all that a training depends on."""
+def collect_facts(plan: PlannedError) -> dict[str, object]:
+    """Return everything that a training depends on."""
     model, optimizer = plan.model, plan.model.optimizer.get_config()
     schedule = optimizer["learning_rate"]["config"]
     weights = {id(weight) for weight in model.weights}
     features = [batch[0]["token_ids"].numpy() for batch in plan.phase.train(0).take(3)]
     return {
         "num_steps": plan.phase.num_steps,
-        "steps an epoch": plan.phase.evaluate_every,
+        "steps per epoch": plan.phase.evaluate_every,
         "batches": hashlib.sha256(b"".join(ids.tobytes() for ids in features)).hexdigest(),
         "rows": [len(ids) for ids in features],
         "weights": digest(model),
@@ -121,7 +121,7 @@ def facts_of(plan: PlannedError) -> dict[str, object]:
 # field, another value, the facts that it changes and no others
 EFFECTS = {
     "num_epochs": (7, {"num_steps", "warm-up", "end of the rate"}),
-    "batch_size": (4, {"num_steps", "steps an epoch", "warm-up", "end of the rate", "batches", "rows"}),
+    "batch_size": (4, {"num_steps", "steps per epoch", "warm-up", "end of the rate", "batches", "rows"}),
     "learning_rate": (0.5, {"rate"}),
     "warmup_ratio": (0.5, {"warm-up"}),
     "weight_decay": (0.5, {"decay"}),
@@ -136,18 +136,18 @@ EFFECTS = {
 }
 
 
-def test_every_setting_changes_what_it_should_and_nothing_else(planned):
+def test_every_setting_has_its_effect_and_no_other(planned):
     assert EFFECTS.keys() == {field.name for field in dataclasses.fields(FineTuning)}
-    before = facts_of(planned(SETTINGS))
-    assert facts_of(planned(SETTINGS)) == before
+    before = collect_facts(planned(SETTINGS))
+    assert collect_facts(planned(SETTINGS)) == before
     for name, (value, expected) in EFFECTS.items():
-        after = facts_of(planned(dataclasses.replace(SETTINGS, **{name: value})))
+        after = collect_facts(planned(dataclasses.replace(SETTINGS, **{name: value})))
         assert {fact for fact in before if after[fact] != before[fact]} == expected, name
 
 
-def test_the_defaults_train_everything_at_one_rate(planned):
+def test_the_defaults_train_all_weights_at_one_learning_rate(planned):
     plan = planned(None)
-    facts = facts_of(plan)
+    facts = collect_facts(plan)
     assert (facts["factors"], facts["rate"], facts["decay"], facts["parts"]) == (None, 3e-5, 0.01, 1)
     assert (facts["num_steps"], facts["end of the rate"], facts["rows"]) == (6, 6, [32, 32, 32])
     assert len(facts["trained"]) == len(plan.model.weights)
@@ -155,9 +155,7 @@ def test_the_defaults_train_everything_at_one_rate(planned):
     assert plan.model.jit_compile is False
 
 
-def test_rows_are_as_long_as_the_model_reads_whatever_the_tokenizer_says(
-    planned, tiny_encoder, story_tokenizer, tmp_path
-):
+def test_sequences_are_limited_by_the_model_not_by_the_tokenizer(planned, tiny_encoder, story_tokenizer, tmp_path):
     bk.save(bk.load(tiny_encoder), BertTokenizer(story_tokenizer.vocabulary, max_sequence_length=7), tmp_path / "short")
     long = [TextExample(" ".join(["the cat sat"] * 20), label="cat")] * 8
     for checkpoint in (tiny_encoder, tmp_path / "short"):
@@ -174,14 +172,14 @@ def test_a_shorter_task_keeps_its_length(planned):
 
 
 @pytest.mark.parametrize(("length", "overlap", "shared"), [(128, 32, 6), (384, 128, 8), (20, 7, 7), (128, None, None)])
-def test_windows_share_as_much_of_a_shorter_row(length, overlap, shared, planned):
+def test_the_window_overlap_shrinks_with_the_sequence_length(length, overlap, shared, planned):
     lengths = {"max_sequence_length": length, "window_overlap": overlap}
     task = TextClassification(labels=("none", "cat", "dog"), **lengths)
     assert planned(SETTINGS, task=task).settings["settings"]["task"]["window_overlap"] == shared
 
 
 def fit_that_sets(biases: list[list[float]], end: list[float] | None = None):
-    """Returns a stand-in for `fit_phases`: each epoch sets the head's bias, and so does its end; nothing is traced."""
+    """Return a fake `fit_phases` that sets the head's bias in each epoch and at the end, without training."""
 
     def fit(model, phases, *, scorer, **_):
         scorer.set_model(model)
@@ -197,8 +195,8 @@ def fit_that_sets(biases: list[list[float]], end: list[float] | None = None):
 
 
 @pytest.mark.parametrize("biases", [[], [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
-def test_a_training_that_went_on_behind_its_last_epoch_gives_the_best_one(biases, tiny_encoder, monkeypatch):
-    # so ends one that goes on with fewer epochs than it has begun
+def test_the_best_epoch_is_restored_after_more_training(biases, tiny_encoder, monkeypatch):
+    # as a training that resumes with fewer epochs than it has started
     end = [0.0, 0.0, 1.0]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases, end))
     task, examples = TASKS["classify"]()
@@ -209,7 +207,7 @@ def test_a_training_that_went_on_behind_its_last_epoch_gives_the_best_one(biases
 
 
 @pytest.mark.parametrize(("keep_best", "best", "told"), [(True, 1, "none"), (False, 2, "dog")])
-def test_the_best_epoch_is_what_is_given_unless_the_last_is_wanted(keep_best, best, told, tiny_encoder, monkeypatch):
+def test_keep_best_selects_the_best_or_the_last_epoch(keep_best, best, told, tiny_encoder, monkeypatch):
     biases = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases))
     task, examples = TASKS["classify"]()
@@ -222,7 +220,7 @@ def test_the_best_epoch_is_what_is_given_unless_the_last_is_wanted(keep_best, be
     assert done.model.classifier.bias.numpy().tolist() == biases[best]
 
 
-def test_a_threshold_that_was_found_belongs_to_the_task_that_is_given(tiny_encoder, monkeypatch):
+def test_the_returned_task_has_the_calibrated_threshold(tiny_encoder, monkeypatch):
     def fit(model, phases, *, scorer, **_):
         scorer.set_model(model)
         model.span.kernel.assign(keras.ops.zeros_like(model.span.kernel))  # every span scores the same, and [CLS] too
@@ -238,7 +236,7 @@ def test_a_threshold_that_was_found_belongs_to_the_task_that_is_given(tiny_encod
     assert done.scores == done.epochs[0]
 
 
-def test_what_cannot_be_fine_tuned_is_refused(tiny_encoder, tmp_path):
+def test_invalid_fine_tunings_are_rejected(tiny_encoder, tmp_path):
     task, examples = TASKS["classify"]()
     with pytest.raises(InputError, match="train is empty; expected one or more examples: check how it is read"):
         run_finetuning(task, tiny_encoder, [], examples)
@@ -257,7 +255,7 @@ REPLICAS = types.SimpleNamespace(num_replicas_in_sync=3)  # which is asked befor
 CONTRASTED = SentenceEmbedding(objective="contrastive")
 
 
-def test_a_batch_that_cannot_be_divided_is_refused_before_anything_is_read():
+def test_an_indivisible_batch_size_is_rejected_before_anything_is_read():
     task, examples = TASKS["embed"]()
     with pytest.raises(
         InputError, match="batch_size 8 cannot be divided among 3 replicas with 1 micro-batches: make it a multi"
@@ -277,7 +275,7 @@ def test_a_batch_that_cannot_be_divided_is_refused_before_anything_is_read():
         ({"settings": FineTuning(accumulation_steps=2)}, "1 replicas with 2 micro-batches"),
     ],
 )
-def test_a_task_that_compares_its_examples_is_not_divided(options, shown):
+def test_a_contrastive_batch_is_not_divided(options, shown):
     _, examples = TASKS["embed"]()
     with pytest.raises(
         InputError,
@@ -287,7 +285,7 @@ def test_a_task_that_compares_its_examples_is_not_divided(options, shown):
 
 
 @pytest.mark.parametrize(("batch_size", "num_examples", "num_compared"), [(1, 9, 1), (8, 1, 1)])
-def test_a_batch_of_one_example_has_nothing_to_compare(batch_size, num_examples, num_compared):
+def test_a_contrastive_batch_needs_two_examples(batch_size, num_examples, num_compared):
     examples = TASKS["embed"]()[1][:num_examples]
     with pytest.raises(
         InputError, match=rf"compares the examples of a batch, and a batch has {num_compared}; expected"
@@ -295,7 +293,7 @@ def test_a_batch_of_one_example_has_nothing_to_compare(batch_size, num_examples,
         run_finetuning(CONTRASTED, "nowhere", examples, examples, FineTuning(batch_size=batch_size))
 
 
-def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_batch(planned):
+def test_only_contrastive_tasks_end_an_epoch_with_a_smaller_batch(planned):
     of_scores, examples = TASKS["embed"]()
     for task, rows, parts in ((of_scores, [16, 16, 16], 3), (CONTRASTED, [16, 16, 10], 2)):
         plan = planned(SETTINGS, task=task, train=examples[:21])
@@ -306,7 +304,7 @@ def test_only_a_task_that_compares_its_examples_ends_an_epoch_with_a_smaller_bat
 
 
 @pytest.mark.slow
-def test_pairs_are_contrasted_in_batches_of_two_sizes(tiny_encoder):
+def test_contrastive_training_accepts_batches_of_two_sizes(tiny_encoder):
     _, examples = TASKS["embed"]()
     log = []
     run_finetuning(
@@ -332,7 +330,7 @@ def test_texts_are_learned_from_a_few_examples(tiny_encoder):
     assert done.scores["accuracy"] > 0.8  # measured: 1.0; 0.65 of them have no pet
 
 
-def test_a_resumed_training_may_save_memory_and_nothing_else():
+def test_a_resumed_training_may_only_change_memory_settings():
     place = TrainingProgress(
         {"accumulation_steps": 2, "gradient_checkpointing": True, "seed": 1}, {"the words": 1}, TrainingLog(None)
     )

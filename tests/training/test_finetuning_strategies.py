@@ -1,4 +1,4 @@
-"""Fine-tuning on several devices, in parts, and after a stop, is fine-tuning on one device at once."""
+"""Fine-tuning on several devices, in micro-batches or resumed gives the result of one device without interruption."""
 
 import dataclasses
 import pathlib
@@ -13,7 +13,7 @@ from bert_keras.errors import InputError, InterruptedTrainingError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.training import run_finetuning
 from bert_keras.training.backups import BackupFolder, BackupOptions
-from tests.training.finetune_tiny import SETTINGS, TASKS, report_of
+from tests.training.finetune_tiny import SETTINGS, TASKS, make_report
 from tests.training.processes import finish, start
 
 NUM_STEPS = {"classify": 24, "tag": 30, "answer": 27, "embed": 25}
@@ -23,20 +23,22 @@ STEPS_AN_EPOCH = 8
 
 @pytest.fixture(scope="module")
 def backups(tmp_path_factory):
-    """Where the classification keeps its state, every four steps."""
+    """Folder with a backup of the classification every four steps."""
     return tmp_path_factory.mktemp("kept") / "backups"
 
 
 @pytest.fixture(scope="module")
 def one_device(tiny_encoder, backups):
     """The classification on one device."""
-    return report_of("classify", tiny_encoder, backup=BackupOptions(BackupFolder(backups, num_kept=99), every_steps=4))
+    return make_report(
+        "classify", tiny_encoder, backup=BackupOptions(BackupFolder(backups, num_kept=99), every_steps=4)
+    )
 
 
 @pytest.fixture(scope="module")
 def other_tasks(tiny_encoder):
-    """The other fine-tunings on one device, by task."""
-    return {name: report_of(name, tiny_encoder) for name in TASKS if name != "classify"}
+    """The other fine-tunings on one device, keyed by task."""
+    return {name: make_report(name, tiny_encoder) for name in TASKS if name != "classify"}
 
 
 def assert_same_training(ours: dict, theirs: dict, task: str) -> None:
@@ -68,21 +70,21 @@ def mirrored(tiny_encoder, tmp_path_factory):
     return finish(start("finetune_tiny.py", tiny_encoder, out, "classify:4", "tag:2:2", "answer:2", "embed:2:2"), out)
 
 
-def test_two_devices_of_two_parts_fine_tune_as_one(one_device, tiny_encoder, tmp_path):
+def test_two_devices_with_two_micro_batches_fine_tune_as_one(one_device, tiny_encoder, tmp_path):
     report = finish(start("finetune_tiny.py", tiny_encoder, tmp_path / "out", "classify:2:2"), tmp_path / "out")
     assert_same_training(report["classify"], one_device, "classify")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
-def test_several_devices_and_their_parts_fine_tune_as_one(task, one_device, other_tasks, mirrored):
+def test_devices_and_micro_batches_fine_tune_as_one_device(task, one_device, other_tasks, mirrored):
     assert_same_training(mirrored[task], {**other_tasks, "classify": one_device}[task], task)
 
 
 @pytest.mark.slow
-def test_parts_and_gradient_checkpointing_change_nothing(one_device, tiny_encoder):
+def test_micro_batches_and_gradient_checkpointing_change_nothing(one_device, tiny_encoder):
     sparing = dataclasses.replace(SETTINGS, accumulation_steps=2, gradient_checkpointing=True)
-    assert_same_training(report_of("classify", tiny_encoder, sparing), one_device, "classify")
+    assert_same_training(make_report("classify", tiny_encoder, sparing), one_device, "classify")
 
 
 @pytest.mark.slow  # test_strategies.py trains with two workers too
@@ -95,24 +97,24 @@ def test_two_workers_fine_tune_as_one(one_device, tiny_encoder, two_workers, tmp
 
 
 def assert_same_end(again: dict, uninterrupted: dict, num_done: int) -> None:
-    """Asserts that a resumed fine-tuning ended with the same bits."""
+    """Assert that a resumed fine-tuning ended with the same bits."""
     assert again["losses"] == uninterrupted["losses"][num_done:]
     for name in ("weights", "scores", "epochs", "best", "log"):
         assert again[name] == uninterrupted[name], name
 
 
-def backup_of(step: int, backups: pathlib.Path, folder: pathlib.Path) -> BackupFolder:
-    """Returns a folder that has this backup alone."""
+def copy_backup(step: int, backups: pathlib.Path, folder: pathlib.Path) -> BackupFolder:
+    """Return a folder with only this backup."""
     shutil.copytree(backups / f"step-{step:09}", folder / f"step-{step:09}")
     return BackupFolder(folder)
 
 
-def test_a_fine_tuning_resumed_in_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, backups, tmp_path):
+def test_a_fine_tuning_resumed_within_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, backups, tmp_path):
     step = 12
     assert step % STEPS_AN_EPOCH
     assert one_device["best"] == 0  # so the best weights come out of the backup
-    kept = BackupOptions(backup_of(step, backups, tmp_path), resume=True)
-    assert_same_end(report_of("classify", tiny_encoder, backup=kept), one_device, step)
+    kept = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
+    assert_same_end(make_report("classify", tiny_encoder, backup=kept), one_device, step)
 
 
 @pytest.mark.slow
@@ -120,12 +122,12 @@ def test_a_fine_tuning_resumed_between_epochs_ends_with_the_same_bits(one_device
     uninterrupted, step = one_device, 2 * STEPS_AN_EPOCH
     assert uninterrupted["best"] == 0  # so the best weights come out of the backup
     assert len(uninterrupted["epochs"]) == 3 < SETTINGS.num_epochs  # and patience ends both
-    kept = BackupOptions(backup_of(step, backups, tmp_path), resume=True)
-    assert_same_end(report_of("classify", tiny_encoder, backup=kept), uninterrupted, step)
+    kept = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
+    assert_same_end(make_report("classify", tiny_encoder, backup=kept), uninterrupted, step)
 
 
 class StopAfter(keras.callbacks.Callback):
-    """Asks for an end after some steps."""
+    """Send SIGTERM after some steps."""
 
     def __init__(self, num_steps: int):
         super().__init__()
@@ -138,7 +140,7 @@ class StopAfter(keras.callbacks.Callback):
 
 
 @pytest.mark.slow
-def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_device, tiny_encoder, tmp_path):
+def test_a_fine_tuning_stopped_within_an_epoch_resumes_bit_for_bit(one_device, tiny_encoder, tmp_path):
     kept = BackupFolder(tmp_path / "backups")
     task, examples = TASKS["classify"]()
     with pytest.raises(InterruptedTrainingError, match="training was stopped at step 11"):
@@ -146,13 +148,13 @@ def test_a_fine_tuning_told_to_stop_in_an_epoch_ends_with_the_same_bits(one_devi
             task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], backup=BackupOptions(kept)
         )
     assert kept.steps() == [11]
-    again = report_of("classify", tiny_encoder, backup=BackupOptions(kept, resume=True))
+    again = make_report("classify", tiny_encoder, backup=BackupOptions(kept, resume=True))
     assert_same_end(again, one_device, 11)
 
 
 @pytest.fixture
 def encoder_like(tiny_encoder, story_tokenizer, tmp_path):
-    """A function that writes the tiny encoder with another tokenizer, other weights, or another setting."""
+    """Function that writes the tiny encoder with another tokenizer, other weights, or another setting."""
 
     def make(tokenizer: BertTokenizer = story_tokenizer, shift: float = 0.0, **config) -> pathlib.Path:
         encoder = bk.load(tiny_encoder)
@@ -165,10 +167,10 @@ def encoder_like(tiny_encoder, story_tokenizer, tmp_path):
 
 
 def resume(backups, folder, checkpoint, settings=SETTINGS, name="classify", allow_changes=False, **changes):
-    """Goes on from the backup of step 20; `changes` are of the task, `train` and `dev`."""
+    """Resume from the backup of step 20, with changes of the task, `train` or `dev`."""
     task, examples = TASKS[name]()
     train, dev = changes.pop("train", examples), changes.pop("dev", examples[::5])
-    kept = BackupOptions(backup_of(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
+    kept = BackupOptions(copy_backup(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
     return run_finetuning(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=kept)
 
 
@@ -190,7 +192,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_fine_tuning_is_refused_and_what_changed_is_named(change, one_device, tiny_encoder, backups, tmp_path):
+def test_a_backup_of_another_fine_tuning_is_rejected_with_the_changes(
+    change, one_device, tiny_encoder, backups, tmp_path
+):
     changes, message = CHANGES[change]
     with pytest.raises(
         InputError, match=rf"the backup of step 20 is of another run \({message}\): resume with the sett"
@@ -198,12 +202,12 @@ def test_another_fine_tuning_is_refused_and_what_changed_is_named(change, one_de
         resume(backups, tmp_path, tiny_encoder, **changes)
 
 
-def test_another_task_is_refused_by_its_name(one_device, tiny_encoder, backups, tmp_path):
+def test_a_backup_of_another_task_is_rejected(one_device, tiny_encoder, backups, tmp_path):
     with pytest.raises(InputError, match=r"task\.name was classify and is tag"):
         resume(backups, tmp_path, tiny_encoder, name="tag")
 
 
-def test_another_checkpoint_is_refused_and_what_changed_is_named(
+def test_a_backup_of_another_checkpoint_is_rejected_with_the_changes(
     one_device, story_tokenizer, backups, tmp_path, encoder_like
 ):
     *kept, last, first = story_tokenizer.vocabulary
@@ -220,7 +224,7 @@ def test_another_checkpoint_is_refused_and_what_changed_is_named(
             resume(backups, tmp_path / str(number), encoder_like(**options))
 
 
-def test_a_fine_tuning_that_did_more_than_is_wanted_now_ends_at_once(one_device, tiny_encoder, backups, tmp_path):
+def test_a_resumed_fine_tuning_beyond_its_new_length_ends_at_once(one_device, tiny_encoder, backups, tmp_path):
     shorter = dataclasses.replace(SETTINGS, num_epochs=2)
     again = resume(backups, tmp_path, tiny_encoder, shorter, allow_changes=True)
     assert list(again.epochs) == one_device["epochs"][:2]

@@ -1,4 +1,4 @@
-"""Freed memory stays in the process where a command trains, and nowhere else."""
+"""Commands that train keep freed memory in the process; the library does not."""
 
 import types
 
@@ -12,7 +12,7 @@ from bert_keras.training.freed_memory import keep_freed_memory
 
 @pytest.fixture
 def mallopt_calls(monkeypatch):
-    """The settings that glibc's `mallopt` is called with."""
+    """The arguments of the calls of glibc's `mallopt`."""
     calls = []
     library = types.SimpleNamespace(mallopt=lambda *setting: calls.append(setting) or 1)
     monkeypatch.setattr("bert_keras.training.freed_memory.ctypes.CDLL", lambda name: library)
@@ -22,19 +22,19 @@ def mallopt_calls(monkeypatch):
 EXPECTED = [(-4, 0), (-1, 2**31 - 1)]  # M_MMAP_MAX: no mappings of their own; M_TRIM_THRESHOLD: nothing goes back
 
 
-def test_freed_memory_is_kept_by_two_settings(mallopt_calls):
+def test_two_malloc_settings_keep_freed_memory(mallopt_calls):
     assert keep_freed_memory()
     assert mallopt_calls == EXPECTED
 
 
-def test_without_glibc_nothing_is_done(monkeypatch):
+def test_nothing_is_done_without_glibc(monkeypatch):
     monkeypatch.setattr("bert_keras.training.freed_memory.ctypes.CDLL", lambda name: types.SimpleNamespace())
     assert not keep_freed_memory()
 
 
 @pytest.fixture
 def no_training(monkeypatch):
-    """Ends a pretraining where it would begin to train."""
+    """End a pretraining before `fit`."""
 
     def end(*_, **__):
         raise InputError("the end of the test")

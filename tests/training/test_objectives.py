@@ -36,7 +36,7 @@ def test_every_objective_trains(objective, sentence_objective, packed, model, ma
     assert {"mlm_accuracy", "held_out_mlm_accuracy"} <= trained.metrics.keys()
 
 
-def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny_run):
+def test_each_phase_trains_on_its_own_records(make_records_folder, tiny_run):
     short, long = make_records_folder(), make_records_folder(max_sequence_length=40)
     run = tiny_run(
         short[1],
@@ -58,14 +58,14 @@ def test_phases_follow_each_other_on_their_own_records(make_records_folder, tiny
 
 
 @pytest.mark.parametrize(("sentences", "objective"), [("nsp", "bert"), ("sop", "bert"), ("none", "mlm")])
-def test_the_records_choose_the_model_where_nothing_else_does(sentences, objective, records):
+def test_the_records_choose_the_model_by_default(sentences, objective, records):
     _, manifest = records
     defaults = infer_settings([{**manifest, "sentence_objective": sentences}])
     assert Pretraining.resolve(defaults=defaults).model.objective == objective
     assert Pretraining.resolve(overrides={"model.objective": "electra"}, defaults=defaults).model.objective == "electra"
 
 
-def test_a_run_on_other_records_than_it_names_is_refused(records, make_records_folder, tiny_run):
+def test_records_with_other_settings_are_rejected(records, make_records_folder, tiny_run):
     folder, manifest = records
     with pytest.raises(InputError, match=r"1 records folders were given, and the run has records of 2 lengths"):
         run_pretraining(tiny_run(manifest, records__max_sequence_lengths=[24, 48]), [folder])
@@ -93,7 +93,7 @@ def test_mixed_precision_trains(policy, records, tiny_run):
 
 
 @pytest.mark.slow  # test_optimizers.py makes LAMB by its name too
-def test_lamb_and_a_schedule_of_its_own_train(records, tiny_run):
+def test_lamb_trains_with_its_own_schedule(records, tiny_run):
     folder, manifest = records
     trained = run_pretraining(tiny_run(manifest, optimizer__name="lamb", optimizer__schedule="cosine"), [folder])
     assert type(trained.model.optimizer).__name__ == "Lamb"

@@ -1,4 +1,4 @@
-"""A run does what it says: seeds, parts of a step, evaluation, the log, and going on from a checkpoint."""
+"""Pretraining: seeds, micro-batches, evaluation, the log, and continuing from a checkpoint."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from bert_keras.training.training_log import TensorBoardScalars
 from tests.marks import slow
 
 
-def lines_of(trained):
+def read_lines(trained):
     return [json.loads(line) for line in trained.log.splitlines()]
 
 
@@ -29,25 +29,25 @@ def events(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(records, tiny_run, events):
-    """The tiny run as it is."""
+    """The result of the tiny run."""
     folder, manifest = records
     return run_pretraining(tiny_run(manifest), [folder], listeners=[TensorBoardScalars(events)])
 
 
 @pytest.mark.parametrize("jit_compile", [False, *slow("auto")])
-def test_a_run_learns_and_is_scored_on_what_was_held_out(jit_compile, records, tiny_run):
+def test_a_run_learns_and_is_scored_on_held_out_records(jit_compile, records, tiny_run):
     folder, manifest = records
     enough = {"budget__steps": 300, "batches__batch_size": 16, "model__intermediate_dim": 64}
     trained = run_pretraining(tiny_run(manifest, **enough, speed__jit_compile=jit_compile), [folder])
     assert isinstance(trained.model, bk.BertPretrainer)
-    first, *_, last = [line for line in lines_of(trained) if "loss" in line]
+    first, *_, last = [line for line in read_lines(trained) if "loss" in line]
     assert last["step"] == 300
     assert last["loss"] < 0.8 * first["loss"]
     assert trained.metrics["held_out_mlm_accuracy"] > 0.2, trained.metrics
     assert trained.metrics["loss"] == last["loss"]
 
 
-def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, records, tiny_run):
+def test_the_seed_determines_the_weights(trained, records, tiny_run):
     folder, manifest = records
     models = [trained.model, *(run_pretraining(tiny_run(manifest, seed=seed), [folder]).model for seed in (0, 1))]
     weights = [np.concatenate([weight.numpy().ravel() for weight in model.weights]) for model in models]
@@ -56,17 +56,17 @@ def test_the_same_run_gives_the_same_weights_and_another_seed_others(trained, re
 
 
 @pytest.mark.parametrize("objective", ["bert", *slow("electra")])
-def test_parts_of_a_step_change_nothing(objective, trained, records, tiny_run):
+def test_micro_batches_change_nothing(objective, trained, records, tiny_run):
     folder, manifest = records
     run = {"model__objective": objective}
     whole = trained if objective == "bert" else run_pretraining(tiny_run(manifest, **run), [folder])
     cut = run_pretraining(tiny_run(manifest, batches__accumulation_steps=4, **run), [folder])
-    assert lines_of(cut)[-1]["step"] == 6 == int(cut.model.optimizer.iterations)
+    assert read_lines(cut)[-1]["step"] == 6 == int(cut.model.optimizer.iterations)
     for name, value in whole.metrics.items():
         assert cut.metrics[name] == pytest.approx(value, rel=1e-5), name
 
 
-def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(records, tiny_run, monkeypatch):
+def test_evaluations_follow_their_schedule_and_use_held_out_records(records, tiny_run, monkeypatch):
     folder, manifest = records
     asked = []
 
@@ -78,14 +78,14 @@ def test_evaluations_come_as_often_as_they_should_and_read_what_was_held_out(rec
     settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
     trained = run_pretraining(tiny_run(manifest, **settings), [folder])
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
-    assert [line["step"] for line in lines_of(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
+    assert [line["step"] for line in read_lines(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
 
 
-def test_the_first_line_is_of_the_model_before_the_first_step(trained, records, tiny_run, story_tokenizer):
+def test_the_first_log_line_scores_the_untrained_model(trained, records, tiny_run, story_tokenizer):
     folder, manifest = records
     run = tiny_run(manifest)
-    first, *others = [line for line in lines_of(trained) if "held_out_loss" in line]
+    first, *others = [line for line in read_lines(trained) if "held_out_loss" in line]
     assert first["step"] == 0
     assert [line["step"] for line in others] == [6]
     keras.utils.set_random_seed(run.seed)
@@ -99,13 +99,13 @@ def test_the_first_line_is_of_the_model_before_the_first_step(trained, records, 
 
 
 @pytest.mark.slow  # the test above has several steps an execution too
-def test_several_steps_an_execution_are_all_counted(records, tiny_run):
+def test_all_steps_per_execution_are_counted(records, tiny_run):
     folder, manifest = records
     trained = run_pretraining(tiny_run(manifest, speed__steps_per_execution=3, budget__steps=9), [folder])
-    assert lines_of(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
+    assert read_lines(trained)[-1]["step"] == 9 == int(trained.model.optimizer.iterations)
 
 
-def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_tokenizer, tmp_path):
+def test_pretraining_continues_from_a_checkpoint(trained, records, tiny_run, story_tokenizer, tmp_path):
     _, manifest = records
     first = trained
     bk.save(first.model, story_tokenizer, tmp_path / "first")
@@ -121,7 +121,7 @@ def test_training_goes_on_from_a_checkpoint(trained, records, tiny_run, story_to
         build_model(run, 99)
 
 
-def test_electra_goes_on_with_its_generator_or_with_a_new_one(story_tokenizer, tiny_run, records, perturb, tmp_path):
+def test_electra_continues_with_its_generator_or_a_new_one(story_tokenizer, tiny_run, records, perturb, tmp_path):
     _, manifest = records
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 24}
     config = bk.BertConfig(vocabulary_size=story_tokenizer.vocabulary_size, **sizes)
@@ -144,7 +144,7 @@ def test_electra_goes_on_with_its_generator_or_with_a_new_one(story_tokenizer, t
             assert begun.generator.encoder.embeddings is begun.encoder.embeddings
 
 
-def test_tensorboard_reads_the_lines(trained, events):
+def test_tensorboard_can_read_the_events(trained, events):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(events))

@@ -1,4 +1,4 @@
-"""A training that was killed, told to stop, or left with damaged backups ends where an uninterrupted one ends."""
+"""A training that was killed, stopped, or left with damaged backups ends like an uninterrupted one."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ PHASES = ({"records": 0, "share": 0.6}, {"records": 1, "share": 0.4, "batch_size
 
 
 def start_training(records, out: pathlib.Path, *options) -> subprocess.Popen:
-    """Starts a training on records of two lengths."""
+    """Start a training on records of two lengths."""
     phases = ",".join("{" + ",".join(f"{key}={value}" for key, value in phase.items()) + "}" for phase in PHASES)
     return start("train_tiny.py", *records, out, "--set", f"phases=[{phases}]", *options)
 
@@ -32,18 +32,18 @@ def two_records(make_records_folder):
 
 
 def train_here(records, backup: BackupOptions = NO_BACKUP, callbacks=(), **settings) -> dict:
-    """Trains in this process and returns the report; to start another one takes longer than the training."""
+    """Train in this process and return the report; starting another process takes longer than the training."""
     named = {name.replace("__", "."): value for name, value in settings.items()}
     return train(records, {"phases": PHASES, **named}, backup, callbacks=callbacks)
 
 
-def go_on_from(backups: pathlib.Path, records, every_steps: int = 0, **options) -> dict:
+def resume_from(backups: pathlib.Path, records, every_steps: int = 0, **options) -> dict:
     return train_here(records, BackupOptions(BackupFolder(backups), every_steps, resume=True), **options)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(two_records):
-    """What the training becomes if nothing happens to it."""
+    """The report of an uninterrupted training."""
     return train_here(two_records)
 
 
@@ -57,11 +57,11 @@ def assert_same_end(ours: dict, theirs: dict) -> None:
 
 
 def kill_and_resume(records, folder: pathlib.Path, trial: int) -> dict:
-    """Kills a training at a random moment and goes on here; returns the report."""
+    """Kill a training at a random moment, resume it in this process, and return the report."""
     backups, every = folder / "backups", (1, 2, 5)[trial % 3]
     process = start_training(records, folder / "out.json", "--backups", backups, "--every", every)
     kill_at_random(process, backups, trial, num_steps=25)
-    return go_on_from(backups, records, every)
+    return resume_from(backups, records, every)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_fifty_killed_trainings_end_with_the_same_bits(trial, two_records, unint
 
 
 class StopAfter(keras.callbacks.Callback):
-    """Asks this process to end after some steps."""
+    """Send SIGTERM to this process after some steps."""
 
     def __init__(self, num_steps: int):
         super().__init__()
@@ -90,14 +90,14 @@ class StopAfter(keras.callbacks.Callback):
 
 
 def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
-    """Trains until it is told to stop, with a backup each 4 steps and one of the last step."""
+    """Train until SIGTERM, with a backup every 4 steps and one of the last step."""
     with pytest.raises(InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.*--resume"):
         train_here(records, BackupOptions(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
 
 
 @pytest.fixture(scope="module")
 def backups_of_a_stopped_one(two_records, tmp_path_factory):
-    """BackupCallback of the steps 8 and 9; the first phase has 15."""
+    """Backups of the steps 8 and 9; the first phase has 15."""
     folder = tmp_path_factory.mktemp("stopped") / "backups"
     stop_after(9, two_records, folder)
     return folder
@@ -105,26 +105,24 @@ def backups_of_a_stopped_one(two_records, tmp_path_factory):
 
 @pytest.fixture
 def kept(backups_of_a_stopped_one, tmp_path):
-    """A copy of them."""
+    """A copy of `backups`."""
     return shutil.copytree(backups_of_a_stopped_one, tmp_path / "backups")
 
 
-def test_a_training_that_was_told_to_stop_ends_with_the_same_bits(kept, two_records, uninterrupted):
+def test_a_stopped_training_resumes_bit_for_bit(kept, two_records, uninterrupted):
     assert BackupFolder(kept).steps() == [8, 9]
-    again = go_on_from(kept, two_records)
+    again = resume_from(kept, two_records)
     assert again["num_resumed"] == 9
     assert_same_end(again, uninterrupted)
 
 
-def test_a_training_that_was_told_to_stop_late_in_its_second_phase_ends_with_the_same_bits(
-    two_records, uninterrupted, tmp_path
-):
+def test_a_training_stopped_late_in_its_second_phase_resumes_bit_for_bit(two_records, uninterrupted, tmp_path):
     stop_after(23, two_records, tmp_path / "backups")  # of 25: losses are logged every 7 steps, and of the last 4
-    assert_same_end(go_on_from(tmp_path / "backups", two_records), uninterrupted)
+    assert_same_end(resume_from(tmp_path / "backups", two_records), uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_process_that_is_told_to_stop_keeps_its_state(two_records, uninterrupted, tmp_path):
+def test_a_process_writes_a_backup_at_sigterm(two_records, uninterrupted, tmp_path):
     process = start_training(two_records, tmp_path / "out.json", "--backups", tmp_path / "backups", "--every", 0)
     wait_for_step(process, 9)
     process.send_signal(signal.SIGTERM)
@@ -132,7 +130,7 @@ def test_a_process_that_is_told_to_stop_keeps_its_state(two_records, uninterrupt
     assert process.returncode != 0
     assert "training was stopped at step" in said
     assert "--resume" in said
-    again = go_on_from(tmp_path / "backups", two_records)
+    again = resume_from(tmp_path / "backups", two_records)
     assert again["num_resumed"] >= 9
     assert_same_end(again, uninterrupted)
 
@@ -156,7 +154,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_backup_is_named_and_the_one_before_is_used(damage, tmp_path):
+def test_a_damaged_backup_is_reported_and_the_previous_one_used(damage, tmp_path):
     kept = BackupFolder(tmp_path / "backups", num_kept=2)
     for step in (3, 6, 9):
         kept.write(TrainingState(step, {"model.00000": np.full((40, 50), step, "float32")}, {"phase": 0}))
@@ -170,7 +168,7 @@ def test_a_damaged_backup_is_named_and_the_one_before_is_used(damage, tmp_path):
     assert message in told
 
 
-def test_a_half_written_backup_is_no_backup_and_is_removed(tmp_path):
+def test_an_unfinished_backup_is_ignored_and_removed(tmp_path):
     kept = BackupFolder(tmp_path / "backups")
     kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
     half = kept.path / ".step-000000006.half"
@@ -181,16 +179,16 @@ def test_a_half_written_backup_is_no_backup_and_is_removed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted):
+def test_a_training_resumes_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted):
     *_, before, newest = sorted(kept.glob("step-*"))  # three where it was killed before it removed the oldest
     flip_a_bit(newest / "arrays.safetensors")
-    again = go_on_from(kept, two_records)
+    again = resume_from(kept, two_records)
     assert newest.name in again["damaged"][0]
     assert again["num_resumed"] == int(before.name.removeprefix("step-"))
     assert_same_end(again, uninterrupted)
 
 
-def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
+def test_a_full_disk_loses_a_backup_but_not_the_training(small_disk, caplog):
     kept = BackupFolder(small_disk / "backups")
     kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
     writer = BackupWriter(kept)
@@ -202,7 +200,7 @@ def test_a_full_disk_costs_a_backup_and_not_the_training(small_disk, caplog):
     assert kept.newest().step == 3
 
 
-def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
+def test_a_backup_of_another_run_is_rejected(kept, two_records):
     backups = BackupFolder(kept)
     resumed, meant = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
     with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume"):
@@ -212,7 +210,7 @@ def test_another_run_is_refused_unless_it_is_meant(kept, two_records):
 
 
 @pytest.mark.slow
-def test_another_run_goes_on_where_it_is_meant(kept, two_records):
+def test_allow_changes_resumes_another_run(kept, two_records):
     backups = BackupFolder(kept)
     meant = BackupOptions(backups, resume=True, allow_changes=True)
     assert train_here(two_records, meant, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]

@@ -1,4 +1,4 @@
-"""The same training on several devices and by several processes, and what a wrong set-up says."""
+"""The same training on several devices and in several processes, and the errors for a wrong set-up."""
 
 import pytest
 import tensorflow as tf
@@ -45,7 +45,7 @@ def test_two_workers_train_as_one(one_device, records, two_workers, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, records, two_workers, tmp_path):
+def test_two_workers_train_as_one_and_survive_a_killed_worker(one_device, records, two_workers, tmp_path):
     options = [*TWENTY_STEPS, "--backups", tmp_path / "backups", "--every", 3]
     chief, other = two_workers("train_tiny.py", records[0], tmp_path / "out.json", *options)
     wait_for_step(other, 8)
@@ -79,7 +79,7 @@ def test_two_workers_train_as_one_and_one_that_is_killed_is_no_loss(one_device, 
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_wrong_tf_config_is_told(value, monkeypatch):
+def test_an_invalid_tf_config_is_reported(value, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if value is not None:
         monkeypatch.setenv("TF_CONFIG", value)
@@ -88,22 +88,22 @@ def test_a_wrong_tf_config_is_told(value, monkeypatch):
 
 
 @pytest.mark.parametrize("kinds", [("GPU", "CPU"), ("CPU",)])
-def test_mirrored_takes_every_gpu_or_else_every_logical_cpu(kinds, monkeypatch):
-    """Of a machine that is not this one: a process has the devices with which TensorFlow began."""
+def test_mirrored_uses_every_gpu_or_else_every_logical_cpu(kinds, monkeypatch):
+    """With fake devices, because a process cannot change its devices after TensorFlow has started."""
     machine = {kind: [tf.config.LogicalDevice(f"/device:{kind}:{number}", kind) for number in (0, 1)] for kind in kinds}
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: machine.get(kind, []))
     monkeypatch.setattr(tf.distribute, "MirroredStrategy", list)
     assert make_strategy("mirrored") == [f"/device:{kinds[0]}:0", f"/device:{kinds[0]}:1"]
 
 
-def test_an_unknown_strategy_and_a_missing_tpu_are_told():
+def test_an_unknown_strategy_and_a_missing_tpu_are_reported():
     with pytest.raises(InputError, match="there is no strategy 'ring'; expected one of one-device, mirrored"):
         make_strategy("ring")
     with pytest.raises(InputError, match="no TPU was found"):
         make_strategy("tpu")
 
 
-def test_shares_of_a_batch_are_its_rows_in_order():
+def test_the_shares_of_a_batch_are_its_sequences_in_order():
     rows = list(range(24))
     for num_workers in (1, 2, 3, 4):
         shares = [BatchShare(num_workers, worker, 2) for worker in range(num_workers)]

@@ -1,4 +1,4 @@
-"""A fine-tuning without dropout takes, step by step, the steps of transformers' model under PyTorch's optimizer."""
+"""Without dropout, fine-tuning matches transformers with PyTorch's optimizer step by step."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ HEADS = {
 
 
 class Course(keras.callbacks.Callback):
-    """Saves the model as it begins, and keeps what each step tells: the mean loss over the window so far."""
+    """Save the initial model, and record the logs of each step: the mean loss over the current window."""
 
     def __init__(self, tokenizer, folder):
         super().__init__()
@@ -38,7 +38,7 @@ class Course(keras.callbacks.Callback):
 
 @pytest.mark.slow  # torch's optimizer is compared in test_optimizers.py, the models in tests/checkpoints
 @pytest.mark.parametrize("name", HEADS)
-def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer, tmp_path):
+def test_every_step_matches_transformers(name, make_encoder, story_tokenizer, tmp_path):
     calm_encoder = make_encoder(hidden_dropout_rate=0.0, attention_dropout_rate=0.0)
     task, examples = TASKS[name]()
     ours = Course(story_tokenizer, tmp_path / "begun")
@@ -54,12 +54,12 @@ def test_every_step_is_that_of_transformers(name, make_encoder, story_tokenizer,
 
 
 def means_so_far(losses: list[float], window: int) -> list[float]:
-    """Returns for each step the mean of the losses from the first step of its window to it."""
+    """Return for each step the mean of the losses from the first step of its window."""
     return [np.mean(losses[step - step % window : step + 1]) for step in range(len(losses))]
 
 
 def steps_of_transformers(head: str, folder, batches: list) -> list[float]:
-    """Trains transformers' model as its Trainer would, and returns the losses of the steps."""
+    """Train the transformers model as its Trainer does, and return the losses of the steps."""
     import torch
     import transformers
 
@@ -86,7 +86,7 @@ def steps_of_transformers(head: str, folder, batches: list) -> list[float]:
 
 
 def loss_of_spans(given: dict, outputs):
-    """Returns what transformers does, but that padding is no place of an answer."""
+    """Compute the outputs of transformers, but exclude padding from the answer positions."""
     import torch
 
     return sum(

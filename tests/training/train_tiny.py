@@ -1,4 +1,4 @@
-"""Pretrains a tiny model and writes down everything that it became.
+"""Pretrain a tiny model, and write its final state to a file.
 
     python train_tiny.py RECORDS OUT.json [--backups DIR] [--every 2] [--resume] [--devices 2] [--strategy multi-worker]
 
@@ -38,7 +38,7 @@ TINY = {
 
 
 class Steps(keras.callbacks.Callback):
-    """Says each step on standard output, so that a test knows when to kill; keeps its loss and that of each epoch."""
+    """Print each step, so that a test knows when to kill, and record its loss and that of each epoch."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ class Steps(keras.callbacks.Callback):
 def train(
     records, settings: dict, backup: BackupOptions, strategy: tf.distribute.Strategy | None = None, callbacks=()
 ) -> dict:
-    """Trains, and returns the report."""
+    """Train, and return the report."""
     defaults = infer_settings([read_manifest(folder) for folder in records])
     run = Pretraining.resolve(overrides=TINY | settings, defaults=defaults)
     steps = Steps()
@@ -72,7 +72,7 @@ def train(
 
 
 def main() -> None:
-    """Trains as the arguments say, and writes the report."""
+    """Train with the arguments of the command line, and write the report."""
     arguments = parser().parse_args()
     if arguments.devices:
         [cpu] = tf.config.list_physical_devices("CPU")
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the arguments' parser."""
+    """Return the argument parser."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
@@ -100,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def without_time(line: str) -> dict:
-    """Returns a line of the log without what differs from run to run."""
+    """Return a line of the log without the values that differ between runs."""
     return {name: value for name, value in json.loads(line).items() if name != "seconds"}
 
 

@@ -1,4 +1,4 @@
-"""Weights that torch's AdamW gives: twenty steps with a schedule and clipping. Importing torch takes 10 s and 1 GB.
+"""Results of torch's AdamW: twenty steps with a schedule and clipping. Importing torch takes 10 s and 1 GB.
 
 python -m tests.training.optimizers.adamw_of_torch: writes them to `adamw_of_torch.json`, for the quick tests.
 """
@@ -20,7 +20,7 @@ FACTORS = {"alike": None, "by depth": (0.5, 0.81, 1.0, 0.25, 0.3)}  # of the rat
 
 
 def draw() -> tuple[dict, list[dict]]:
-    """Draw weights and twenty gradients by name."""
+    """Draw weights and twenty gradients, keyed by name."""
     rng = np.random.default_rng(3)
     weights = {name: rng.normal(0, 0.5, shape) for name, shape in SHAPES.items()}
     gradients = [{name: rng.normal(0, 1.0, shape) for name, shape in SHAPES.items()} for _ in range(NUM_STEPS)]
@@ -51,7 +51,7 @@ def weights_of_torch(factors) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Write the record."""
+    """Write the results to the file."""
     weights = {kind: weights_of_torch(factors) for kind, factors in FACTORS.items()}
     lists = {kind: {name: value.tolist() for name, value in one.items()} for kind, one in weights.items()}
     RECORD.write_text(json.dumps(lists))

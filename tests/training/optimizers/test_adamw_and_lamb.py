@@ -1,4 +1,4 @@
-"""AdamW and LAMB beside independent implementations, the exclusions from decay, mixed precision."""
+"""AdamW and LAMB compared with independent implementations, exclusions from weight decay, mixed precision."""
 
 import json
 import os
@@ -23,7 +23,7 @@ NUMBERS = {"beta_1": 0.87, "beta_2": 0.97, "epsilon": 1e-5, "weight_decay": 0.13
 FACTORS = adamw_of_torch.FACTORS["by depth"]
 
 
-def test_the_rate_rises_to_its_peak_and_falls_to_nothing():
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero():
     schedule = WarmupDecay("linear", 0.5, num_steps=10, num_warmup_steps=4)
     rates = [float(schedule(step)) for step in range(12)]
     by_hand = [0.125, 0.25, 0.375, 0.5, *(0.5 * left / 7 for left in (6, 5, 4, 3, 2, 1)), 0.0, 0.0]
@@ -31,7 +31,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing():
 
 
 @pytest.mark.parametrize("make", [adamw, lamb])
-def test_only_matrices_and_tables_decay(make, make_model):
+def test_only_matrices_and_embedding_tables_decay(make, make_model):
     model = make_model("pretrainer")
     optimizer = make(1e-3, 10)
     optimizer.build(model.trainable_variables)
@@ -41,14 +41,14 @@ def test_only_matrices_and_tables_decay(make, make_model):
 
 
 @pytest.mark.parametrize("make", [adamw, lamb])
-def test_the_numbers_of_the_optimizer_are_those_of_bert(make):
+def test_the_default_hyperparameters_are_those_of_bert(make):
     settings = make(1e-4, 100).get_config()
     assert (settings["beta_1"], settings["beta_2"], settings["epsilon"]) == (0.9, 0.999, 1e-6)
     assert (settings["weight_decay"], settings["global_clipnorm"]) == (0.01, 1.0)
     assert settings["learning_rate"]["config"]["num_warmup_steps"] == 10
 
 
-def test_every_number_can_be_changed():
+def test_every_hyperparameter_can_be_changed():
     optimizer = lamb(1e-4, 100, schedule="cosine", warmup_ratio=0.25, clip_norm=0, power=2.0, **NUMBERS)
     settings = optimizer.get_config()
     assert {name: settings[name] for name in NUMBERS} == NUMBERS
@@ -58,13 +58,13 @@ def test_every_number_can_be_changed():
     assert float(adamw(0.5, None).learning_rate) == 0.5
 
 
-def test_wrong_numbers_are_refused():
+def test_invalid_hyperparameters_are_rejected():
     with pytest.raises(bk.InputError, match=r"learning_rate is -1: input should be greater than 0; beta_1 is 1: input"):
         adamw(-1, 100, beta_1=1)
 
 
 def train(optimizer, weights, gradients):
-    """Applies the gradients with a Keras optimizer and returns the weights."""
+    """Apply the gradients with a Keras optimizer, and return the weights."""
     variables = {name: keras.Variable(value.astype("float32"), name=name) for name, value in weights.items()}
     for step in gradients:
         optimizer.apply(
@@ -78,7 +78,7 @@ def largest_difference(ours, theirs):
 
 
 def lamb_of_the_paper(weights, gradients, rates, *, beta_1, beta_2, epsilon, weight_decay):
-    """Algorithm 2 of You et al. 2019, line by line, in float64; biases and norms are neither decayed nor adapted."""
+    """Algorithm 2 of You et al. 2019, line by line, in float64; without decay and trust ratio for biases and norms."""
     x = {name: value.copy() for name, value in weights.items()}
     m = {name: np.zeros(shape) for name, shape in SHAPES.items()}
     v = {name: np.zeros(shape) for name, shape in SHAPES.items()}
@@ -97,7 +97,7 @@ def lamb_of_the_paper(weights, gradients, rates, *, beta_1, beta_2, epsilon, wei
     return x
 
 
-def test_lamb_is_the_algorithm_of_the_paper():
+def test_lamb_matches_the_algorithm_of_the_paper():
     weights, gradients = draw()
     schedule = WarmupDecay("linear", 0.05, NUM_STEPS, 4)
     rates = [float(schedule(step)) for step in range(NUM_STEPS)]
@@ -107,7 +107,7 @@ def test_lamb_is_the_algorithm_of_the_paper():
     assert largest_difference(ours, weights) > 0.1  # and it went somewhere
 
 
-def test_lamb_takes_a_trust_ratio_of_1_where_a_norm_is_0():
+def test_lamb_has_trust_ratio_1_if_a_norm_is_0():
     weights, gradients = draw()
     weights["kernel"] = np.zeros(SHAPES["kernel"])  # no weights: an ordinary step
     for step in gradients:
@@ -119,7 +119,7 @@ def test_lamb_takes_a_trust_ratio_of_1_where_a_norm_is_0():
 
 
 @pytest.mark.slow  # imports JAX; the algorithm by hand is above
-def test_lamb_is_the_lamb_of_optax():
+def test_lamb_matches_optax():
     optax, jax = pytest.importorskip("optax"), pytest.importorskip("jax")
     weights, gradients = draw()
     mask = {name: name in DECAYED for name in SHAPES}
@@ -141,7 +141,7 @@ def test_lamb_is_the_lamb_of_optax():
 
 
 def as_torch_does(factors) -> BertAdamW:
-    """AdamW with the numbers of the record."""
+    """AdamW with the hyperparameters of the stored results."""
     rates = {"warmup_ratio": adamw_of_torch.WARMUP_STEPS / NUM_STEPS, "clip_norm": adamw_of_torch.CLIP_NORM}
     optimizer = adamw(adamw_of_torch.RATE, NUM_STEPS, **rates, **adamw_of_torch.NUMBERS)
     optimizer.rate_factors = factors
@@ -149,7 +149,7 @@ def as_torch_does(factors) -> BertAdamW:
 
 
 @pytest.mark.parametrize("kind", adamw_of_torch.FACTORS)
-def test_adamw_is_the_adamw_of_torch(kind):
+def test_adamw_matches_torch(kind):
     weights, gradients = draw()
     ours = train(as_torch_does(adamw_of_torch.FACTORS[kind]), weights, gradients)
     recorded = json.loads(adamw_of_torch.RECORD.read_text())
@@ -160,20 +160,20 @@ def test_adamw_is_the_adamw_of_torch(kind):
 
 
 def reversed_to(kind: str) -> list[str]:
-    """The kinds of the record, this one first."""
+    """The kinds of stored results, this one first."""
     return sorted(adamw_of_torch.FACTORS, key=lambda one: one != kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", adamw_of_torch.FACTORS)
-def test_the_record_of_torch_is_what_torch_gives(kind):
+def test_the_stored_torch_results_match_torch(kind):
     recorded = json.loads(adamw_of_torch.RECORD.read_text())[kind]
     for name, value in adamw_of_torch.weights_of_torch(adamw_of_torch.FACTORS[kind]).items():
         np.testing.assert_allclose(recorded[name], value, rtol=0, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("limit", [{}, {"global_clipnorm": 0.7}, {"clipnorm": 0.7}, {"clipvalue": 0.3}], ids=str)
-def test_adamw_is_that_of_keras_to_the_bit(limit):
+def test_adamw_matches_keras_bit_for_bit(limit):
     weights, gradients = draw()
     of_keras = keras.optimizers.AdamW(0.05, **NUMBERS, **limit)
     of_keras.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
@@ -182,7 +182,7 @@ def test_adamw_is_that_of_keras_to_the_bit(limit):
         np.testing.assert_array_equal(ours, theirs[name], err_msg=name)
 
 
-def test_the_gradient_of_an_embedding_may_be_sparse():
+def test_sparse_embedding_gradients_are_supported():
     weights, _ = draw()
     sparse = tf.IndexedSlices(tf.ones((2, 3)), tf.constant([4, 4]), tf.constant([11, 3]))
     results = []
@@ -193,7 +193,7 @@ def test_the_gradient_of_an_embedding_may_be_sparse():
     np.testing.assert_array_equal(*results)
 
 
-def test_a_compiled_update_is_the_same(monkeypatch):
+def test_a_compiled_update_gives_the_same_weights(monkeypatch):
     compiled = []
     function = tf.function
     monkeypatch.setattr(
@@ -212,7 +212,7 @@ def test_a_compiled_update_is_the_same(monkeypatch):
 
 @pytest.mark.parametrize("kind", [BertAdamW, Lamb])
 def test_weights_and_moments_change_in_place(kind):
-    """A new tensor for each weight and moment took a step of base 0.6 GB more, and one of small 0.4 GB."""
+    """New tensors for all weights and moments took 0.6 GB more for a step of base, and 0.4 GB more for small."""
     weight, optimizer = keras.Variable(np.ones((3, 2)), name="kernel"), kind(0.1)
     optimizer.build([weight])
     step = tf.function(lambda gradient: optimizer.apply([gradient], [weight]), autograph=False)
@@ -230,7 +230,7 @@ def test_a_constraint_holds_after_every_step():
     assert np.linalg.norm(weight) == pytest.approx(0.5)
 
 
-def test_what_is_not_decayed_and_compiled_survives_a_config():
+def test_not_decayed_and_jit_update_survive_get_config():
     optimizer = BertAdamW(0.1, not_decayed=["kernel"], jit_update=True)
     again = BertAdamW.from_config(json.loads(json.dumps(optimizer.get_config())))
     assert again.get_config() == optimizer.get_config()
@@ -239,7 +239,7 @@ def test_what_is_not_decayed_and_compiled_survives_a_config():
     assert decayed == [False, True]
 
 
-def test_what_the_optimizers_do_not_do_is_refused():
+def test_unsupported_keras_options_are_rejected():
     for name, value in (("use_ema", True), ("gradient_accumulation_steps", 2)):
         with pytest.raises(bk.InputError, match=f"{name} is {value}, but BertAdamW does not support it: pass acc"):
             BertAdamW(0.1, **{name: value})
@@ -252,7 +252,7 @@ def test_what_the_optimizers_do_not_do_is_refused():
         optimizer.apply([np.ones(2, "float32")], [second])
 
 
-def test_a_variable_without_a_gradient_stays_and_is_named():
+def test_a_variable_without_a_gradient_is_unchanged_and_reported():
     first, second = (keras.Variable(np.ones(2), name=name) for name in ("kernel", "other"))
     with pytest.warns(UserWarning, match=r"Gradients do not exist for variables \['other'\]"):
         BertAdamW(0.1).apply([np.ones(2, "float32"), None], [first, second])
@@ -260,7 +260,7 @@ def test_a_variable_without_a_gradient_stays_and_is_named():
     assert (np.array(first) < 1.0).all()
 
 
-def test_adamw_adds_its_epsilon_where_google_does():
+def test_adamw_adds_epsilon_to_the_uncorrected_root_as_google():
     """google-research/bert, optimization.py, in float64, with the bias correction as a factor of the rate."""
     weights, gradients = draw()
     beta_1, beta_2, epsilon, decay = NUMBERS["beta_1"], NUMBERS["beta_2"], 0.01, NUMBERS["weight_decay"]
@@ -278,20 +278,20 @@ def test_adamw_adds_its_epsilon_where_google_does():
 
 
 def by_depth(*arguments, **numbers):
-    """AdamW with factors for the six variables of the toy below."""
+    """AdamW with factors for the six variables of the model below."""
     optimizer = adamw(*arguments, **numbers)
     optimizer.rate_factors = [0.1, 0.2, 0.4, 0.5, 0.9, 1.0]
     return optimizer
 
 
-def test_factors_survive_a_config():
+def test_rate_factors_survive_get_config():
     optimizer = by_depth(0.1, None)
     again = BertAdamW.from_config(json.loads(json.dumps(optimizer.get_config())))
     assert again.rate_factors == optimizer.rate_factors == [0.1, 0.2, 0.4, 0.5, 0.9, 1.0]
     assert BertAdamW.from_config(adamw(0.1, None).get_config()).rate_factors is None
 
 
-def test_factors_scale_the_decay_too_and_factors_of_1_change_nothing():
+def test_rate_factors_scale_weight_decay_and_1_changes_nothing():
     weights, gradients = draw()
     still = [{name: np.zeros(shape) for name, shape in SHAPES.items()}] * 3
     ours = train(BertAdamW(0.1, weight_decay=0.5, rate_factors=FACTORS), weights, still)
@@ -303,7 +303,7 @@ def test_factors_scale_the_decay_too_and_factors_of_1_change_nothing():
         np.testing.assert_array_equal(ones[name], value)
 
 
-def test_factors_are_counted():
+def test_the_number_of_rate_factors_is_checked():
     weights, gradients = draw()
     with pytest.raises(
         bk.InputError, match=r"4 rate_factors were given for 5 trainable variables; expected one for ea"
@@ -311,7 +311,7 @@ def test_factors_are_counted():
         train(BertAdamW(0.1, rate_factors=FACTORS[:4]), weights, gradients)
 
 
-def test_factors_hold_where_the_loss_is_scaled():
+def test_rate_factors_apply_with_loss_scaling():
     weights, gradients = draw()
     plain = train(BertAdamW(0.1, rate_factors=FACTORS), weights, gradients)
     scaled = keras.optimizers.LossScaleOptimizer(BertAdamW(0.1, rate_factors=FACTORS), initial_scale=1024.0)
@@ -320,7 +320,7 @@ def test_factors_hold_where_the_loss_is_scaled():
 
 
 def toy(optimizer, seed=5, **options):
-    """A small model with everything that is decayed and not."""
+    """A small model with decayed and not decayed variables."""
     keras.utils.set_random_seed(seed)
     layers = [keras.Input((6,)), keras.layers.Dense(5), keras.layers.LayerNormalization()]
     model = keras.Sequential([*layers, keras.layers.Dense(2)])
@@ -334,7 +334,7 @@ def toy_data(num_rows=24):
 
 
 @pytest.mark.parametrize("make", [adamw, *slow(lamb)])
-def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
+def test_mixed_float16_scales_the_loss_automatically(make, sizes, make_batch):
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     try:
@@ -347,14 +347,14 @@ def test_mixed_float16_scales_the_loss_by_itself(make, sizes, make_batch):
     history = model.fit(batch, labels, batch_size=3, epochs=12, verbose=0).history["loss"]
     assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-    num_overflows = 12 - int(model.optimizer.iterations)  # such a step is left out, and the scale halved
+    num_overflows = 12 - int(model.optimizer.iterations)  # such a step is skipped, and the scale halved
     assert num_overflows < 4
     assert float(model.optimizer.dynamic_scale) == 2.0 ** (15 - num_overflows)
     assert history[-1] < 0.95 * history[0]  # measured: 0.19 adamw, 0.92 lamb
 
 
 @pytest.mark.parametrize("make", [by_depth, *slow(adamw, lamb)])
-def test_a_saved_model_goes_on_training_as_if_it_had_not_been_saved(make, tmp_path):
+def test_a_saved_model_resumes_training_unchanged(make, tmp_path):
     numbers = {**NUMBERS, "warmup_ratio": 0.3}
     model = toy(make(0.1, 12, **numbers))
     model.fit(*toy_data(), batch_size=4, epochs=2, shuffle=False, verbose=0)
@@ -367,7 +367,7 @@ def test_a_saved_model_goes_on_training_as_if_it_had_not_been_saved(make, tmp_pa
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_the_kind_of_optimizer_is_chosen_by_name():
+def test_the_name_selects_the_optimizer():
     assert isinstance(make_optimizer(OptimizerSettings(name="adamw"), 10), BertAdamW)
     assert isinstance(make_optimizer(OptimizerSettings(name="lamb"), None), Lamb)
 
@@ -403,7 +403,7 @@ model.fit(data["x"], data["y"], batch_size=1, epochs=9, verbose=0,
 
 
 @pytest.mark.slow  # tests/modeling/test_jax_backend.py trains with AdamW on JAX too
-def test_on_jax_the_optimizers_and_the_clock_do_the_same(tmp_path):
+def test_optimizers_and_timed_rate_match_on_jax(tmp_path):
     x, y = toy_data()
     np.savez(tmp_path / "data.npz", x=x, y=y)
     expected = {}

@@ -1,4 +1,4 @@
-"""What is frozen stays, to the bit; what is deep learns slowly, as in ELECTRA's code."""
+"""Frozen weights do not change, and lower layers have smaller learning rates, as in ELECTRA's code."""
 
 import re
 
@@ -15,7 +15,7 @@ NUM_BLOCKS = 3  # of the tiny models
 
 
 def electra_rates(learning_rate: float, layer_decay: float, n_layers: int) -> dict[str, float]:
-    """google-research/electra, model/optimization.py, `_get_layer_lrs`, as it stands there."""
+    """google-research/electra, model/optimization.py, `_get_layer_lrs`, copied."""
     key_to_depths = {"/embeddings/": 0, "/embeddings_project/": 0, "task_specific/": n_layers + 2}
     for layer in range(n_layers):
         key_to_depths["encoder/layer_" + str(layer) + "/"] = layer + 1
@@ -23,7 +23,7 @@ def electra_rates(learning_rate: float, layer_decay: float, n_layers: int) -> di
 
 
 def electra_name(path: str) -> str:
-    """Returns the key of the table above that a variable of ours belongs to."""
+    """Return the key of the table above for one of our variables."""
     if block := re.search(r"block_(\d+)/", path):
         return f"encoder/layer_{block[1]}/"
     if "embedding_projection/" in path:
@@ -35,7 +35,7 @@ def electra_name(path: str) -> str:
     ("kind", "changes"),
     [("classifier", {}), ("classifier_without_pooler", {"embedding_dim": 14}), ("token_classifier", {})],
 )
-def test_rates_fall_as_in_electras_code(kind, changes, make_model):
+def test_layer_factors_match_electras_code(kind, changes, make_model):
     model = make_model(kind, **changes)
     rates = electra_rates(1.0, DECAY, NUM_BLOCKS)
     names = [electra_name(variable.path) for variable in model.trainable_variables]
@@ -43,7 +43,7 @@ def test_rates_fall_as_in_electras_code(kind, changes, make_model):
     assert set(names) == set(rates) - (set() if changes else {"/embeddings_project/"})
 
 
-def test_the_head_and_the_pooler_learn_at_the_whole_rate_and_the_last_block_at_that_squared(make_model):
+def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(make_model):
     model = make_model("classifier")
     of_variable = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
     encoder = model.encoder
@@ -57,11 +57,11 @@ def test_the_head_and_the_pooler_learn_at_the_whole_rate_and_the_last_block_at_t
         assert of_variable[id(variable)] == DECAY**depth, variable.path
 
 
-def test_a_decay_of_1_is_no_factor_at_all(make_model):
+def test_a_layer_decay_of_1_has_no_factors(make_model):
     assert compute_layer_factors(make_model("classifier"), 1.0) is None
 
 
-def test_factors_are_of_what_is_trained_alone(make_model):
+def test_only_trainable_variables_have_layer_factors(make_model):
     model = make_model("classifier")
     freeze(model, 2)
     factors = compute_layer_factors(model, DECAY)
@@ -70,7 +70,7 @@ def test_factors_are_of_what_is_trained_alone(make_model):
 
 
 @pytest.mark.parametrize(("num_blocks", "changes"), [(0, {}), (2, {}), (3, {}), (1, {"embedding_dim": 14})])
-def test_what_is_frozen_keeps_its_bits_and_all_else_learns(num_blocks, changes, make_model, make_batch):
+def test_frozen_weights_keep_their_bits_and_all_others_train(num_blocks, changes, make_model, make_batch):
     model = make_model("classifier_without_pooler", **changes)
     freeze(model, num_blocks)
     frozen = ("embeddings/", "embedding_projection/", *(f"block_{number}/" for number in range(num_blocks)))
@@ -87,14 +87,14 @@ def test_what_is_frozen_keeps_its_bits_and_all_else_learns(num_blocks, changes, 
     assert len({weight.path for weight in model.weights}) == len(model.weights)
 
 
-def test_more_blocks_than_there_are_cannot_be_frozen(make_model):
+def test_freezing_too_many_blocks_is_rejected(make_model):
     with pytest.raises(
         InputError, match="4 blocks cannot be frozen, because the model has 3; expected at most that many: freeze fewer"
     ):
         freeze(make_model("classifier"), 4)
 
 
-def test_layers_that_are_frozen_are_still_saved_and_loaded(make_model, tmp_path):
+def test_frozen_layers_are_saved_and_loaded(make_model, tmp_path):
     model = make_model("classifier")
     freeze(model, 1)
     model.save(tmp_path / "model.keras")

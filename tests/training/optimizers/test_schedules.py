@@ -1,4 +1,4 @@
-"""Every shape by hand, the same by steps and by the clock, and what survives a reload."""
+"""Every schedule compared with its formula, over steps and over time, and after a reload."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_each_shape_by_hand(kind):
+def test_each_schedule_matches_its_formula(kind):
     for progress, height in BY_HAND[kind].items():
         assert rate_shape(kind, progress, 0.2, power=3.0) == pytest.approx(height, abs=1e-12), progress
 
@@ -32,17 +32,17 @@ def test_the_tables_name_the_same_schedules():
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_progress_outside_of_the_training_is_its_nearer_end(kind):
+def test_progress_is_clipped_to_the_training(kind):
     assert rate_shape(kind, -0.5, 0.3) == rate_shape(kind, 0.0, 0.3)
     assert rate_shape(kind, 1.5, 0.3) == rate_shape(kind, 1.0, 0.3)
 
 
-def test_without_a_warm_up_the_rate_begins_at_its_peak():
+def test_without_a_warm_up_the_learning_rate_starts_at_its_peak():
     assert [rate_shape(kind, 0.0, 0.0) for kind in SCHEDULES if kind != "inverse_sqrt"] == [1.0] * 5
     assert float(WarmupDecay("linear", 0.5, 10, 0)(0)) == pytest.approx(0.5 * 10 / 11)  # one of eleven is done
 
 
-def test_one_cycle_is_the_triangle_of_cramming():
+def test_one_cycle_matches_cramming():
     # schedulers.py, get_budget_triangle(base_percentage=0.25, falloff=0.25)
     for progress in np.linspace(0, 1, 41):
         theirs = min(0.25 + progress * (1 - 0.25) / (1 - 0.25), 1 / 0.25 - progress / 0.25)
@@ -50,7 +50,7 @@ def test_one_cycle_is_the_triangle_of_cramming():
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_steps_draw_the_same_shape(kind):
+def test_warmup_decay_matches_rate_shape(kind):
     schedule = WarmupDecay(kind, 0.5, 10, 4, power=2.0)
     for step in range(12):
         shape = rate_shape(kind, (step + 1) / 11, 4 / 11, power=2.0)
@@ -62,7 +62,7 @@ def test_the_last_steps_of_a_million_are_exact():
     assert float(schedule(999_999)) == pytest.approx(1 / 990_001, rel=1e-6)  # a share in float32 would be 6 % off
 
 
-def test_schedules_follow_each_other():
+def test_a_rate_sequence_runs_its_schedules_in_order():
     first, second = WarmupDecay("linear", 0.5, 4, 2), WarmupDecay("cosine", 0.1, 6, 3)
     both = RateSequence([first, second])
     expected = [float(first(step)) for step in range(4)] + [float(second(step)) for step in range(8)]
@@ -76,7 +76,7 @@ def test_schedules_follow_each_other():
         RateSequence([WarmupDecay("linear", 0.5, 4, 2), WarmupDecay("one_cycle", 0.1, 6, 3)]),
     ],
 )
-def test_a_schedule_survives_its_config(schedule):
+def test_a_schedule_survives_get_config(schedule):
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert again.get_config() == schedule.get_config()
     assert [float(again(step)) for step in range(30)] == [float(schedule(step)) for step in range(30)]
@@ -97,13 +97,13 @@ def test_a_schedule_survives_its_config(schedule):
         (lambda: RateSequence([]), "schedules is empty; expected one or more"),
     ],
 )
-def test_a_wrong_number_is_refused(make, message):
+def test_invalid_arguments_are_rejected(make, message):
     with pytest.raises(bk.InputError, match=message):
         make()
 
 
 class Clock:
-    """A clock that goes on by one second each time a batch has been trained on."""
+    """Clock that advances by one second per training batch."""
 
     def __init__(self):
         self.now = 100.0
@@ -119,7 +119,7 @@ class Clock:
 
 
 class Rates(keras.callbacks.Callback):
-    """Notes the rate that each batch was trained with."""
+    """Record the learning rate of each batch."""
 
     def __init__(self):
         super().__init__()
@@ -138,7 +138,7 @@ def fit(timer, clock, *, optimizer=None, **options):
     return rates.seen, model
 
 
-def test_the_clock_drives_the_rate_and_stops_the_training():
+def test_time_sets_the_learning_rate_and_stops_the_training():
     clock = Clock()
     timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock)
@@ -147,7 +147,7 @@ def test_the_clock_drives_the_rate_and_stops_the_training():
     assert timer.elapsed_seconds == 10
 
 
-def test_several_steps_an_execution_hold_one_rate():
+def test_steps_per_execution_share_one_learning_rate():
     clock = Clock()
     timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock, steps_per_execution=5)
@@ -155,7 +155,7 @@ def test_several_steps_an_execution_hold_one_rate():
     assert int(model.optimizer.iterations) == 50
 
 
-def test_a_second_phase_goes_on_where_the_first_stopped():
+def test_a_second_phase_continues_the_schedule_of_the_first():
     clock = Clock()
     first = TimedLearningRate("linear", 0.5, seconds=10, clock=clock, stop_seconds=6)
     before, _ = fit(first, clock)
@@ -166,7 +166,7 @@ def test_a_second_phase_goes_on_where_the_first_stopped():
     assert before + after == pytest.approx([0.05 * (10 - second) for second in range(10)])
 
 
-def test_the_clock_drives_the_optimizer_inside_a_loss_scale():
+def test_time_sets_the_learning_rate_inside_a_loss_scale_optimizer():
     clock = Clock()
     timer = TimedLearningRate("constant", 0.5, seconds=3, clock=clock)
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0))
@@ -175,7 +175,7 @@ def test_the_clock_drives_the_optimizer_inside_a_loss_scale():
     assert float(model.optimizer.inner_optimizer.learning_rate) == 0.5
 
 
-def test_the_clock_cannot_drive_a_schedule():
+def test_a_timed_learning_rate_rejects_a_schedule():
     optimizer = keras.optimizers.SGD(WarmupDecay("linear", 0.5, 10, 1))
     timer = TimedLearningRate("linear", 0.5, seconds=3)
     with pytest.raises(bk.InputError, match=r"has a learning-rate schedule, which counts steps.*num_steps=None"):
