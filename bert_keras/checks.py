@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from bert_keras.errors import InputError
 
-_REQUIRED = object()  # the default of a field that has none
+_REQUIRED = object()  # marks a field without a default
 _LARGEST = 2**63 - 1  # int64, the widest integer of NumPy and TensorFlow
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1024  # limits of Linux, macOS and Windows
 

@@ -26,7 +26,7 @@ class Feature:
         dtype: its dtype.
         shape: its shape, one letter per axis.
         meaning: what its values mean.
-        huggingface_name: its name in transformers, ONNX files and SavedModel signatures; None: it has none there.
+        huggingface_name: its name in transformers, ONNX files and SavedModel signatures, or None.
     """
 
     name: str
