@@ -69,6 +69,7 @@ _HUGGINGFACE_OUTPUTS = {  # outputs that have another name there
     "replaced_logits": "logits",
 }
 
+IGNORED_LABEL = -100  # tokens without a label: padding, special tokens, later tokens of a word
 ENCODER_INPUTS = ("token_ids", "padding_mask")
 ENCODER_OPTIONAL_INPUTS = ("segment_ids", "pack_ids")
 

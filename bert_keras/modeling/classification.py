@@ -9,7 +9,7 @@ from keras import ops
 from bert_keras.checks import check_integer
 from bert_keras.config import PROBLEMS
 from bert_keras.errors import InputError
-from bert_keras.features import Features, Tensor
+from bert_keras.features import IGNORED_LABEL, Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.encoder import BertEncoder
@@ -23,8 +23,6 @@ from bert_keras.modeling.heads import (
 )
 from bert_keras.modeling.layers import gelu, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
-
-IGNORED_LABEL = -100  # tokens without a label: padding, special tokens, later tokens of a word
 
 
 class _ClassModel(HeadModel):

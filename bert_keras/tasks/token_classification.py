@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bert_keras.errors import InputError
+from bert_keras.features import IGNORED_LABEL
 from bert_keras.metrics import classes
 from bert_keras.metrics.entities import entity_scores
 from bert_keras.metrics.tag_schemes import find_entities, to_iob2
-from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences, encode, has_most_context
+from bert_keras.pipelines.batches.encoding import EncodedSequences, encode, has_most_context
 from bert_keras.pipelines.readers.words.tagged_sentences import OUTSIDE, TaggedSentence, split_words
 from bert_keras.tasks.base import LabelledSequences, Task, check_choice, encode_labels, softmax
 

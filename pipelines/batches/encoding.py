@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bert_keras.pipelines.batches.windows import TokenRanges
     from bert_keras.pipelines.text.tokenizer import BertTokenizer, Tokens
 
-IGNORED_LABEL = -100  # label of tokens that do not count
 _SEQUENCES_PER_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 tokens
 _OFFSETS = ("starts", "ends", "word_starts", "word_ends")
 

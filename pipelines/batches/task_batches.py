@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
+from bert_keras.features import IGNORED_LABEL
 from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
-from bert_keras.pipelines.batches.encoding import IGNORED_LABEL, EncodedSequences
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.batches.epochs import Epochs
 from bert_keras.pipelines.batches.seeds import check_seed, example_seeds, random_bits
 from bert_keras.pipelines.text.autograph import without_autograph

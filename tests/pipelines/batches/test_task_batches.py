@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.features import FEATURES
+from bert_keras.features import FEATURES, IGNORED_LABEL
 from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences, encode
-from bert_keras.pipelines.batches.task_batches import IGNORED_LABEL, make_task_batches
+from bert_keras.pipelines.batches.task_batches import make_task_batches
 from tests.marks import slow_except
 
 PAD = 3
