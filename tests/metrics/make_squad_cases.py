@@ -1,9 +1,9 @@
-"""Writes `squad_cases.json`: random answers with the scores that transformers gave them.
+"""Write `squad_cases.json`: random answers and the scores that transformers gives them.
 
     python tests/metrics/make_squad_cases.py > tests/metrics/squad_cases.json
 
-It needs an environment of its own with transformers 4.57.1, the official SQuAD script's last form there; the 5.x
-releases have none. Half of the answers are made of what normalization takes away.
+The script needs a separate environment with transformers 4.57.1, the last version with the official SQuAD script;
+the 5.x releases do not have it. Half of the answers consist of text that normalization removes.
 """
 
 import itertools
@@ -27,10 +27,10 @@ def question(answers: list[str], number: int) -> types.SimpleNamespace:
 
 
 def single_cases(rng: random.Random):
-    """Yield a prediction, its accepted texts, and its exact match and F1."""
+    """Yield cases of a prediction, its gold texts, its exact match and its F1."""
     for _ in range(NUM_QUESTIONS):
         answers = [join_words(rng, WORDS + REMOVED) for _ in range(rng.randrange(4))]
-        if answers and rng.random() < 0.5:  # one that is near
+        if answers and rng.random() < 0.5:  # close to a gold text
             prediction = " ".join([rng.choice(REMOVED), rng.choice(answers).upper(), rng.choice(["of", "!", "the"])])
         else:
             prediction = join_words(rng, WORDS + REMOVED)
@@ -39,9 +39,10 @@ def single_cases(rng: random.Random):
 
 
 def set_case(rng: random.Random, unanswerable_rate: float) -> dict:
-    """Return predictions, gold texts, the chance of no answer, and what the official script makes of them.
+    """Return predictions, gold texts, the probabilities of no answer, and the scores of the official script.
 
-    The chances differ from each other, and no text vanishes: what is different there is told in `answers.py`.
+    The probabilities are distinct and no text normalizes to "", because there our scores differ from the script; see
+    `bert_keras/metrics/squad.py`.
     """
     ids = [f"q{number}" for number in range(NUM_IN_SET)]
     gold = {
@@ -51,7 +52,7 @@ def set_case(rng: random.Random, unanswerable_rate: float) -> dict:
         for identity in ids
     }
     guesses = {identity: rng.choice([*texts, "the tower of Paris", "Zürich", ""]) for identity, texts in gold.items()}
-    chances = dict(zip(ids, (place / 100 for place in rng.sample(range(1, 100), NUM_IN_SET)), strict=True))
+    chances = dict(zip(ids, (percent / 100 for percent in rng.sample(range(1, 100), NUM_IN_SET)), strict=True))
     examples = [question(answers, number) for number, answers in enumerate(gold.values())]
     official = squad_evaluate(examples, guesses, chances)
     return {"predictions": guesses, "gold": gold, "null_chances": chances, "official": official}

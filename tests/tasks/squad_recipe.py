@@ -1,13 +1,13 @@
-"""How others train and read answers: transformers' run_qa.py for the labels, Google's run_squad.py for the answers.
+"""Reference implementations: training labels like transformers' run_qa.py, answers like Google's run_squad.py.
 
-Written from those two, in plain Python, one pair of a start and an end after the other.
+Both are written in plain Python and check every pair of a start and an end.
 """
 
-from tests.tasks.google_windows import make_windows, window_of_most_context
+from tests.tasks.google_windows import find_best_window, make_windows
 
 
 def training_windows(their_tokenizer, example, length: int, overlap: int) -> list[tuple[list[int], int, int]]:
-    """`prepare_train_features` of run_qa.py: (ids, start position, end position) of each window."""
+    """Return (ids, start position, end position) of each window, like `prepare_train_features` of run_qa.py."""
     tokenized = their_tokenizer(
         example.question,
         example.context,
@@ -31,9 +31,9 @@ def training_windows(their_tokenizer, example, length: int, overlap: int) -> lis
         if not (1 in sequence and offsets[first][0] <= start_char and offsets[last][1] >= end_char):
             windows.append((ids, cls, cls))
             continue
-        # run_qa.py goes on to [SEP] at (0, 0) where the answer begins in the last token: a start behind its end
-        behind = last + 1
-        while first < behind and offsets[first][0] <= start_char:
+        # run_qa.py advances to [SEP] at (0, 0) where the answer starts in the last token: the start is after the end
+        after_last = last + 1
+        while first < after_last and offsets[first][0] <= start_char:
             first += 1
         while offsets[last][1] >= end_char:
             last -= 1
@@ -42,42 +42,43 @@ def training_windows(their_tokenizer, example, length: int, overlap: int) -> lis
 
 
 def best_answers(
-    rows, example: int, context: str, starts, ends, their_tokenizer, *, num_best: int, max_answer_length: int
+    sequences, example: int, context: str, starts, ends, their_tokenizer, *, num_best: int, max_answer_length: int
 ) -> list:
-    """Return [(score, start, end)] in characters, of different texts, the best first.
+    """Return [(score, start, end)] in characters for distinct texts, best first.
 
-    Answers are whole words, by transformers' own: `align_to_words` of its question-answering pipeline.
+    Answers are extended to whole words, as `align_to_words` of transformers' question-answering pipeline does.
 
-    As run_squad.py: of each window the 20 best starts and the 20 best ends, each start where it has most context.
-    Its 20 best are among all tokens of a row, also those of the question, which it drops then; here among the context.
+    Like run_squad.py, combine the 20 best starts and the 20 best ends of each window; a start counts in the window
+    where it has the most context. run_squad.py takes the 20 best among all tokens of a sequence and then drops those of
+    the question; here only tokens of the context are candidates.
     """
-    windows = make_windows(rows, example)
+    windows = make_windows(sequences, example)
     encoding = their_tokenizer(context, add_special_tokens=False)
     words = [encoding.word_to_chars(word) for word in dict.fromkeys(encoding.word_ids())]
     spans = []
-    for number, (row, tokens) in enumerate(windows):
-        begin = int(rows.row_splits[row] + rows.second_starts[row])
-        places = range(begin, begin + len(tokens))
-        first_20 = sorted(places, key=lambda place: -starts[place])[:20]
-        last_20 = sorted(places, key=lambda place: -ends[place])[:20]
+    for number, (index, tokens) in enumerate(windows):
+        begin = int(sequences.row_splits[index] + sequences.second_starts[index])
+        positions = range(begin, begin + len(tokens))
+        first_20 = sorted(positions, key=lambda position: -starts[position])[:20]
+        last_20 = sorted(positions, key=lambda position: -ends[position])[:20]
         for first in first_20:
             for last in last_20:
                 if last < first or last - first + 1 > max_answer_length:
                     continue
-                borders = [(one.start, one.stop) for _, one in windows]
-                if window_of_most_context(borders, tokens[first - begin]) != number:
+                ranges = [(window.start, window.stop) for _, window in windows]
+                if find_best_window(ranges, tokens[first - begin]) != number:
                     continue
                 score = float(starts[first]) + float(ends[last])
-                start = max(word.start for word in words if word.start <= rows.starts[first])
-                end = min(word.end for word in words if word.end >= rows.ends[last])
+                start = max(word.start for word in words if word.start <= sequences.starts[first])
+                end = min(word.end for word in words if word.end >= sequences.ends[last])
                 spans.append((score, start, end))
-    found = {}
+    best = {}
     for score, start, end in sorted(spans, reverse=True):
-        found.setdefault(context[start:end], (score, start, end))
-    return list(found.values())[:num_best]
+        best.setdefault(context[start:end], (score, start, end))
+    return list(best.values())[:num_best]
 
 
-def null_score(rows, example: int, starts, ends) -> float:
-    """Return the lowest sum at [CLS] of all windows."""
-    places = [int(rows.row_splits[row]) for row, _ in make_windows(rows, example)]
-    return min(float(starts[place]) + float(ends[place]) for place in places)
+def null_score(sequences, example: int, starts, ends) -> float:
+    """Return the lowest sum of the start and end logits at [CLS] over all windows."""
+    positions = [int(sequences.row_splits[index]) for index, _ in make_windows(sequences, example)]
+    return min(float(starts[position]) + float(ends[position]) for position in positions)

@@ -1,4 +1,4 @@
-"""`Predictor`, `fill_mask` and the commands answer on JAX as on TensorFlow, and other backends are refused."""
+"""`Predictor`, `fill_mask` and the commands give the same results on JAX as on TensorFlow; torch is rejected."""
 
 import dataclasses
 import json
@@ -22,21 +22,21 @@ EXAMPLES = {
 }
 MASKED = ["a [MASK] that works"]
 
-# runs in a process of its own, because a process has one Keras backend
+# runs in a separate process, because a process has one Keras backend
 SCRIPT = """
 import dataclasses, json, sys
 import bert_keras as bk
 
 folder, examples, masked = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 answers = {}
-for kind, of_kind in examples.items():
-    given = [tuple(example) if isinstance(example, list) else example for example in of_kind]
-    answers[kind] = bk.Predictor.from_checkpoint(f"{folder}/{kind}")(given)
+for kind, inputs in examples.items():
+    inputs = [tuple(example) if isinstance(example, list) else example for example in inputs]
+    answers[kind] = bk.Predictor.from_checkpoint(f"{folder}/{kind}")(inputs)
 folder = f"{folder}/masked_lm"
 fillings = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), masked)
 answers["masked_lm"] = [[[dataclasses.asdict(one) for one in mask] for mask in text] for text in fillings]
 assert __import__("keras").backend.backend() == "jax"
-refused = {}
+errors = {}
 for name, call in {
     "finetune": lambda: bk.finetune(folder, train=[("a", "x"), ("b", "y")]),
     "export_model": lambda: bk.export_model(folder, "out"),
@@ -45,8 +45,8 @@ for name, call in {
     try:
         call()
     except bk.InputError as error:
-        refused[name] = str(error)
-print(json.dumps({"answers": answers, "refused": refused}))
+        errors[name] = str(error)
+print(json.dumps({"answers": answers, "errors": errors}))
 """
 
 
@@ -57,7 +57,7 @@ def run_on(backend: str, *command) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """A folder with a checkpoint of each task, its weights drawn at random."""
+    """Folder with a checkpoint of each task; the weights are random."""
     folder = tmp_path_factory.mktemp("checkpoints")
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *letters, *(f"##{letter}" for letter in letters)]
@@ -79,16 +79,16 @@ def checkpoints(tmp_path_factory):
     return folder
 
 
-def assert_alike(ours, theirs) -> None:
-    """Compare answers: numbers within the tolerance, everything else exactly."""
+def assert_close(ours, theirs) -> None:
+    """Check that numbers agree within the tolerance and everything else is equal."""
     if isinstance(theirs, dict):
         assert sorted(ours) == sorted(theirs)
         for name, value in theirs.items():
-            assert_alike(ours[name], value)
+            assert_close(ours[name], value)
     elif isinstance(theirs, list):
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
-            assert_alike(one, other)
+            assert_close(one, other)
     elif isinstance(theirs, float):
         assert ours == pytest.approx(theirs, abs=TOLERANCE)
     else:
@@ -96,25 +96,25 @@ def assert_alike(ours, theirs) -> None:
 
 
 def list_fillings(folder) -> list:
-    """Return the proposals for the masks of `MASKED`, as JSON has them."""
+    """Return the predictions for the masks of `MASKED` as JSON values."""
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), MASKED)
     return [[[dataclasses.asdict(filling) for filling in mask] for mask in text] for text in filled]
 
 
-def test_a_predictor_and_fill_mask_on_jax_answer_as_on_tensorflow_and_the_rest_is_refused(checkpoints):
+def test_predictor_and_fill_mask_agree_on_jax_and_other_functions_are_rejected(checkpoints):
     done = run_on("jax", "-c", SCRIPT, str(checkpoints), json.dumps(EXAMPLES), json.dumps(MASKED))
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    on_jax, needs = seen["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
-    assert seen["refused"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
+    output = json.loads(done.stdout)
+    on_jax, needs = output["answers"], "needs the TensorFlow backend, and KERAS_BACKEND is 'jax': unset it"
+    assert output["errors"] == {name: f"bk.{name} {needs}" for name in ("finetune", "export_model", "plan")}
     for kind, examples in EXAMPLES.items():
-        assert_alike(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
-    assert_alike(on_jax["masked_lm"], list_fillings(checkpoints / "masked_lm"))
+        assert_close(on_jax[kind], json.loads(json.dumps(bk.Predictor.from_checkpoint(checkpoints / kind)(examples))))
+    assert_close(on_jax["masked_lm"], list_fillings(checkpoints / "masked_lm"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_command_predict_answers_on_jax_as_on_tensorflow(kind, checkpoints):
+def test_command_predict_agrees_on_jax(kind, checkpoints):
     first = EXAMPLES[kind][0]
     texts = first if isinstance(first, tuple) else (first,)
     answers = {}
@@ -122,19 +122,19 @@ def test_the_command_predict_answers_on_jax_as_on_tensorflow(kind, checkpoints):
         done = run_on(backend, "-m", "bert_keras.cli.main", "predict", str(checkpoints / kind), *texts)
         assert done.returncode == 0, done.stderr
         answers[backend] = json.loads(done.stdout)
-    assert_alike(answers["jax"], answers["tensorflow"])
+    assert_close(answers["jax"], answers["tensorflow"])
 
 
 @pytest.mark.slow
-def test_the_command_fill_mask_answers_on_jax_as_on_tensorflow(checkpoints):
+def test_command_fill_mask_agrees_on_jax(checkpoints):
     folder = checkpoints / "masked_lm"
     done = run_on("jax", "-m", "bert_keras.cli.main", "fill-mask", str(folder), *MASKED, "--json")
     assert done.returncode == 0, done.stderr
-    assert_alike(json.loads(done.stdout)["texts"][0]["masks"], list_fillings(folder)[0])
+    assert_close(json.loads(done.stdout)["texts"][0]["masks"], list_fillings(folder)[0])
 
 
 @pytest.mark.slow
-def test_the_command_evaluate_scores_a_masked_lm_on_jax_as_on_tensorflow(checkpoints, tmp_path):
+def test_command_evaluate_agrees_on_jax_for_a_masked_lm(checkpoints, tmp_path):
     (tmp_path / "texts.txt").write_text("a film that works\nno\n")
     scores = []
     for backend in ("jax", "tensorflow"):
@@ -145,7 +145,7 @@ def test_the_command_evaluate_scores_a_masked_lm_on_jax_as_on_tensorflow(checkpo
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
 
-def test_torch_is_refused(checkpoints):
+def test_torch_is_rejected(checkpoints):
     done = run_on("torch", "-m", "bert_keras.cli.main", "predict", str(checkpoints / "classifier"), "a film")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -153,6 +153,6 @@ def test_torch_is_refused(checkpoints):
     assert "Traceback" not in done.stderr
 
 
-def test_keras_on_torch_can_still_be_imported():
+def test_package_can_be_imported_on_torch():
     done = run_on("torch", "-c", "import bert_keras, keras; print(keras.backend.backend())")
     assert done.stdout.strip() == "torch", done.stderr

@@ -1,4 +1,4 @@
-"""`Predictor` answers for the stored task of a folder, or for the one that a third-party model implies."""
+"""`Predictor` uses the task stored in a folder, or the default task of a third-party model."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.conftest import SIZES
 
 PROMPTS = {"include_prompt": False, "prompts": {"query": "Where? "}, "default_prompt_name": "query"}
-TASKS = {  # every setting is another one than the default
+TASKS = {  # no setting has its default value
     "classify": TextClassification(
         max_sequence_length=31,
         window_overlap=3,
@@ -31,8 +31,10 @@ TASKS = {  # every setting is another one than the default
         class_weights="balanced",
         has_pairs=True,
     ),
-    "several": TextClassification(max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")),
-    "number": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),
+    "multi_label": TextClassification(
+        max_sequence_length=31, window_overlap=3, problem="multi_label", labels=("b", "a")
+    ),
+    "regression": TextClassification(max_sequence_length=31, window_overlap=3, problem="regression"),
     "tag": TokenClassification(
         max_sequence_length=31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2", labelled_tokens="all"
     ),
@@ -56,7 +58,7 @@ TASKS = {  # every setting is another one than the default
         prompt="odd: ",
     ),
 }
-GIVEN = {"answer": [("Where?", "in Berlin, as it were")]}  # texts for the other tasks
+INPUTS = {"answer": [("Where?", "in Berlin, as it were")]}  # the other tasks accept single texts
 SHAPES = {
     "vocab_size": SIZES["vocabulary_size"],
     "num_hidden_layers": SIZES["num_layers"],
@@ -69,20 +71,20 @@ SHAPES = {
 
 @pytest.fixture(scope="module")
 def saved(save_task):
-    """A function that gives (predictor, folder) of one of `TASKS`, saved once."""
-    done = {}
+    """Function that returns (predictor, folder) for one of `TASKS`, saved once."""
+    cache = {}
 
     def get(name: str):
-        if name not in done:
-            done[name] = save_task(TASKS[name])
-        return done[name]
+        if name not in cache:
+            cache[name] = save_task(TASKS[name])
+        return cache[name]
 
     return get
 
 
 @pytest.fixture(scope="module")
-def foreign(their_tokenizer, tmp_path_factory):
-    """A function that writes a folder by transformers; its release 5 writes no vocab.txt."""
+def third_party(their_tokenizer, tmp_path_factory):
+    """Function that saves a model with transformers; its release 5 writes no vocab.txt."""
     import torch
     import transformers
 
@@ -98,7 +100,7 @@ def foreign(their_tokenizer, tmp_path_factory):
 
 
 def edit_task(folder, out, change):
-    """Copy a folder with another task in its config."""
+    """Copy a folder and change the task in its config."""
     shutil.copytree(folder, out)
     values = json.loads((out / "config.json").read_text())
     change(values["bert_keras"])
@@ -107,90 +109,90 @@ def edit_task(folder, out, change):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_comes_back_from_its_folder(name, saved):
+def test_task_is_restored_from_its_folder(name, saved):
     predictor, _ = saved(name)
     assert predictor.task == TASKS[name]
 
 
-def test_the_tasks_of_this_file_have_every_setting_changed():
+def test_tasks_of_this_file_change_every_setting():
     for kind in {type(task) for task in TASKS.values()}:
         tasks = [task for task in TASKS.values() if type(task) is kind]
         same = {field.name for field in dataclasses.fields(kind) if all(is_default(task, field) for task in tasks)}
-        assert same == ({"window_overlap"} if kind is SentenceEmbedding else set())  # which it must not have
+        assert same == ({"window_overlap"} if kind is SentenceEmbedding else set())  # embeddings have no windows
 
 
 def is_default(task, field: dataclasses.Field) -> bool:
     return getattr(task, field.name) == field.default
 
 
-def test_a_task_comes_back_from_a_converted_folder(saved, tmp_path):
+def test_task_is_restored_from_a_converted_folder(saved, tmp_path):
     predictor, folder = saved("answer")
     bk.convert(folder, tmp_path / "out")
-    again = Predictor.from_checkpoint(tmp_path / "out")
-    assert again.task == TASKS["answer"]
-    given = [("Where?", "in Berlin, as it were")]
-    np.testing.assert_equal(again(given), predictor(given))
+    converted = Predictor.from_checkpoint(tmp_path / "out")
+    assert converted.task == TASKS["answer"]
+    inputs = [("Where?", "in Berlin, as it were")]
+    np.testing.assert_equal(converted(inputs), predictor(inputs))
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_settings_can_be_changed_but_for_the_model_s_own(name, saved):
+def test_only_settings_that_the_model_does_not_fix_can_be_changed(name, saved):
     predictor, folder = saved(name)
     task = restore_task(folder, predictor.model, max_sequence_length=25, window_overlap=None)
-    shared = None if name == "embed" else 2  # 3 of 31
-    assert task == dataclasses.replace(TASKS[name], max_sequence_length=25, window_overlap=shared)
+    overlap = None if name == "embed" else 2  # 3 of 31 tokens, scaled to 25
+    assert task == dataclasses.replace(TASKS[name], max_sequence_length=25, window_overlap=overlap)
     if name != "embed":
         task = restore_task(folder, predictor.model, max_sequence_length=25, window_overlap=3)
         assert task == dataclasses.replace(TASKS[name], max_sequence_length=25)
     with pytest.raises(InputError, match="max_length cannot be changed here; expected settings among max_seq"):
         restore_task(folder, predictor.model, max_length=25)
-    for own in {"labels", "problem", "pooling", "normalize", *PROMPTS} & set(TASKS[name].settings()):
-        with pytest.raises(InputError, match=f"{own} cannot be changed here"):
-            restore_task(folder, predictor.model, **{own: getattr(TASKS[name], own)})
+    for fixed in {"labels", "problem", "pooling", "normalize", *PROMPTS} & set(TASKS[name].settings()):
+        with pytest.raises(InputError, match=f"{fixed} cannot be changed here"):
+            restore_task(folder, predictor.model, **{fixed: getattr(TASKS[name], fixed)})
 
 
-def test_changes_reach_the_task_and_sequences_fit_the_model(saved):
+def test_settings_reach_the_task_and_sequences_fit_the_model(saved):
     _, folder = saved("classify")
     predictor = Predictor.from_checkpoint(folder, max_sequence_length=10_000, window_overlap=5)
     assert (predictor.task.max_sequence_length, predictor.task.window_overlap) == (256, 5)
 
 
-def test_a_folder_without_a_task_has_the_defaults_of_its_model(build, tmp_path):
-    wanted = {
+def test_folder_without_a_task_uses_the_defaults_of_its_model(build, tmp_path):
+    expected = {
         "classify": TextClassification(256, labels=("bad", "good", "odd")),
-        "several": TextClassification(256, problem="multi_label", labels=("b", "a")),
-        "number": TextClassification(256, problem="regression"),
+        "multi_label": TextClassification(256, problem="multi_label", labels=("b", "a")),
+        "regression": TextClassification(256, problem="regression"),
         "tag": TokenClassification(256, labels=("O", "B-X", "I-X"), scheme="IOB2"),
         "words": TokenClassification(256, labels=("X", "B")),
         "answer": QuestionAnswering(256, window_overlap=85),
         "embed": SentenceEmbedding(256, pooling="cls", normalize=False, **PROMPTS),
     }
-    for name, task in wanted.items():
+    for name, task in expected.items():
         bk.save(model := build(TASKS[name]), None, tmp_path / name)
         assert restore_task(tmp_path / name, model) == task, name
 
 
-def test_a_classifier_of_transformers_answers_with_its_defaults(foreign, predict_from, their_pipeline):
-    folder = foreign("BertForSequenceClassification", num_labels=3)
+def test_third_party_classifier_uses_the_defaults(third_party, predict_from, their_pipeline):
+    folder = third_party("BertForSequenceClassification", num_labels=3)
     predictor = Predictor.from_checkpoint(folder)
     assert predictor.task == TextClassification(256, labels=("LABEL_0", "LABEL_1", "LABEL_2"))
-    [answer], [wanted] = predictor(["a fine film"]), their_pipeline("text-classification", folder)(["a fine film"])
-    assert answer["label"] == wanted["label"]
-    np.testing.assert_allclose(answer["probability"], wanted["score"], rtol=0, atol=5e-6)  # measured: 7.0e-7
-    number = predict_from(foreign("BertForSequenceClassification", num_labels=1))
-    assert number.task == TextClassification(256, problem="regression")
-    assert set(number(["a fine film"])[0]) == {"value"}
+    [answer], [expected] = predictor(["a fine film"]), their_pipeline("text-classification", folder)(["a fine film"])
+    assert answer["label"] == expected["label"]
+    np.testing.assert_allclose(answer["probability"], expected["score"], rtol=0, atol=5e-6)  # measured: 7.0e-7
+    regression = predict_from(third_party("BertForSequenceClassification", num_labels=1))
+    assert regression.task == TextClassification(256, problem="regression")
+    assert set(regression(["a fine film"])[0]) == {"value"}
 
 
-def test_sequences_have_the_length_of_a_third_party_tokenizer(foreign, tmp_path):
-    folder = foreign("BertForSequenceClassification", num_labels=3)
+def test_sequence_length_comes_from_a_third_party_tokenizer(third_party, tmp_path):
+    folder = third_party("BertForSequenceClassification", num_labels=3)
     out = shutil.copytree(folder, tmp_path / "out")
     path = out / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": 100}))
     assert Predictor.from_checkpoint(out).task.max_sequence_length == 100
 
 
-def test_several_numbers_for_a_text_are_refused(foreign, predict_from):
-    folder = foreign("BertForSequenceClassification", num_labels=2, problem_type="regression")
+def test_regression_with_several_outputs_is_rejected(third_party, predict_from):
+    folder = third_party("BertForSequenceClassification", num_labels=2, problem_type="regression")
     with pytest.raises(InputError, match="predicts 2 numbers per text; expected one"):
         predict_from(folder)
 
@@ -199,9 +201,9 @@ def test_several_numbers_for_a_text_are_refused(foreign, predict_from):
     ("labels", "scheme"),
     [(("O", "B-LOC", "I-LOC"), "IOB2"), (("I-LOC", "B-LOC", "O"), "IOB2"), (("NOUN", "VERB"), "none"), (None, "none")],
 )
-def test_a_tagger_of_transformers_answers_with_its_defaults(labels, scheme, foreign, predict_from, their_pipeline):
+def test_third_party_tagger_uses_the_defaults(labels, scheme, third_party, predict_from, their_pipeline):
     names = {} if labels is None else {"id2label": dict(enumerate(labels))}
-    folder = foreign("BertForTokenClassification", **names)
+    folder = third_party("BertForTokenClassification", **names)
     predictor = predict_from(folder)
     assert predictor.task == TokenClassification(256, labels=labels or ("LABEL_0", "LABEL_1"), scheme=scheme)
     text = "the chief of Berlin met us here"
@@ -209,22 +211,22 @@ def test_a_tagger_of_transformers_answers_with_its_defaults(labels, scheme, fore
     assert answer["tags"] == [one["entity"] for one in theirs]
 
 
-def test_a_question_answerer_of_transformers_answers_with_its_defaults(foreign, predict_from):
-    predictor = predict_from(foreign("BertForQuestionAnswering"))
+def test_third_party_question_answerer_uses_the_defaults(third_party, predict_from):
+    predictor = predict_from(third_party("BertForQuestionAnswering"))
     assert predictor.task == QuestionAnswering(max_sequence_length=256, window_overlap=85)
     [answer] = predictor([("Where?", "in Berlin, as it were")])
     assert "in Berlin, as it were"[answer["start"] : answer["end"]] == answer["answer"] != ""
 
 
 @pytest.mark.parametrize("class_name", ["BertModel", "BertForMaskedLM", "BertForPreTraining"])
-def test_a_model_without_a_task_is_refused(class_name, foreign, predict_from):
+def test_model_without_a_task_is_rejected(class_name, third_party, predict_from):
     with pytest.raises(
         InputError, match=r"holds a Bert\w+, which has no task head; expected one of BertClassifier, .*: fine"
     ):
-        predict_from(foreign(class_name))
+        predict_from(third_party(class_name))
 
 
-def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
+def test_folder_without_a_vocabulary_is_rejected(build, tmp_path):
     bk.save(build(TASKS["classify"]), None, tmp_path / "out")
     with pytest.raises(
         InputError, match=r"out has no vocabulary, neither tokenizer\.json nor vocab\.txt.*: copy its vocab"
@@ -235,14 +237,14 @@ def test_a_folder_without_a_vocabulary_is_refused(build, tmp_path):
 @pytest.mark.parametrize(
     ("name", "old", "new"), [("tag", "labelled_pieces", "labelled_tokens"), ("classify", "of_pairs", "has_pairs")]
 )
-def test_settings_are_read_under_their_names_of_version_0_1(name, old, new, saved, tmp_path):
+def test_setting_names_of_version_0_1_are_still_read(name, old, new, saved, tmp_path):
     predictor, folder = saved(name)
-    assert getattr(predictor.task, new) not in ("first", False)  # the defaults
+    assert getattr(predictor.task, new) not in ("first", False)  # not the defaults
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update({old: ours["task"].pop(new)}))
     assert restore_task(out, predictor.model) == predictor.task
 
 
-def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
+def test_unknown_stored_setting_is_rejected(saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(colour="red"))
     with pytest.raises(
@@ -260,7 +262,7 @@ def test_an_unknown_setting_in_a_folder_is_refused(saved, tmp_path):
         ({"prompt": ["a"]}, "expected a string"),
     ],
 )
-def test_a_stored_setting_of_another_type_is_refused(setting, message, saved, tmp_path):
+def test_stored_setting_of_the_wrong_type_is_rejected(setting, message, saved, tmp_path):
     predictor, folder = saved("embed")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(setting))
     with pytest.raises(InputError, match=message):
@@ -268,43 +270,43 @@ def test_a_stored_setting_of_another_type_is_refused(setting, message, saved, tm
 
 
 @pytest.mark.parametrize("name", ["tag", None])
-def test_the_task_of_another_kind_of_model_is_not_looked_at(name, saved, tmp_path):
+def test_stored_task_of_another_model_type_is_ignored(name, saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours.update(task={"name": name, "colour": "red"}))
     assert restore_task(out, predictor.model) == TextClassification(256, labels=("bad", "good", "odd"))
 
 
-def test_labels_are_those_of_the_model(saved, tmp_path):
+def test_labels_come_from_the_model(saved, tmp_path):
     predictor, folder = saved("classify")
     out = edit_task(folder, tmp_path / "out", lambda ours: ours["task"].update(labels=["x", "y", "z"]))
     assert restore_task(out, predictor.model).labels == ("bad", "good", "odd")
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_texts_and_examples_of_the_task_get_the_same_answers(name, saved):
+def test_texts_and_task_examples_get_the_same_answers(name, saved):
     predictor, _ = saved(name)
-    given = GIVEN.get(name, ["a fine film in Berlin"])
-    texts = given[0] if isinstance(given[0], tuple) else (given[0],)
-    [answer], [again] = predictor(given), predictor([predictor.task.make_example(*texts)])
-    np.testing.assert_equal(again, answer)
+    inputs = INPUTS.get(name, ["a fine film in Berlin"])
+    texts = inputs[0] if isinstance(inputs[0], tuple) else (inputs[0],)
+    [answer], [other] = predictor(inputs), predictor([predictor.task.make_example(*texts)])
+    np.testing.assert_equal(other, answer)
     json.dumps(predictor.task.to_json(answer, 2))
 
 
-def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypatch):
+def test_answers_keep_the_order_of_the_texts_across_chunks(saved, monkeypatch):
     predictor, _ = saved("classify")
     texts = [f"{'so ' * (number % 7)}number {number}" for number in range(23)]
-    wanted = predictor(texts)
+    expected = predictor(texts)
     monkeypatch.setattr(predictor_module, "EXAMPLES_PER_CHUNK", 5)
     chunks = list(predictor.stream(map(TextExample, texts)))
     assert [len(chunk) for chunk in chunks] == [5, 5, 5, 5, 3]
     answers = [answer for chunk in chunks for answer in chunk]
-    given, expected = ([answer["probabilities"] for answer in found] for found in (answers, wanted))
-    np.testing.assert_allclose(given, expected, rtol=0, atol=1e-6)  # measured: 1.4e-7
+    actual, expected = ([answer["probabilities"] for answer in chunk] for chunk in (answers, expected))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)  # measured: 1.4e-7
     assert predictor([]) == []
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("inputs", "message"),
     [
         ("a text", "one text was given; expected a list of texts: put it in brackets"),
         (None, r"the examples are a NoneType; expected a list of texts: pass one, such as \['a text'\]$"),
@@ -331,83 +333,85 @@ def test_answers_come_in_the_order_of_the_texts_over_many_chunks(saved, monkeypa
         ([Question("", "a", "b", "", (), False, "")], r"an example is Question\(.*; expected a text"),
     ],
 )
-def test_what_is_no_example_is_refused(given, message, saved):
+def test_invalid_inputs_are_rejected(inputs, message, saved):
     predictor, _ = saved("classify")
     with pytest.raises(InputError, match=message):
-        predictor(given)
+        predictor(inputs)
 
 
-def test_every_task_has_a_model_that_is_there():
+def test_model_class_of_every_task_exists():
     for task in TASKS.values():
         assert hasattr(modeling, task.model_class)
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_answers_are_plain_values_that_json_holds(name, saved):
+def test_answers_are_plain_values_that_json_can_store(name, saved):
     predictor, _ = saved(name)
-    given = GIVEN.get(
+    inputs = INPUTS.get(
         name, [("a fine film", "not so fine")] if TASKS[name].settings().get("has_pairs") else ["a fine film"]
     )
-    answers = predictor(given)
+    answers = predictor(inputs)
     assert json.loads(json.dumps(answers)) == answers
     if not TASKS[name].has_alternatives:
         with pytest.raises(InputError, match=r"top lists classes or answers, and the task is \w+(, regression)?: "):
-            predictor(given, top=2)
+            predictor(inputs, top=2)
         return
-    best = predictor(given, top=2)
+    best = predictor(inputs, top=2)
     assert json.loads(json.dumps(best)) == best
 
 
 def test_top_lists_the_best_classes(saved):
     predictor, _ = saved("classify")
-    given = [("a fine film", "not so fine")]
-    [answer], [best], [label] = predictor(given), predictor(given, top=2), predictor(given, top=1)
+    inputs = [("a fine film", "not so fine")]
+    [answer], [best], [label] = predictor(inputs), predictor(inputs, top=2), predictor(inputs, top=1)
     ranked = sorted(zip(answer["probabilities"], TASKS["classify"].labels, strict=True), reverse=True)
     assert best["best"] == [{"label": name, "probability": value} for value, name in ranked[:2]]
     assert label == {"label": answer["label"], "probability": answer["probability"]}
     for wrong in (0, 2.0, True, "2"):
         with pytest.raises(InputError, match=r"top is .*; expected an integer >= 1"):
-            predictor(given, top=wrong)
+            predictor(inputs, top=wrong)
 
 
-def test_top_of_several_labels_lists_those_given_and_of_answers_as_many_as_there_are(saved):
-    predictor, _ = saved("several")
+def test_top_lists_predicted_labels_or_the_available_answers(saved):
+    predictor, _ = saved("multi_label")
     [answer], [one] = predictor(["a fine film"]), predictor(["a fine film"], top=1)
     assert len(one["best"]) == max(1, len(answer["labels"]))
     predictor, _ = saved("answer")
-    assert len(predictor(GIVEN["answer"], top=9)[0]["best"]) == TASKS["answer"].num_best
+    assert len(predictor(INPUTS["answer"], top=9)[0]["best"]) == TASKS["answer"].num_best
 
 
-def test_a_tagger_tags_words_as_they_are_given(saved):
+def test_tagger_does_not_split_the_words_of_a_list(saved):
     predictor, _ = saved("tag")
     words = ["Alice", "met", "Mr.", "O'Neill-Smith", "in", "St. Ives"]
     [answer] = predictor([words])
     assert len(answer["tags"]) == len(words)
     for entity in answer["entities"]:
         assert " ".join(words)[entity["start"] : entity["end"]] == entity["text"]
-    [of_text] = predictor(["fine words here"])
-    assert predictor([["fine", "words", "here"]]) == [of_text]
+    [expected] = predictor(["fine words here"])
+    assert predictor([["fine", "words", "here"]]) == [expected]
     assert predictor([[]])[0]["tags"] == []
 
 
-@pytest.mark.parametrize(("words", "fault"), [(["fine", ""], "the word 2 is ''"), (["fine", " "], "the word 2 is ' '")])
-def test_words_without_a_character_are_refused(words, fault, saved):
+@pytest.mark.parametrize(
+    ("words", "message"), [(["fine", ""], "the word 2 is ''"), (["fine", " "], "the word 2 is ' '")]
+)
+def test_empty_words_are_rejected(words, message, saved):
     predictor, _ = saved("tag")
-    with pytest.raises(InputError, match=fault):
+    with pytest.raises(InputError, match=message):
         predictor([words])
 
 
-@pytest.mark.parametrize("name", ["several", "number", "tag", "words", "embed"])
-def test_a_model_says_its_task_itself(name, saved):
+@pytest.mark.parametrize("name", ["multi_label", "regression", "tag", "words", "embed"])
+def test_task_is_inferred_from_the_model(name, saved):
     predictor, _ = saved(name)
-    own = Predictor(predictor.model, predictor.tokenizer)
-    assert type(own.task) is type(predictor.task)
-    given = ["a fine film"]
-    assert own(given)[0].keys() == predictor(given)[0].keys()
-    assert getattr(own.task, "labels", None) == getattr(predictor.task, "labels", None)
+    inferred = Predictor(predictor.model, predictor.tokenizer)
+    assert type(inferred.task) is type(predictor.task)
+    inputs = ["a fine film"]
+    assert inferred(inputs)[0].keys() == predictor(inputs)[0].keys()
+    assert getattr(inferred.task, "labels", None) == getattr(predictor.task, "labels", None)
 
 
-def test_a_model_without_a_head_has_no_task(sizes, saved):
+def test_model_without_a_head_has_no_task(sizes, saved):
     predictor, _ = saved("tag")
     with pytest.raises(InputError, match="the model holds a BertEncoder, which has no task head"):
         Predictor(predictor.model.encoder, predictor.tokenizer)

@@ -1,4 +1,4 @@
-"""Every setting of a task changes what the task does, and all of them can be stored as JSON."""
+"""Every task setting changes what the task does, and can be stored as JSON."""
 
 import dataclasses
 import json
@@ -13,8 +13,8 @@ from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.tasks.token_classification import TokenClassification
 
-LONG = " ".join(f"number {place} is followed by another one," for place in range(9))
-NUMBERS = [TextExample(LONG, None, "2"), TextExample("so fine", None, "1"), TextExample("odd", None, "1")]
+LONG = " ".join(f"number {index} is followed by another one," for index in range(9))
+LABELLED_TEXTS = [TextExample(LONG, None, "2"), TextExample("so fine", None, "1"), TextExample("odd", None, "1")]
 CONTEXT = f"in Berlin; {LONG}"
 TASKS = {
     "classify": TextClassification(max_sequence_length=20, window_overlap=3, labels=("1", "2")),
@@ -23,7 +23,7 @@ TASKS = {
     "embed": SentenceEmbedding(max_sequence_length=20, prompts={"query": "so "}),
 }
 EXAMPLES = {
-    "classify": NUMBERS,
+    "classify": LABELLED_TEXTS,
     "tag": [
         TaggedSentence.from_words(LONG.split(), ["O", "B-X", "I-X"] * 21, 1),
         TaggedSentence.from_words(["unaffable"], ["B-X"], 2),
@@ -31,7 +31,7 @@ EXAMPLES = {
     "answer": [Question("q", f"Where {LONG}?", CONTEXT, "", (Answer("Berlin", 3),), False, "")],
     "embed": [TextExample(LONG, "so fine", 0.5), TextExample("odd", "so", 0.2)],
 }
-CHANGES = {  # of every setting another value
+CHANGES = {  # another value for every setting
     "classify": {
         "max_sequence_length": 19,
         "window_overlap": 4,
@@ -71,51 +71,57 @@ CHANGES = {  # of every setting another value
 FIELDS = [(name, field) for name, changes in CHANGES.items() for field in changes]
 
 
-def make_outputs(task, rows) -> dict[str, np.ndarray]:
-    """Return what a model could give; [CLS] is likely to be the answer."""
+def make_outputs(task, sequences) -> dict[str, np.ndarray]:
+    """Return random model outputs in which [CLS] is the likeliest answer."""
     rng = np.random.default_rng(0)
-    num = len(rows.token_ids) if task.is_token_level else len(rows)
+    num = len(sequences.token_ids) if task.is_token_level else len(sequences)
     shapes = {"logits": (num, 3 if task.name == "tag" else 2), "embedding": (num, 4)}
     shapes |= {"start_logits": (num,), "end_logits": (num,)}
     outputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-    outputs["start_logits"][rows.row_splits[:-1] if task.is_token_level else []] += 9
+    outputs["start_logits"][sequences.row_splits[:-1] if task.is_token_level else []] += 9
     return outputs
 
 
-def behaviour(task, tokenizer) -> str:
-    """Return all that a task does with some examples, written out."""
+def describe_behaviour(task, tokenizer) -> str:
+    """Return everything that a task does with some examples, as JSON."""
     examples = EXAMPLES[task.name]
-    rows = task.encode(tokenizer, examples)
-    labelled = task.add_labels(rows, examples)
-    answers = task.decode(rows, make_outputs(task, rows), examples)
+    sequences = task.encode(tokenizer, examples)
+    labelled = task.add_labels(sequences, examples)
+    answers = task.decode(sequences, make_outputs(task, sequences), examples)
     losses = task.loss()
-    done = {
-        "rows": [rows.token_ids, rows.row_splits, labelled.labels, labelled.token_labels, labelled.weights],
+    description = {
+        "sequences": [
+            sequences.token_ids,
+            sequences.row_splits,
+            labelled.labels,
+            labelled.token_labels,
+            labelled.weights,
+        ],
         "answers": [task.to_json(answer, 9) for answer in answers],
         "scores": task.score(answers, examples),
         "artifact": task.input_names,
         "model": [task.model_class, task.head_arguments(), losses if losses == "auto" else losses["embedding"].name],
     }
-    return json.dumps(done, default=lambda array: array.tolist())
+    return json.dumps(description, default=lambda array: array.tolist())
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_table_of_changes_has_every_setting(name):
+def test_changes_cover_every_setting(name):
     fields = {field.name for field in dataclasses.fields(TASKS[name])}
-    assert set(CHANGES[name]) == fields - ({"window_overlap"} if name == "embed" else set())  # which must be None there
+    assert set(CHANGES[name]) == fields - ({"window_overlap"} if name == "embed" else set())  # no windows
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_every_setting_changes_what_a_task_does(name, field, tokenizer):
+def test_every_setting_changes_the_behaviour(name, field, tokenizer):
     task = TASKS[name]
     changed = dataclasses.replace(task, **{field: CHANGES[name][field]})
     assert changed != task
-    assert behaviour(changed, tokenizer) != behaviour(task, tokenizer)
-    assert behaviour(task, tokenizer) == behaviour(dataclasses.replace(task), tokenizer)
+    assert describe_behaviour(changed, tokenizer) != describe_behaviour(task, tokenizer)
+    assert describe_behaviour(task, tokenizer) == describe_behaviour(dataclasses.replace(task), tokenizer)
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_settings_come_back_from_json(name, field):
+def test_settings_survive_a_json_round_trip(name, field):
     task = dataclasses.replace(TASKS[name], **{field: CHANGES[name][field]})
     settings = json.loads(json.dumps(task.settings()))
     assert settings.pop("name") == name == task.name
@@ -123,7 +129,7 @@ def test_settings_come_back_from_json(name, field):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_makes_its_own_kind_of_examples(name):
+def test_task_makes_examples_of_its_own_class(name):
     pair = ("a", "b") if name in ("answer", "embed") else ("a",)
     example = TASKS[name].make_example(*pair, line=3)
     assert type(example) is TASKS[name].example_class is type(EXAMPLES[name][0])
@@ -131,7 +137,7 @@ def test_a_task_makes_its_own_kind_of_examples(name):
 
 
 @pytest.mark.parametrize(
-    ("length", "overlap", "shorter", "shared"),
+    ("length", "overlap", "new_length", "new_overlap"),
     [
         (384, 128, 96, 32),
         (384, 128, 100, 33),
@@ -141,7 +147,7 @@ def test_a_task_makes_its_own_kind_of_examples(name):
         (20, None, 7, None),
     ],
 )
-def test_the_overlap_shrinks_with_the_length_and_never_grows(length, overlap, shorter, shared):
+def test_overlap_shrinks_with_the_length_and_never_grows(length, overlap, new_length, new_overlap):
     task = TextClassification(max_sequence_length=length, window_overlap=overlap, labels=("a", "b"))
-    wanted = dataclasses.replace(task, max_sequence_length=shorter, window_overlap=shared)
-    assert task.with_length(shorter) == wanted
+    expected = dataclasses.replace(task, max_sequence_length=new_length, window_overlap=new_overlap)
+    assert task.with_length(new_length) == expected

@@ -1,4 +1,4 @@
-"""Answers and training of classifiers against transformers, scikit-learn and torch."""
+"""Predictions and training of text classifiers, compared with transformers, scikit-learn and torch."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 
-TOLERANCE = 2e-6  # of probabilities; measured: 3.9e-7
+TOLERANCE = 2e-6  # measured: 3.9e-7, for probabilities
 LABELS = ("angry", "calm", "glad", "sad")
 TEXTS = [
     "A naïve café owner in Zürich paid 1,234.56 for 3 coffee-machines!",
@@ -25,44 +25,44 @@ TEXTS = [
     "cafe\u0301 \x07 \u200b",
     "word " * 70,
 ]
-LONG = " ".join(f"number {place} is followed by another one," for place in range(20))
+LONG = " ".join(f"number {index} is followed by another one," for index in range(20))
 
 
 @pytest.fixture(scope="module")
 def single(save_task):
-    """A classifier of one label each: (predictor, folder)."""
+    """Single-label classifier: (predictor, folder)."""
     return save_task(TextClassification(labels=LABELS))
 
 
 @pytest.fixture(scope="module")
-def several(save_task):
-    """A classifier of several labels."""
+def multi_label(save_task):
+    """Multi-label classifier: (predictor, folder)."""
     return save_task(TextClassification(problem="multi_label", labels=LABELS))
 
 
 @pytest.fixture(scope="module")
-def number(save_task):
-    """A regression."""
+def regression(save_task):
+    """Regression model: (predictor, folder)."""
     return save_task(TextClassification(problem="regression"))
 
 
-def given(pairs):
-    """Return texts, or pairs of them, for us and for transformers."""
+def make_inputs(pairs):
+    """Return the texts, or text pairs, in our format and in that of transformers."""
     if not pairs:
         return TEXTS, TEXTS
-    # a second text of "" is none at all for transformers; for us it is an empty one, as " " is for both
-    couples = [(TEXTS[0], TEXTS[3]), (TEXTS[4], TEXTS[1]), ("", TEXTS[5]), (TEXTS[6], " ")]
-    return couples, [{"text": first, "text_pair": second} for first, second in couples]
+    # transformers ignores a second text of ""; we encode it as an empty text, as both do with " "
+    text_pairs = [(TEXTS[0], TEXTS[3]), (TEXTS[4], TEXTS[1]), ("", TEXTS[5]), (TEXTS[6], " ")]
+    return text_pairs, [{"text": first, "text_pair": second} for first, second in text_pairs]
 
 
 @pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
-def test_classes_are_those_of_transformers(pairs, single, their_pipeline):
+def test_class_probabilities_equal_transformers(pairs, single, their_pipeline):
     predictor, folder = single
-    ours, theirs = given(pairs)
+    ours, theirs = make_inputs(pairs)
     answers = predictor(ours)
-    wanted = their_pipeline("text-classification", folder)(theirs, top_k=None)
+    expected = their_pipeline("text-classification", folder)(theirs, top_k=None)
     assert len({answer["label"] for answer in answers}) > 1
-    for answer, ranked in zip(answers, wanted, strict=True):
+    for answer, ranked in zip(answers, expected, strict=True):
         assert answer["label"] == ranked[0]["label"]
         probabilities = {one["label"]: one["score"] for one in ranked}
         np.testing.assert_allclose(
@@ -74,12 +74,12 @@ def test_classes_are_those_of_transformers(pairs, single, their_pipeline):
 
 
 @pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
-def test_sets_of_labels_are_those_of_transformers(pairs, several, their_pipeline):
-    predictor, folder = several
-    ours, theirs = given(pairs)
+def test_predicted_label_sets_equal_transformers(pairs, multi_label, their_pipeline):
+    predictor, folder = multi_label
+    ours, theirs = make_inputs(pairs)
     answers = predictor(ours)
-    wanted = their_pipeline("text-classification", folder, function_to_apply="sigmoid")(theirs, top_k=None)
-    for answer, ranked in zip(answers, wanted, strict=True):
+    expected = their_pipeline("text-classification", folder, function_to_apply="sigmoid")(theirs, top_k=None)
+    for answer, ranked in zip(answers, expected, strict=True):
         probabilities = {one["label"]: one["score"] for one in ranked}
         assert answer["labels"] == [name for name in LABELS if probabilities[name] >= 0.5]
         np.testing.assert_allclose(
@@ -88,15 +88,15 @@ def test_sets_of_labels_are_those_of_transformers(pairs, several, their_pipeline
     assert len({len(answer["labels"]) for answer in answers}) > 1
 
 
-def test_numbers_are_those_of_transformers(number, their_pipeline):
-    predictor, folder = number
-    wanted = their_pipeline("text-classification", folder)(TEXTS, function_to_apply="none")
+def test_regression_values_equal_transformers(regression, their_pipeline):
+    predictor, folder = regression
+    expected = their_pipeline("text-classification", folder)(TEXTS, function_to_apply="none")
     values = [answer["value"] for answer in predictor(TEXTS)]
-    np.testing.assert_allclose(values, [one["score"] for one in wanted], rtol=0, atol=1e-5)  # measured: 1.4e-6
+    np.testing.assert_allclose(values, [one["score"] for one in expected], rtol=0, atol=1e-5)  # measured: 1.4e-6
 
 
 @pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
-def test_a_text_in_windows_is_answered_by_the_mean_of_their_logits(pairs, single, their_tokenizer, their_model):
+def test_windowed_text_uses_the_mean_logits_of_its_windows(pairs, single, their_tokenizer, their_model):
     predictor, folder = single
     windows = dataclasses.replace(predictor.task, max_sequence_length=40, window_overlap=9)
     [answer] = Predictor(predictor.model, predictor.tokenizer, windows)([(TEXTS[0], LONG) if pairs else LONG])
@@ -113,38 +113,38 @@ def test_a_text_in_windows_is_answered_by_the_mean_of_their_logits(pairs, single
 
     logits = their_model(folder, "BertForSequenceClassification")(**{name: cut[name] for name in names})["logits"]
     assert len(logits) > 4
-    wanted = torch.tensor(logits).double().mean(dim=0).softmax(dim=0)
-    np.testing.assert_allclose(answer["probabilities"], wanted, rtol=0, atol=TOLERANCE)
+    expected = torch.tensor(logits).double().mean(dim=0).softmax(dim=0)
+    np.testing.assert_allclose(answer["probabilities"], expected, rtol=0, atol=TOLERANCE)
 
 
-def examples_of_lengths():
-    """Return texts of one window to six, and of several labels."""
-    texts = [" ".join(LONG.split()[: 6 * place]) for place in range(1, 24, 3)]
-    return [TextExample(text, None, LABELS[place % 3 % 2 + place % 2 * 2]) for place, text in enumerate(texts)]
+def make_examples():
+    """Return examples with four labels and texts of one to nine windows."""
+    texts = [" ".join(LONG.split()[: 6 * index]) for index in range(1, 24, 3)]
+    return [TextExample(text, None, LABELS[index % 3 % 2 + index % 2 * 2]) for index, text in enumerate(texts)]
 
 
-def test_each_text_weighs_one_in_training_whatever_its_windows(tokenizer):
+def test_window_weights_of_a_text_sum_to_one(tokenizer):
     task = TextClassification(labels=LABELS, max_sequence_length=24, window_overlap=5)
-    examples = examples_of_lengths()
+    examples = make_examples()
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert np.bincount(labelled.sequences.examples).tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
     np.testing.assert_allclose(
         np.bincount(labelled.sequences.examples, labelled.weights), 1, rtol=4e-7
     )  # measured: 4.5e-8
     assert [LABELS[label] for label in labelled.labels] == [
-        examples[place].label for place in labelled.sequences.examples
+        examples[index].label for index in labelled.sequences.examples
     ]
 
 
-def test_texts_of_one_sequence_have_no_weights(tokenizer):
+def test_texts_in_one_window_have_no_weights(tokenizer):
     task = TextClassification(labels=LABELS)
-    examples = examples_of_lengths()
+    examples = make_examples()
     assert task.add_labels(task.encode(tokenizer, examples), examples).weights is None
 
 
-def test_balanced_weights_equal_scikit_learn_s_and_the_loss_equals_torch_s(build, tokenizer):
+def test_balanced_weights_equal_scikit_learn_and_loss_equals_torch(build, tokenizer):
     task = TextClassification(labels=LABELS, class_weights="balanced")
-    examples = examples_of_lengths()
+    examples = make_examples()
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     names = [example.label for example in examples]
     weights = class_weight.compute_class_weight("balanced", classes=np.array(LABELS), y=names)
@@ -158,22 +158,22 @@ def test_balanced_weights_equal_scikit_learn_s_and_the_loss_equals_torch_s(build
     logits = SequenceRunner(model, is_token_level=False)(labelled.sequences)["logits"]
     import torch
 
-    of_torch = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
-    wanted = of_torch(torch.tensor(logits), torch.tensor(labelled.labels).long())
-    np.testing.assert_allclose(loss, wanted, rtol=7e-7)  # measured: 7.8e-8
+    torch_loss = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))
+    expected = torch_loss(torch.tensor(logits), torch.tensor(labelled.labels).long())
+    np.testing.assert_allclose(loss, expected, rtol=7e-7)  # measured: 7.8e-8
 
 
-def test_balanced_texts_in_windows_weigh_their_class_s_share(tokenizer):
+def test_window_weights_of_a_text_sum_to_its_balanced_weight(tokenizer):
     task = TextClassification(labels=LABELS, class_weights="balanced", max_sequence_length=24, window_overlap=5)
-    examples = examples_of_lengths()
+    examples = make_examples()
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     names = [example.label for example in examples]
-    wanted = class_weight.compute_sample_weight("balanced", names)
-    given = np.bincount(labelled.sequences.examples, labelled.weights)
-    np.testing.assert_allclose(given, wanted, rtol=4e-7)  # measured: 4.5e-8
+    expected = class_weight.compute_sample_weight("balanced", names)
+    actual = np.bincount(labelled.sequences.examples, labelled.weights)
+    np.testing.assert_allclose(actual, expected, rtol=4e-7)  # measured: 4.5e-8
 
 
-def test_labels_of_several_and_numbers_are_as_the_losses_want_them(tokenizer):
+def test_labels_have_the_shape_that_the_loss_expects(tokenizer):
     examples = [TextExample("a", None, ["sad", "calm"]), TextExample("b", None, [])]
     task = TextClassification(problem="multi_label", labels=LABELS)
     assert task.add_labels(task.encode(tokenizer, examples), examples).labels.tolist() == [[0, 1, 0, 1], [0] * 4]
@@ -182,42 +182,42 @@ def test_labels_of_several_and_numbers_are_as_the_losses_want_them(tokenizer):
     assert task.add_labels(task.encode(tokenizer, numbers), numbers).labels.tolist() == [2.5, -1.0]
 
 
-def test_scores_are_scikit_learn_s(single, several, number):
+def test_scores_equal_scikit_learn(single, multi_label, regression):
     rng = np.random.default_rng(3)
     truth = rng.integers(4, size=len(TEXTS))
     predictor, _ = single
     answers = predictor(TEXTS)
     examples = [TextExample(text, None, LABELS[label]) for text, label in zip(TEXTS, truth, strict=True)]
     scores = predictor.task.score(answers, examples)
-    given = [answer["label"] for answer in answers]
-    wanted = [example.label for example in examples]
-    assert scores["accuracy"] == metrics.accuracy_score(wanted, given)
+    predicted = [answer["label"] for answer in answers]
+    expected = [example.label for example in examples]
+    assert scores["accuracy"] == metrics.accuracy_score(expected, predicted)
     probabilities = np.stack([answer["probabilities"] for answer in answers])
     loss = metrics.log_loss(truth, probabilities, labels=range(4))
-    np.testing.assert_allclose(scores["loss"], loss, rtol=4e-16)  # two units in the last place; measured: 0
+    np.testing.assert_allclose(scores["loss"], loss, rtol=4e-16)  # measured: 0; the limit is two ULPs
     matrix = predictor.task.compute_confusion_matrix(answers, examples)
-    np.testing.assert_array_equal(matrix, metrics.confusion_matrix(wanted, given, labels=LABELS))
+    np.testing.assert_array_equal(matrix, metrics.confusion_matrix(expected, predicted, labels=LABELS))
 
-    predictor, _ = several
+    predictor, _ = multi_label
     sets = rng.integers(2, size=(len(TEXTS), 4))
     examples = [
-        TextExample(text, None, [name for name, has in zip(LABELS, row, strict=True) if has])
-        for text, row in zip(TEXTS, sets, strict=True)
+        TextExample(text, None, [name for name, is_set in zip(LABELS, label_set, strict=True) if is_set])
+        for text, label_set in zip(TEXTS, sets, strict=True)
     ]
     answers = predictor(TEXTS)
-    given = [[name in answer["labels"] for name in LABELS] for answer in answers]
-    assert predictor.task.score(answers, examples)["micro_f1"] == metrics.f1_score(sets, given, average="micro")
+    predicted = [[name in answer["labels"] for name in LABELS] for answer in answers]
+    assert predictor.task.score(answers, examples)["micro_f1"] == metrics.f1_score(sets, predicted, average="micro")
 
-    predictor, _ = number
+    predictor, _ = regression
     values = rng.normal(size=len(TEXTS)).astype("float32")
     answers = predictor(TEXTS)
     examples = [TextExample(text, None, value) for text, value in zip(TEXTS, values, strict=True)]
-    wanted = np.corrcoef(values, [answer["value"] for answer in answers])[0, 1]
+    expected = np.corrcoef(values, [answer["value"] for answer in answers])[0, 1]
     pearson = predictor.task.score(answers, examples)["pearson"]
-    np.testing.assert_allclose(pearson, wanted, rtol=7e-15)  # measured: 7.4e-16
+    np.testing.assert_allclose(pearson, expected, rtol=7e-15)  # measured: 7.4e-16
 
 
-def test_answers_convert_to_json_with_the_requested_alternatives(single, several, number):
+def test_answers_convert_to_json_with_the_requested_alternatives(single, multi_label, regression):
     predictor, _ = single
     answer = predictor(TEXTS)[0]
     assert json.loads(json.dumps(predictor.task.to_json(answer))) == {
@@ -226,16 +226,16 @@ def test_answers_convert_to_json_with_the_requested_alternatives(single, several
     }
     best = json.loads(json.dumps(predictor.task.to_json(answer, 9)))["best"]
     assert [one["probability"] for one in best] == sorted(answer["probabilities"], reverse=True)
-    predictor, _ = several
+    predictor, _ = multi_label
     for answer in predictor(TEXTS):
-        shown = json.loads(json.dumps(predictor.task.to_json(answer)))
-        assert {one["label"] for one in shown["best"]} >= set(answer["labels"])
-        assert len(shown["best"]) == max(1, len(answer["labels"]))
-    predictor, _ = number
+        converted = json.loads(json.dumps(predictor.task.to_json(answer)))
+        assert {one["label"] for one in converted["best"]} >= set(answer["labels"])
+        assert len(converted["best"]) == max(1, len(answer["labels"]))
+    predictor, _ = regression
     assert list(json.loads(json.dumps(predictor.task.to_json(predictor(TEXTS)[0])))) == ["value"]
 
 
-def test_single_texts_among_pairs_are_refused(single):
+def test_mix_of_texts_and_pairs_is_rejected(single):
     predictor, _ = single
     with pytest.raises(InputError, match="1 of 3 examples are single texts, and the others are pairs; expected one"):
         predictor([("a", "b"), "c", ("d", "e")])
@@ -249,13 +249,13 @@ def test_single_texts_among_pairs_are_refused(single):
         ({"class_weights": "balanced", "problem": "multi_label"}, "class weights are for single_label, .* leave them"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         TextClassification(**settings)
 
 
 @pytest.mark.parametrize(("problem", "label"), [("single_label", "mad"), ("multi_label", ["sad", "mad"])])
-def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenizer):
+def test_unknown_label_is_rejected(problem, label, tokenizer):
     task, examples = TextClassification(problem=problem, labels=LABELS), [TextExample("a", None, label)]
     with pytest.raises(
         InputError,
@@ -264,7 +264,7 @@ def test_a_label_that_the_task_does_not_have_is_refused(problem, label, tokenize
         task.add_labels(task.encode(tokenizer, examples), examples)
 
 
-def test_of_equal_classes_the_first_is_the_best():
+def test_first_of_equally_likely_classes_is_the_best():
     task = TextClassification(labels=("a", "b", "c"))
     answer = {"label": "a", "probability": 0.4, "probabilities": np.array([0.4, 0.4, 0.2])}
     assert [one["label"] for one in task.to_json(answer, 3)["best"]] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""Tags of words: training labels against transformers' recipe, answers against its pipeline, places in the text."""
+"""Tagging: training labels and predictions compared with transformers, character ranges in the text, windows."""
 
 import dataclasses
 import json
@@ -12,14 +12,14 @@ from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
 from bert_keras.tasks.inference import SequenceRunner
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.token_classification import TokenClassification
-from tests.tasks.google_windows import make_windows, window_of_most_context
+from tests.tasks.google_windows import find_best_window, make_windows
 
 TAGS = ("O", "B-LOC", "B-PER", "I-LOC", "I-PER", "B-ONCE")
-TOLERANCE = 2e-6  # of probabilities; measured: 5.2e-7
+TOLERANCE = 2e-6  # measured: 5.2e-7, for probabilities
 WORDS = (
     *("the", "Berlin", "antidisestablishmentarianism", "unaffable,", "U.S.A.", "Zürich", "cafe\u0301", "東京", "3.5"),
     *("😀", "👨‍👩‍👧", "New York", "a\tb c", "\u0301x", "ﬁne", "Straße", "İstanbul"),
-    *("\x07", "\u200b", "\u0301", "\ufeff"),  # these have no tokens
+    *("\x07", "\u200b", "\u0301", "\ufeff"),  # words without tokens
 )
 RAW = {
     "plain": "Angela Merkel met the unaffable U.N. chief in New York, Berlin.",
@@ -33,7 +33,7 @@ RAW = {
 
 
 def sentence(words, tags=None):
-    """Return words with a space between."""
+    """Return a sentence of words separated by spaces."""
     return TaggedSentence.from_words([str(word) for word in words], tags, 1)
 
 
@@ -45,105 +45,105 @@ def random_sentences(num_sentences: int, max_words: int, seed: int) -> list[Tagg
 
 @pytest.fixture(scope="module")
 def entities(save_task):
-    """A tagger of entities: (predictor, folder)."""
+    """Tagger of entities: (predictor, folder)."""
     return save_task(TokenClassification(labels=TAGS, scheme="IOB2"))
 
 
 @pytest.fixture(scope="module")
 def parts(save_task):
-    """A tagger of parts of speech."""
+    """Tagger of parts of speech: (predictor, folder)."""
     return save_task(TokenClassification(labels=("ADJ", "NOUN", "VERB"), window_overlap=7))
 
 
-def recipe(their_tokenizer, example, tokens: str) -> list[int]:
-    """transformers' run_ner.py: the labels of a whole sentence."""
-    later = [tag.replace("B-", "I-") for tag in TAGS]
-    later = [TAGS.index(tag) if tag in TAGS else own for own, tag in enumerate(later)]
-    labels, before = [], None
+def label_like_transformers(their_tokenizer, example, tokens: str) -> list[int]:
+    """Return the labels of a whole sentence, as transformers' run_ner.py computes them."""
+    continued = [tag.replace("B-", "I-") for tag in TAGS]
+    continued = [TAGS.index(tag) if tag in TAGS else index for index, tag in enumerate(continued)]
+    labels, previous = [], None
     for word in their_tokenizer(list(example.words), is_split_into_words=True).word_ids():
         if word is None:
             labels.append(-100)
-        elif word != before:
+        elif word != previous:
             labels.append(TAGS.index(example.tags[word]))
         else:
-            labels.append(later[TAGS.index(example.tags[word])] if tokens == "all" else -100)
-        before = word
+            labels.append(continued[TAGS.index(example.tags[word])] if tokens == "all" else -100)
+        previous = word
     return labels
 
 
-def windows_of_recipe(their_tokenizer, example, tokens: str, length: int, overlap: int) -> list:
+def windows_like_transformers(their_tokenizer, example, tokens: str, length: int, overlap: int) -> list:
     """Return (ids, labels) of each window.
 
-    Where a window begins within a word, run_ner.py labels the first token that it sees there, as if it were the word's
-    first; ours is a later token there too, since only the first one answers.
+    Where a window begins within a word, run_ner.py labels the first token of the window as the first token of the word.
+    We treat it as a later token, because only the first token predicts the tag.
     """
     options = {"max_length": length, "stride": overlap, "truncation": True, "return_overflowing_tokens": True}
     windows = their_tokenizer([list(example.words)], is_split_into_words=True, **options)["input_ids"]
-    labels = recipe(their_tokenizer, example, tokens)[1:-1]
+    labels = label_like_transformers(their_tokenizer, example, tokens)[1:-1]
     step = length - 2 - overlap
-    cut = [labels[number * step : number * step + len(ids) - 2] for number, ids in enumerate(windows)]
-    return [(ids, [-100, *own, -100]) for ids, own in zip(windows, cut, strict=True)]
+    parts = [labels[number * step : number * step + len(ids) - 2] for number, ids in enumerate(windows)]
+    return [(ids, [-100, *part, -100]) for ids, part in zip(windows, parts, strict=True)]
 
 
 @pytest.mark.parametrize("tokens", ["first", "all"])
 @pytest.mark.parametrize(("length", "overlap"), [(128, 32), (23, 5), (16, 0)])
-def test_labels_of_tokens_are_those_of_transformers_recipe(length, overlap, tokens, tokenizer, their_tokenizer):
+def test_token_labels_equal_transformers(length, overlap, tokens, tokenizer, their_tokenizer):
     examples = random_sentences(40, 30, seed=1)
     lengths = {"max_sequence_length": length, "window_overlap": overlap}
     task = TokenClassification(labels=TAGS, scheme="IOB2", labelled_tokens=tokens, **lengths)
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
-    theirs = [windows_of_recipe(their_tokenizer, example, tokens, length, overlap) for example in examples]
-    wanted = [window for windows in theirs for window in windows]
+    theirs = [windows_like_transformers(their_tokenizer, example, tokens, length, overlap) for example in examples]
+    expected = [window for windows in theirs for window in windows]
     splits = labelled.sequences.row_splits[1:-1]
     ids, labels = np.split(labelled.sequences.token_ids, splits), np.split(labelled.token_labels, splits)
-    assert [(one.tolist(), other.tolist()) for one, other in zip(ids, labels, strict=True)] == wanted
-    assert len(wanted) > 40 if length < 128 else len(wanted) == 40
+    assert [(one.tolist(), other.tolist()) for one, other in zip(ids, labels, strict=True)] == expected
+    assert len(expected) > 40 if length < 128 else len(expected) == 40
 
 
-def test_tags_of_no_scheme_stay_as_they_are_on_later_tokens(tokenizer):
+def test_tags_without_a_scheme_are_repeated_on_later_tokens(tokenizer):
     task = TokenClassification(labels=("A-B-x", "B-x", "I-x"), labelled_tokens="all")
     examples = [sentence(["unaffable", "unaffable"], ("B-x", "A-B-x"))]
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert labelled.token_labels.tolist() == [-100, 1, 1, 1, 0, 0, 0, -100]
 
 
-def test_single_letters_of_iob2_continue_too(tokenizer):
+def test_iob2_tags_without_types_continue_on_later_tokens(tokenizer):
     task = TokenClassification(labels=("O", "B", "I"), scheme="IOB2", labelled_tokens="all")
     examples = [sentence(["unaffable"], ("B",))]
     labelled = task.add_labels(task.encode(tokenizer, examples), examples)
     assert labelled.token_labels.tolist() == [-100, 1, 2, 2, -100]
 
 
-def space_separated(num_texts: int) -> list[str]:
-    """Return texts whose words are the same for transformers, which tells them by the lengths of their tokens."""
+def make_simple_texts(num_texts: int) -> list[str]:
+    """Return texts that transformers, which groups words by the lengths of their tokens, splits into the same words."""
     rng = np.random.default_rng(2)
     words = "the Berlin antidisestablishmentarianism unaffable chief 3 New York naively Zurich met Merkel".split()
     return [" ".join(rng.choice(words, length)) for length in rng.integers(1, 25, num_texts)]
 
 
-def test_entities_are_those_of_transformers_pipeline(entities, their_pipeline):
-    """Also of wrong sequences: for both, an I after O or after another label begins an entity."""
+def test_entities_equal_the_transformers_pipeline(entities, their_pipeline):
+    """The sequences include invalid ones: in both, an I after O or after another label begins an entity."""
     predictor, folder = entities
-    texts = space_separated(40)
+    texts = make_simple_texts(40)
     answers = predictor(texts)
-    wanted = their_pipeline("token-classification", folder, aggregation_strategy="first")(texts)
-    num_wrong = 0
-    for answer, theirs in zip(answers, wanted, strict=True):
+    expected = their_pipeline("token-classification", folder, aggregation_strategy="first")(texts)
+    num_invalid = 0
+    for answer, theirs in zip(answers, expected, strict=True):
         ours = [(one["label"], one["start"], one["end"]) for one in answer["entities"]]
         assert ours == [(one["entity_group"], one["start"], one["end"]) for one in theirs]
         probabilities = [one["probability"] for one in answer["entities"]]
         np.testing.assert_allclose(probabilities, [one["score"] for one in theirs], rtol=0, atol=TOLERANCE)
         pairs = zip(["O", *answer["tags"]], answer["tags"], strict=False)
-        num_wrong += sum(tag[0] == "I" and before[1:] != tag[1:] for before, tag in pairs)
-    assert num_wrong > 10
+        num_invalid += sum(tag[0] == "I" and previous[1:] != tag[1:] for previous, tag in pairs)
+    assert num_invalid > 10
     assert len({one["label"] for answer in answers for one in answer["entities"]}) == 3
 
 
-def test_words_of_no_scheme_are_those_of_transformers_pipeline(parts, their_pipeline):
+def test_words_without_a_scheme_equal_the_transformers_pipeline(parts, their_pipeline):
     predictor, folder = parts
-    texts = space_separated(10)
-    wanted = their_pipeline("token-classification", folder, aggregation_strategy="none")(texts)
-    for text, answer, theirs in zip(texts, predictor(texts), wanted, strict=True):
+    texts = make_simple_texts(10)
+    expected = their_pipeline("token-classification", folder, aggregation_strategy="none")(texts)
+    for text, answer, theirs in zip(texts, predictor(texts), expected, strict=True):
         first = [one for one in theirs if not one["word"].startswith("##")]
         assert answer["tags"] == [one["entity"] for one in first]
         assert [one["label"] for one in answer["words"]] == answer["tags"]
@@ -152,7 +152,7 @@ def test_words_of_no_scheme_are_those_of_transformers_pipeline(parts, their_pipe
 
 
 @pytest.mark.parametrize("case", RAW)
-def test_every_entity_is_what_stands_at_its_place_in_a_raw_text(case, entities, parts):
+def test_entity_text_equals_the_range_in_a_raw_text(case, entities, parts):
     for predictor, kind in ((entities[0], "entities"), (parts[0], "words")):
         [answer] = predictor([RAW[case]])
         assert answer[kind]
@@ -160,17 +160,17 @@ def test_every_entity_is_what_stands_at_its_place_in_a_raw_text(case, entities, 
             assert RAW[case][one["start"] : one["end"]] == one["text"]
         json.dumps(predictor.task.to_json(answer))
     words = "".join(one["text"] for one in answer["words"])
-    # nothing is left out but white space, and a zero-width space that stands alone
+    # all characters are in words, except whitespace and a zero-width space between spaces
     assert "".join(words.split()) == "".join(RAW[case].replace(" \u200b ", "").split())
 
 
-def test_marks_belong_to_the_words_that_they_stand_on(parts):
+def test_combining_marks_belong_to_their_words(parts):
     [answer] = parts[0](["Jose\u0301 cafe\u0301"])
     assert [one["text"] for one in answer["words"]] == ["Jose\u0301", "cafe\u0301"]
 
 
 def conllu(text: str, *ranges: tuple[int, int]) -> TaggedSentence:
-    """Return words at places of a text, which may touch, leave gaps, or be the same."""
+    """Return a sentence whose words are ranges of a text; they may touch, leave gaps or coincide."""
     return TaggedSentence.from_ranges(text, ranges, None, 3)
 
 
@@ -183,7 +183,7 @@ CONLLU = {
 
 
 @pytest.mark.parametrize("example", CONLLU.values(), ids=CONLLU)
-def test_every_entity_is_what_stands_between_its_words(example, entities, parts):
+def test_entity_text_equals_the_original_range(example, entities, parts):
     [answer] = entities[0]([example])
     assert len(answer["tags"]) == len(example.words)
     for one in answer["entities"]:
@@ -196,17 +196,17 @@ def test_every_entity_is_what_stands_between_its_words(example, entities, parts)
 
 
 @pytest.mark.parametrize("example", CONLLU.values(), ids=CONLLU)
-def test_the_model_reads_words_with_spaces_between_however_the_text_joins_them(example, parts):
-    [answer], [apart] = parts[0]([example]), parts[0]([sentence(example.words)])
-    assert answer["tags"] == apart["tags"]
-    given, wanted = ([one["probability"] for one in found["words"]] for found in (answer, apart))
-    assert given == wanted
-    assert min(given) > 0
+def test_model_input_separates_words_by_spaces_regardless_of_the_text(example, parts):
+    [answer], [separated] = parts[0]([example]), parts[0]([sentence(example.words)])
+    assert answer["tags"] == separated["tags"]
+    actual, expected = ([word["probability"] for word in found["words"]] for found in (answer, separated))
+    assert actual == expected
+    assert min(actual) > 0
 
 
 @pytest.fixture(scope="module")
-def by_itself(save_task):
-    """A function that gives a tagger of rows of some length whose model looks at nothing but each token itself."""
+def make_pointwise(save_task):
+    """Function that returns a tagger with given settings whose prediction for a token depends on that token only."""
     predictor, _ = save_task(TokenClassification(labels=TAGS, scheme="IOB2"))
     for weight in predictor.model.weights:
         if "/attention/projection/" in weight.path or "/position/" in weight.path:
@@ -219,29 +219,29 @@ def by_itself(save_task):
 
 
 @pytest.mark.parametrize(("length", "overlap"), [(5, 1), (13, 4), (13, 10), (29, 0)])
-def test_windows_give_the_tags_of_one_long_sequence_if_the_model_sees_single_tokens(length, overlap, by_itself):
+def test_windows_do_not_change_tags_of_a_model_without_context(length, overlap, make_pointwise):
     examples = random_sentences(20, 60, seed=4)
-    wanted = by_itself(max_sequence_length=256).answer(examples)
-    answers = by_itself(max_sequence_length=length, window_overlap=overlap).answer(examples)
-    for answer, expected, example in zip(answers, wanted, examples, strict=True):
+    one_window = make_pointwise(max_sequence_length=256).answer(examples)
+    answers = make_pointwise(max_sequence_length=length, window_overlap=overlap).answer(examples)
+    for answer, expected, example in zip(answers, one_window, examples, strict=True):
         assert answer["tags"] == expected["tags"]
         assert len(answer["tags"]) == len(example.words)
-        places = [(one["label"], one["start"], one["end"]) for one in answer["entities"]]
-        assert places == [(one["label"], one["start"], one["end"]) for one in expected["entities"]]
-        given, long = ([one["probability"] for one in found["entities"]] for found in (answer, expected))
-        np.testing.assert_allclose(given, long, rtol=0, atol=1e-6)  # measured: 1.0e-7
+        ranges = [(one["label"], one["start"], one["end"]) for one in answer["entities"]]
+        assert ranges == [(one["label"], one["start"], one["end"]) for one in expected["entities"]]
+        actual, long = ([one["probability"] for one in found["entities"]] for found in (answer, expected))
+        np.testing.assert_allclose(actual, long, rtol=0, atol=1e-6)  # measured: 1.0e-7
 
 
-def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(entities):
+def test_word_tag_comes_from_its_first_token_in_the_window_with_most_context(entities):
     predictor, _ = entities
     examples = random_sentences(6, 60, seed=5)
     task = dataclasses.replace(predictor.task, max_sequence_length=17, window_overlap=9)
-    rows = task.encode(predictor.tokenizer, examples)
-    logits = SequenceRunner(predictor.model, is_token_level=True)(rows)["logits"]
+    sequences = task.encode(predictor.tokenizer, examples)
+    logits = SequenceRunner(predictor.model, is_token_level=True)(sequences)["logits"]
     num_windows = 0
-    answers = task.decode(rows, {"logits": logits}, examples)
+    answers = task.decode(sequences, {"logits": logits}, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
-        windows = make_windows(rows, number)
+        windows = make_windows(sequences, number)
         num_windows += len(windows)
         firsts = predictor.tokenizer.tokenize([*example.words, "end"]).row_lengths().numpy().cumsum()
         firsts = [0, *firsts[:-1]]
@@ -249,27 +249,27 @@ def test_each_word_is_answered_by_its_first_token_where_that_has_most_context(en
             if firsts[word + 1] == first:
                 assert answer["tags"][word] == "O"  # a word without tokens
                 continue
-            best = window_of_most_context([(tokens.start, tokens.stop) for _, tokens in windows], first)
-            row, tokens = windows[best]
-            place = rows.row_splits[row] + 1 + first - tokens.start
-            assert answer["tags"][word] == TAGS[logits[place].argmax()]
+            best = find_best_window([(tokens.start, tokens.stop) for _, tokens in windows], first)
+            sequence_index, tokens = windows[best]
+            position = sequences.row_splits[sequence_index] + 1 + first - tokens.start
+            assert answer["tags"][word] == TAGS[logits[position].argmax()]
     assert num_windows > 24
 
 
-def test_a_word_without_tokens_has_the_first_tag_where_there_is_no_o_and_no_probability(parts):
+def test_word_without_tokens_has_the_first_tag_and_no_probability_if_there_is_no_o(parts):
     [answer] = parts[0].answer([sentence(["a", "\x07", "b"])])
     assert answer["tags"][1] == "ADJ"
     assert [one["probability"] > 0 for one in answer["words"]] == [True, False, True]
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\x07\u200b"])
-def test_a_text_without_words_has_no_tags(text, entities):
+def test_text_without_words_has_no_tags(text, entities):
     answers = entities[0]([text, "Berlin", text])
     assert [len(answer["tags"]) for answer in answers] == [0, 1, 0]
     assert entities[0]([text]) == [{"tags": [], "entities": []}]
 
 
-def test_scores_are_seqeval_s():
+def test_scores_equal_seqeval():
     task = TokenClassification(labels=TAGS, scheme="IOB2")
     truth, predicted = random_sentences(30, 20, seed=6), random_sentences(30, 20, seed=6)
     rng = np.random.default_rng(7)
@@ -277,16 +277,16 @@ def test_scores_are_seqeval_s():
         [tag if rng.random() < 0.7 else str(rng.choice(TAGS)) for tag in example.tags] for example in predicted
     ]
     scores = task.score([{"tags": tags} for tags in predicted], truth)
-    wanted = [list(example.tags) for example in truth]
-    assert scores["f1"] == pytest.approx(seqeval.f1_score(wanted, predicted), rel=1e-15)
-    assert scores["accuracy"] == seqeval.accuracy_score(wanted, predicted)
+    expected = [list(example.tags) for example in truth]
+    assert scores["f1"] == pytest.approx(seqeval.f1_score(expected, predicted), rel=1e-15)
+    assert scores["accuracy"] == seqeval.accuracy_score(expected, predicted)
     assert set(scores) == {"precision", "recall", "f1", "accuracy"}
     task = TokenClassification(labels=TAGS)
     assert task.score([{"tags": tags} for tags in predicted], truth)["accuracy"] == scores["accuracy"]
     assert (task.main_score, TokenClassification(labels=TAGS, scheme="IOB2").main_score) == ("accuracy", "f1")
 
 
-def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
+def test_unknown_tag_is_rejected(tokenizer):
     task, examples = TokenClassification(labels=("O", "B-LOC")), [sentence(["a", "b"], ("O", "I-LOC"))]
     with pytest.raises(
         InputError, match="the label 'I-LOC' is not one of the task's, which are 'O', 'B-LOC': correct one"
@@ -301,11 +301,11 @@ def test_a_tag_that_the_task_does_not_have_is_refused(tokenizer):
         ({"labelled_tokens": "last"}, "labelled_tokens is 'last'; expected one of first, all"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(InputError, match=message):
         TokenClassification(**settings)
 
 
-def test_pairs_are_refused(entities):
+def test_pairs_are_rejected(entities):
     with pytest.raises(InputError, match="tagging needs single texts, and a second text was given: leave it out"):
         entities[0]([("one", "two")])

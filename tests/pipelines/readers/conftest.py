@@ -1,11 +1,11 @@
-"""Fixtures of the tests of readers."""
+"""Fixtures for tests of readers."""
 
 import pytest
 
 
 @pytest.fixture
 def write(tmp_path):
-    """A function that writes a file and returns its path."""
+    """Function that writes a file and returns its path."""
 
     def write_file(name: str, content: bytes):
         (tmp_path / name).write_bytes(content)

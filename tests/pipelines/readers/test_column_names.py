@@ -1,4 +1,4 @@
-"""Which column is what: the user's word first, then the usual names, never a look-alike."""
+"""Columns are chosen by the names that the user sets, then by exact usual names."""
 
 import pytest
 
@@ -36,66 +36,66 @@ GUESSED = {
         ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"],
         ("sentence_A", "sentence_B", "relatedness_score"),
     ),
-    "a question alone": (["question", "intent"], ("question", None, "intent")),
+    "single question": (["question", "intent"], ("question", None, "intent")),
     "reviews": (["id", "review", "sentiment"], ("review", None, "sentiment")),
     "stars": (["stars", "content"], ("content", None, "stars")),
-    "a label and its name": (["text", "label", "label_text"], ("text", None, "label")),
-    "spelled exactly": (["TEXT", "text", "Label"], ("text", None, "Label")),
-    "spelled otherwise, the first": (["TEXT", "Text", "Label"], ("TEXT", None, "Label")),
+    "label and label name": (["text", "label", "label_text"], ("text", None, "label")),
+    "exact spelling first": (["TEXT", "text", "Label"], ("text", None, "Label")),
+    "other spellings, first column": (["TEXT", "Text", "Label"], ("TEXT", None, "Label")),
     "half a pair": (["text", "hypothesis", "label"], ("text", None, "label")),
 }
 
 
 @pytest.mark.parametrize("kind", GUESSED)
-def test_usual_names_are_guessed(kind):
+def test_usual_names_are_recognized(kind):
     names, expected = GUESSED[kind]
     assert guess_columns(names) == Columns(*expected)
 
 
-GIVEN = {
-    "the text alone, no pair": ({"text": "sentence1"}, ("sentence1", None, "gold_label")),
+SET_NAMES = {
+    "text only, so no pair": ({"text": "sentence1"}, ("sentence1", None, "gold_label")),
     "text and label": ({"text": "genre", "label": "label1"}, ("genre", None, "label1")),
     "both texts": ({"text": "sentence2", "second_text": "sentence1"}, ("sentence2", "sentence1", "gold_label")),
-    "the second text alone": ({"second_text": "sentence2"}, ("sentence1", "sentence2", "gold_label")),
-    "the label alone": ({"label": "genre"}, ("sentence1", "sentence2", "genre")),
-    "a label out of a pair": ({"label": "sentence2"}, ("sentence1", None, "sentence2")),
-    "a text named as labels are": ({"text": "gold_label", "label": "label1"}, ("gold_label", None, "label1")),
-    "no label is needed": ({"needs_label": False}, ("sentence1", "sentence2", None)),
-    "a label given but not needed": ({"label": "label1", "needs_label": False}, ("sentence1", "sentence2", "label1")),
+    "second text only": ({"second_text": "sentence2"}, ("sentence1", "sentence2", "gold_label")),
+    "label only": ({"label": "genre"}, ("sentence1", "sentence2", "genre")),
+    "label that is a text of the pair": ({"label": "sentence2"}, ("sentence1", None, "sentence2")),
+    "text with a usual name of labels": ({"text": "gold_label", "label": "label1"}, ("gold_label", None, "label1")),
+    "no label needed": ({"needs_label": False}, ("sentence1", "sentence2", None)),
+    "label set but not needed": ({"label": "label1", "needs_label": False}, ("sentence1", "sentence2", "label1")),
 }
 
 
-@pytest.mark.parametrize("kind", GIVEN)
-def test_given_names_win(kind):
-    given, expected = GIVEN[kind]
-    assert guess_columns(MNLI, **given) == Columns(*expected)
+@pytest.mark.parametrize("kind", SET_NAMES)
+def test_set_names_have_priority(kind):
+    arguments, expected = SET_NAMES[kind]
+    assert guess_columns(MNLI, **arguments) == Columns(*expected)
 
 
-FAULTY = {
+ERRORS = {
     "no text": (["a", "label"], {}, r"csv, line 1: no column has a usual name for texts.*'a', 'label'.*--text-column"),
     "no label": (["text", "b"], {}, r"csv, line 1: no column has a usual name for labels.*'text', 'b'.*--label-column"),
-    "a row": (["A plane.", "A jet.", "5.0"], {}, r"'A plane\.', 'A jet\.', '5\.0'.*a file without a header line"),
+    "no header": (["A plane.", "A jet.", "5.0"], {}, r"'A plane\.', 'A jet\.', '5\.0'.*a file without a header line"),
     "text missing": (["a", "b"], {"text": "c"}, r"data\.csv, line 1: there is no column 'c'; the columns are 'a', 'b'"),
     "second missing": (["text", "label"], {"text": "text", "second_text": "c"}, "there is no column 'c'"),
     "label missing": (["text", "label"], {"label": "Label"}, "there is no column 'Label'"),
-    "named in other case": (["Text", "label"], {"text": "text"}, "there is no column 'text'; the columns are 'Text'"),
-    "twice": (["text", "label", "text"], {}, "there is more than one column 'text'"),
+    "other case": (["Text", "label"], {"text": "text"}, "there is no column 'text'; the columns are 'Text'"),
+    "duplicate column": (["text", "label", "text"], {}, "there is more than one column 'text'"),
     "text is label": (["a", "b"], {"text": "a", "label": "a"}, r"line 1: the column 'a' is named twice"),
     "text is second": (["a", "label"], {"text": "a", "second_text": "a"}, "the column 'a' is named twice"),
-    "the only text is the label": (["text", "b"], {"label": "text"}, "no column has a usual name for texts"),
-    "the only label is the text": (["b", "label"], {"text": "label"}, "no column has a usual name for labels"),
-    "nothing": ([], {}, "the columns are none"),
+    "only text column is the label": (["text", "b"], {"label": "text"}, "no column has a usual name for texts"),
+    "only label column is the text": (["b", "label"], {"text": "label"}, "no column has a usual name for labels"),
+    "no columns": ([], {}, "the columns are none"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", FAULTY)
-def test_what_cannot_be_chosen_lists_the_columns_and_the_options(kind):
-    names, given, message = FAULTY[kind]
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_list_the_columns_and_the_options(kind):
+    names, arguments, message = ERRORS[kind]
     with pytest.raises(InputError, match=message):
-        guess_columns(names, place="data.csv, line 1", **given)
+        guess_columns(names, place="data.csv, line 1", **arguments)
 
 
-def test_names_are_the_columns_that_are_used():
+def test_names_lists_the_chosen_columns():
     assert Columns("a", None, "b").names == ["a", "b"]
     assert Columns("a", "c", "b").names == ["a", "c", "b"]
     assert Columns("a", None, None).names == ["a"]

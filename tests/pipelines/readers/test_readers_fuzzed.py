@@ -1,6 +1,6 @@
-"""Readers of data files take mutated files or refuse them with `InputError`; what they take is valid Unicode.
+"""Readers of data files accept mutated files or raise `InputError`; accepted text is valid Unicode.
 
-The quick suite tries 200 inputs a reader, the long run 10,000.
+The quick suite tests 200 inputs per reader, the slow suite 10,000.
 """
 
 import dataclasses
@@ -78,7 +78,7 @@ VOCABULARY = "".join(
 )
 
 
-def delimited(separator):
+def join_table(separator):
     rows = [
         [f'"{cell}"' if "\n" in cell or '"' in cell or separator in cell else cell for cell in row] for row in TABLE
     ]
@@ -90,14 +90,14 @@ def json_lines(records):
 
 
 def mutate_json_lines(records):
-    """Mutate one record of a JSON-lines file as JSON, or the file as bytes."""
+    """Return a function that mutates one record of a JSON Lines file as JSON, or the whole file as bytes."""
 
     def mutate(random):
         if random.random() < 0.3:
             return mutate_bytes(random, json_lines(records).encode())
         lines = [json.dumps(record).encode() for record in records]
-        at = random.randrange(len(lines))
-        lines[at] = mutate_json(random, records[at])
+        index = random.randrange(len(lines))
+        lines[index] = mutate_json(random, records[index])
         return b"\n".join(lines)
 
     return mutate
@@ -107,8 +107,8 @@ def mutate_text(text):
     return lambda random: mutate_bytes(random, text.encode())
 
 
-def mutate_packed(text):
-    """Mutate a gzip file, or what is packed in it."""
+def mutate_gzip(text):
+    """Return a function that mutates a gzip file or its content."""
 
     def mutate(random):
         content = text.encode()
@@ -131,11 +131,11 @@ def read_tables(path):
     yield lambda: read_table(path)
     yield lambda: list_examples(path)
     for task in ("classify", "embed"):
-        yield from learned(task, path)
+        yield from read_for_training(task, path)
 
 
-def learned(task, path):
-    """Read a file to learn from it, with another one and without, strictly and not."""
+def read_for_training(task, path):
+    """Yield functions that read a file for training, with and without held-out file, with and without skipping."""
     for dev in (path, None):
         for on_error in ("stop", "skip"):
             yield lambda dev=dev, on_error=on_error: list_texts(
@@ -157,13 +157,13 @@ def read_words(path):
         yield lambda needs_tags=needs_tags: read_tagged_words(path, needs_tags=needs_tags)
     yield lambda: list(stream_tagged_words(path))
     yield lambda: read_tagged_words(path, tag_column="feats" if path.suffix == ".conllu" else None)
-    yield from learned("tag", path)
+    yield from read_for_training("tag", path)
 
 
 def read_all_questions(path):
     for needs_answers in (True, False):
         yield lambda needs_answers=needs_answers: read_questions(path, needs_answers=needs_answers)
-    yield from learned("answer", path)
+    yield from read_for_training("answer", path)
 
 
 def read_texts(path):
@@ -177,14 +177,14 @@ def read_vocabularies(path):
     yield lambda: encode_vocabulary(read_vocabulary(path)).decode()
 
 
-# what is mutated, the file's name, what reads it
+# format: mutation, file name, function that yields the readings
 READERS = {
-    "csv": (mutate_text(delimited(",")), "t.csv", read_tables),
-    "tsv": (mutate_text(delimited("\t")), "t.tsv", read_tables),
+    "csv": (mutate_text(join_table(",")), "t.csv", read_tables),
+    "tsv": (mutate_text(join_table("\t")), "t.tsv", read_tables),
     "jsonl": (mutate_json_lines(RECORDS), "t.jsonl", read_tables),
-    "semicolons": (mutate_text(delimited(";")), "t.csv", read_tables),
+    "semicolons": (mutate_text(join_table(";")), "t.csv", read_tables),
     "json array": (lambda random: mutate_json(random, RECORDS), "t.json", read_tables),
-    "csv.gz": (mutate_packed(delimited(",") * 20), "t.csv.gz", read_tables),
+    "csv.gz": (mutate_gzip(join_table(",") * 20), "t.csv.gz", read_tables),
     "words in json": (lambda random: mutate_json(random, WORDS), "w.json", read_words),
     "words in jsonl": (mutate_json_lines(WORDS), "w.jsonl", read_words),
     "conll": (mutate_text(CONLL), "w.conll", read_words),
@@ -199,7 +199,7 @@ READERS = {
 
 
 def check_text(value) -> None:
-    """Fail unless every text in a result can be written as UTF-8 and holds no NUL."""
+    """Check that every string in a result can be encoded as UTF-8 and contains no NUL."""
     if isinstance(value, str):
         assert "\0" not in value
         value.encode()
@@ -212,7 +212,7 @@ def check_text(value) -> None:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Work in a temporary folder, so that messages have short names of files."""
+    """Work in a temporary folder, so that messages contain short file names."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -229,14 +229,14 @@ def run_fuzz(reader: str, count: int):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_mutated_files_are_read_or_refused(reader):
+def test_mutated_files_are_read_or_rejected(reader):
     outcomes = run_fuzz(reader, QUICK)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_many_mutated_files_are_read_or_refused(reader):
+def test_many_mutated_files_are_read_or_rejected(reader):
     outcomes = run_fuzz(reader, LONG)
     print(reader, dict(outcomes))
     assert sum(outcomes.values()) == LONG

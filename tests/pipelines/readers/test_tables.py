@@ -1,4 +1,4 @@
-"""A table is read whole or named by line, from a file or from a stream, row by row."""
+"""Tables are read from files and streams, example by example; errors name the line."""
 
 import gzip
 import io
@@ -30,7 +30,7 @@ TABLES = {
 
 @pytest.fixture
 def feed(monkeypatch):
-    """A function that puts bytes on standard input."""
+    """Function that sets the bytes of standard input."""
     return lambda content: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
@@ -41,13 +41,13 @@ def test_every_format_gives_the_same_table(write, kind):
     assert table.examples == [["a, b", 'say "no"']]
 
 
-def test_quote_marks_of_a_tsv_are_text(write):
+def test_quotes_in_tsv_are_text(write):
     table = read_table(write("t.tsv", b'"a\t"b" c\n"\t""\n" x\t\'\n'))
     assert table.columns == ['"a', '"b" c']
     assert table.examples == [['"', '""'], ['" x', "'"]]
 
 
-def test_the_line_of_an_example_is_its_first_one_also_after_texts_of_many_lines(write):
+def test_line_of_an_example_is_its_first_line_also_after_multiline_texts(write):
     table = read_table(write("t.csv", b'text,label\n"one\n\ntwo\r\nthree",a\n\nb,c\n"d\n",e\nf,g\n'))
     assert table.examples == [["one\n\ntwo\r\nthree", "a"], ["b", "c"], ["d\n", "e"], ["f", "g"]]
     assert table.lines == [2, 7, 8, 10]
@@ -58,7 +58,7 @@ def test_columns_name_the_fields_of_a_file_without_a_header(write):
     assert (table.columns, table.examples, table.lines) == (["a", "b", "score"], [["one", "two", "5.0"]], [1])
 
 
-def test_json_values_keep_their_spelling_and_their_order_of_the_first_line(write):
+def test_json_values_keep_their_spelling_and_the_order_of_the_first_line(write):
     first = '{"t": "\u4e2d\u6587 \\u00e9", "n": 5.0, "b": true, "l": ["x", 3]}\n'
     second = '{"l": [], "b": false, "n": 12345678901234567890123, "t": ""}\n'
     table = read_table(write("t.jsonl", (first + second).encode()))
@@ -69,7 +69,7 @@ def test_json_values_keep_their_spelling_and_their_order_of_the_first_line(write
     ]
 
 
-def test_named_columns_of_json_lines_are_all_that_is_looked_at(write):
+def test_only_named_columns_of_json_lines_are_read(write):
     content = b'{"id": null, "b": "1", "a": "x"}\n{"a": "y", "b": "2", "more": {"deep": []}}\n'
     assert read_table(write("t.jsonl", content), columns=("a", "b")).examples == [["x", "1"], ["y", "2"]]
 
@@ -77,19 +77,19 @@ def test_named_columns_of_json_lines_are_all_that_is_looked_at(write):
 @pytest.mark.parametrize("kind", TABLES)
 def test_examples_have_the_requested_columns_in_order(write, kind):
     with open_table(write(*TABLES[kind])) as table:
-        [row] = table.read(["label", "text"])
-    assert row.fields == ['say "no"', "a, b"]
+        [example] = table.read(["label", "text"])
+    assert example.fields == ['say "no"', "a, b"]
 
 
-def test_a_text_longer_than_pythons_limit_for_csv_is_read(write):
-    long = "word, " * 30_000  # 180,000 characters; Python's csv stops at 131,072
+def test_text_longer_than_the_csv_limit_of_python_is_read(write):
+    long = "word, " * 30_000  # 180,000 characters; the limit of Python's csv is 131,072
     assert read_table(write("t.csv", f'text,label\n"{long}",a\n'.encode())).examples == [[long, "a"]]
 
 
-FAULTY = {
-    "no line": ("t.csv", b"", r"t\.csv is empty; expected a line of column names"),
+ERRORS = {
+    "empty file": ("t.csv", b"", r"t\.csv is empty; expected a line of column names"),
     "blank lines": ("t.tsv", b"\n\r\n", r"t\.tsv is empty"),
-    "no json line": ("t.jsonl", b" \n", r"t\.jsonl is empty; expected one JSON object per line"),
+    "empty json lines": ("t.jsonl", b" \n", r"t\.jsonl is empty; expected one JSON object per line"),
     "header only": ("t.csv", b"text,label\n", r"t\.csv has no examples; expected at least one"),
     "wide row": ("t.csv", b"a,b\n1,2\n1,2,3\n", r"t\.csv, line 3: the row has 3 fields .* 2 columns.*quote"),
     "narrow row": ("t.csv", b'a,b\n"1\n",2\n1\n', r"t\.csv, line 4: the row has 1 field but there are 2 columns"),
@@ -102,43 +102,43 @@ FAULTY = {
     "nul": ("t.csv", b"a,b\n1\0,2\n", r"t\.csv, line 2: there is a NUL byte"),
     "nul in a long text": ("t.csv", b'a,b\n"1\n2\0\n",2\n', r"t\.csv, line 3: there is a NUL byte"),
     "nul tsv": ("t.tsv", b"a\tb\n\0\n", r"t\.tsv, line 2: there is a NUL byte"),
-    "open quote": ("t.csv", b'a,b\n1,"2\n3,4\n', r"t\.csv, line 2: .*a quote mark that is never closed"),
-    "open quote in the header": ("t.csv", b'a,"b\n1,2\n', r"t\.csv, line 1: .*a quote mark that is never closed"),
-    "quote within": ("t.csv", b'a,b\n"1"x,2\n', r"t\.csv, line 2: ',' expected after '\"'; expected fields quoted"),
-    "old macintosh": ("t.csv", b"a,b\r1,2\r", r"t\.csv, line 1: the line contains a carriage return"),
-    "old macintosh tsv": ("t.tsv", b"a\tb\r1\t2\r", r"t\.tsv, line 1: the line contains a carriage return"),
+    "unclosed quote": ("t.csv", b'a,b\n1,"2\n3,4\n', r"t\.csv, line 2: .*a quote mark that is never closed"),
+    "unclosed quote in the header": ("t.csv", b'a,"b\n1,2\n', r"t\.csv, line 1: .*a quote mark that is never closed"),
+    "bad quotes": ("t.csv", b'a,b\n"1"x,2\n', r"t\.csv, line 2: ',' expected after '\"'; expected fields quoted"),
+    "carriage return": ("t.csv", b"a,b\r1,2\r", r"t\.csv, line 1: the line contains a carriage return"),
+    "carriage return in tsv": ("t.tsv", b"a\tb\r1\t2\r", r"t\.tsv, line 1: the line contains a carriage return"),
     "json array": ("t.jsonl", b'{"a": "x"}\n["a"]\n', r"line 2: the line is a JSON array; expected an object"),
     "json string": ("t.jsonl", b'"x"\n', r"t\.jsonl, line 1: the line is a JSON string"),
     "json number": ("t.jsonl", b"5\n", r"t\.jsonl, line 1: the line is a JSON number"),
-    "no json": ("t.jsonl", b'{"a": "x"}\n\n{"a": \n', r"t\.jsonl, line 3: not JSON .*one JSON object per line"),
-    "json not a number": ("t.jsonl", b'{"a": NaN}\n', r"t\.jsonl, line 1: not JSON \(NaN"),
-    "json too deep": ("t.jsonl", b"[" * 99_999, r"t\.jsonl, line 1: not JSON"),
+    "invalid json": ("t.jsonl", b'{"a": "x"}\n\n{"a": \n', r"t\.jsonl, line 3: not JSON .*one JSON object per line"),
+    "json nan": ("t.jsonl", b'{"a": NaN}\n', r"t\.jsonl, line 1: not JSON \(NaN"),
+    "json nested too deeply": ("t.jsonl", b"[" * 99_999, r"t\.jsonl, line 1: not JSON"),
     "json null": ("t.jsonl", b'{"a": "x"}\n{"a": null}\n', r"t\.jsonl, line 2: the field 'a' has no value \(null\)"),
     "json object": ("t.jsonl", b'{"a": {}}\n', r"t\.jsonl, line 1: the field 'a' is a JSON object"),
     "json null in a list": ("t.jsonl", b'{"a": ["x", null]}\n', r"line 1: .* a JSON array with a null in it"),
     "json list in a list": ("t.jsonl", b'{"a": [["x"]]}\n', r"line 1: .* a JSON array with an array in it"),
     "json nul": ("t.jsonl", b'{"a": "x\\u0000"}\n', r"line 1: the field 'a' has \\u0000, which is not valid in text"),
-    "json half a pair": ("t.jsonl", b'{"a": ["\\ud800"]}\n', r"t\.jsonl, line 1: the field 'a' has \\ud800"),
-    "json field missing": (
+    "json lone surrogate": ("t.jsonl", b'{"a": ["\\ud800"]}\n', r"t\.jsonl, line 1: the field 'a' has \\ud800"),
+    "json missing field": (
         "t.jsonl", b'{"a": "1", "b": "2"}\n{"a": "1"}\n', r"line 2: there is no field 'b'; the fields are 'a'"),
-    "json field more": (
+    "json extra field": (
         "t.jsonl", b'{"a": "1"}\n{"a": "1", "b": ""}\n', r"line 2: there is a field 'b', which line 1 does not have"),
-    "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], r"t\.csv\.gz: the gzip data is truncated"),
-    "no gzip": ("t.csv.gz", b"a,b\n1,2\n", r"t\.csv\.gz is not gzip"),
-    "other ending": ("t.txt", b"a\n", r"t\.txt ends in '\.txt'; expected \.csv, \.tsv, \.jsonl or \.json, or .* \.gz"),
-    "other ending, gzip": ("t.conll.gz", b"a\n", r"t\.conll\.gz ends in '\.conll'; expected \.csv"),
-    "no ending": ("table", b"a\n", r"table has no ending; expected \.csv"),
+    "truncated gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], r"t\.csv\.gz: the gzip data is truncated"),
+    "not gzip": ("t.csv.gz", b"a,b\n1,2\n", r"t\.csv\.gz is not gzip"),
+    "extension": ("t.txt", b"a\n", r"t\.txt ends in '\.txt'; expected \.csv, \.tsv, \.jsonl or \.json, or .* \.gz"),
+    "other extension, gzip": ("t.conll.gz", b"a\n", r"t\.conll\.gz ends in '\.conll'; expected \.csv"),
+    "no extension": ("table", b"a\n", r"table has no ending; expected \.csv"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", FAULTY)
-def test_a_faulty_file_is_named_by_line(write, kind):
-    name, content, message = FAULTY[kind]
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_name_the_line(write, kind):
+    name, content, message = ERRORS[kind]
     with pytest.raises(InputError, match=message):
         read_table(write(name, content))
 
 
-def test_a_missing_file_and_a_folder_are_errors(tmp_path):
+def test_missing_file_and_folder_are_errors(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "t.csv").mkdir()
@@ -147,7 +147,7 @@ def test_a_missing_file_and_a_folder_are_errors(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "content"), [("t.csv", b"a,b,a\n1,2,3\n"), ("t.tsv", b"a\tb\ta\n1\t2\t3\n")])
-def test_a_name_that_two_columns_have_cannot_be_asked_for(write, name, content):
+def test_duplicate_or_missing_columns_cannot_be_requested(write, name, content):
     path = write(name, content)
     with open_table(path) as table:
         assert next(table.read(["b"])).fields == ["2"]
@@ -160,7 +160,7 @@ def test_a_name_that_two_columns_have_cannot_be_asked_for(write, name, content):
         table.read(["c"])
 
 
-BAD_ROWS = {  # the second of three rows is bad
+BAD_EXAMPLES = {  # the second of three examples is bad
     "wide csv": ("csv", b"a,b\n1,2\n3,4,5\n6,7\n", [2, 3, 4], "3 fields"),
     "quotes in csv": ("csv", b'a,b\n1,2\n"3"x,4\n6,7\n', [2, 3, 4], "line 3: ',' expected after"),
     "latin 1 in csv": ("csv", b"a,b\n1,2\n\xe9,4\n6,7\n", [2, 3, 4], "line 3: byte 0xe9"),
@@ -168,16 +168,16 @@ BAD_ROWS = {  # the second of three rows is bad
     "nul in csv": ("csv", b"a,b\n1,2\n\0\n6,7\n", [2, 3, 4], "line 3: there is a NUL byte"),
     "narrow tsv": ("tsv", b"a\tb\n1\t2\n3\n6\t7\n", [2, 3, 4], "1 field "),
     "latin 1 in tsv": ("tsv", b"a\tb\n1\t2\n\xe9\t4\n6\t7\n", [2, 3, 4], "line 3: byte 0xe9"),
-    "no json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: not JSON"),
+    "invalid json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: not JSON"),
     "nul in json": ("jsonl", b'{"a":1,"b":2}\n\0\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: there is a NUL byte"),
     "null in json": ("jsonl", b'{"a":1,"b":2}\n{"a":3,"b":null}\n{"a":6,"b":7}\n', [1, 2, 3], "has no value (null)"),
     "latin 1 in json": ("jsonl", b'{"a":1,"b":2}\n"\xe9"\n{"a":6,"b":7}\n', [1, 2, 3], "line 2: byte 0xe9"),
 }
 
 
-@pytest.mark.parametrize("kind", BAD_ROWS)
-def test_an_invalid_example_of_a_stream_is_reported_and_the_rest_is_read(feed, kind):
-    form, content, lines, message = BAD_ROWS[kind]
+@pytest.mark.parametrize("kind", BAD_EXAMPLES)
+def test_invalid_example_in_a_stream_is_reported_and_reading_continues(feed, kind):
+    form, content, lines, message = BAD_EXAMPLES[kind]
     feed(content)
     with open_table("-", format=form) as table:
         good, bad, last = table.read()
@@ -190,7 +190,7 @@ def test_an_invalid_example_of_a_stream_is_reported_and_the_rest_is_read(feed, k
     assert bad.fields == []
 
 
-def test_the_first_line_of_json_may_be_bad_where_the_columns_are_given(feed):
+def test_first_json_line_may_be_invalid_if_the_columns_are_set(feed):
     feed(b'oh\n{"a": "x"}\n')
     with open_table("-", format="jsonl", columns=["a"]) as table:
         bad, good = table.read()
@@ -199,56 +199,56 @@ def test_the_first_line_of_json_may_be_bad_where_the_columns_are_given(feed):
 
 
 @pytest.mark.parametrize("num_lines", [2, 2000])
-def test_a_quote_that_is_never_closed_ends_the_stream_and_fills_no_memory(feed, monkeypatch, num_lines):
+def test_unclosed_quote_ends_the_stream_with_bounded_memory(feed, monkeypatch, num_lines):
     monkeypatch.setattr("bert_keras.pipelines.readers.tables.delimited_examples.MAX_CSV_FIELD", 1000)
     feed(b'a,b\n1,2\n3,"4\n' + b"5,6\n" * num_lines)
     with open_table("-", format="csv") as table:
-        rows = table.read()
-        assert next(rows).fields == ["1", "2"]
+        examples = table.read()
+        assert next(examples).fields == ["1", "2"]
         with pytest.raises(InputError, match=r"standard input, line 3: .*a quote mark that is never closed"):
-            next(rows)
+            next(examples)
 
 
 @pytest.mark.parametrize(
-    ("form", "head", "row"),
+    ("form", "head", "line"),
     [("csv", b"a\n", b"1\n"), ("tsv", b"a\n", b"1\n"), ("jsonl", b"", b'{"a": 1}\n')],
 )
-def test_an_example_is_yielded_before_the_next_one_is_written(monkeypatch, form, head, row):
-    reading, writing = os.pipe()
-    with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:
+def test_example_is_yielded_before_the_next_one_is_written(monkeypatch, form, head, line):
+    read_end, write_end = os.pipe()
+    with open(read_end) as stdin, open(write_end, "wb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", stdin)
-        pipe.write(head + row)
+        pipe.write(head + line)
         with open_table("-", format=form) as table:
-            rows = table.read()
-            assert next(rows).fields == ["1"]
-            pipe.write(row)
-            assert next(rows).fields == ["1"]
+            examples = table.read()
+            assert next(examples).fields == ["1"]
+            pipe.write(line)
+            assert next(examples).fields == ["1"]
 
 
-def test_an_empty_stream_with_named_columns_has_no_examples(feed):
+def test_empty_stream_with_named_columns_has_no_examples(feed):
     for form in ("csv", "tsv", "jsonl"):
         feed(b"")
         with open_table("-", format=form, columns=["a"]) as table:
             assert list(table.read()) == []
 
 
-def test_the_format_can_be_set_and_must_be_for_standard_input(write, feed):
+def test_format_can_be_set_and_is_required_for_standard_input(write, feed):
     assert read_table(write("t.txt", b'a\tb\n"\t2\n'), format="tsv").examples == [['"', "2"]]
-    told = "standard input has no file ending; expected a format: set --format to csv, tsv or jsonl"
-    with pytest.raises(InputError, match=told):
+    message = "standard input has no file ending; expected a format: set --format to csv, tsv or jsonl"
+    with pytest.raises(InputError, match=message):
         read_table("-")
     with pytest.raises(InputError, match="the format is 'xls'; expected csv, tsv, jsonl or json"):
         read_table("-", format="xls")
 
 
-def test_pythons_limit_for_csv_is_left_as_it_was(write):
+def test_csv_limit_of_python_is_restored(write):
     import csv
 
     before = csv.field_size_limit(1000)
     try:
         with open_table(write("t.csv", b"a\n" + b"x" * 2000 + b"\ny\n")) as table:
-            rows = table.read()
-            assert len(next(rows).fields[0]) == 2000
+            examples = table.read()
+            assert len(next(examples).fields[0]) == 2000
             assert csv.field_size_limit() == 1000
     finally:
         csv.field_size_limit(before)

@@ -1,4 +1,4 @@
-"""Tagged words come out of every format with their places in the text, and a faulty file is named by line."""
+"""Tagged words of every format are read with their ranges in the text; errors name the line."""
 
 import gzip
 import json
@@ -14,24 +14,24 @@ from tests.shared_data import shared
 
 @pytest.fixture
 def read(tmp_path):
-    """A function that writes a file and reads its sentences."""
+    """Function that writes a file and reads its sentences."""
 
-    def written_and_read(name, content, **options):
+    def write_and_read(name, content, **options):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return check_places(read_tagged_words(path, **options))
+        return check_ranges(read_tagged_words(path, **options))
 
-    return written_and_read
+    return write_and_read
 
 
-def check_places(sentences):
-    """Return the sentences; every word is the text of its range, in order, with one tag."""
+def check_ranges(sentences):
+    """Return the sentences, after checking that words are the texts of ordered ranges and have one tag each."""
     for sentence in sentences:
         assert [sentence.text[start:end] for start, end in ranges(sentence)] == list(sentence.words)
         assert len(sentence.words) == len(sentence.starts) == len(sentence.ends) > 0
         assert sentence.tags is None or len(sentence.tags) == len(sentence.words)
-        for before, after in zip(ranges(sentence), ranges(sentence)[1:], strict=False):
-            assert before[1] <= after[0] or before == after
+        for previous, current in zip(ranges(sentence), ranges(sentence)[1:], strict=False):
+            assert previous[1] <= current[0] or previous == current
         assert all(word.strip() for word in sentence.words)
     return sentences
 
@@ -41,7 +41,7 @@ def ranges(sentence):
 
 
 def conllu(*rows, text=None):
-    """Return a sentence: rows are (id, form) or (id, form, upos) or (id, form, upos, misc)."""
+    """Return a CoNLL-U sentence of rows (id, form), (id, form, upos) or (id, form, upos, misc)."""
     lines = [] if text is None else [f"# text = {text}"]
     for row_id, form, *more in rows:
         upos, misc = (*more, "X", "_")[:2] if len(more) != 1 else (more[0], "_")
@@ -54,7 +54,7 @@ def jsonl(*records):
 
 
 @pytest.mark.parametrize("suffix", [".conll", ".txt", ".tsv", ".iob", ".bio", ".CONLL", ".conll.gz"])
-def test_columns_become_words_and_tags(read, suffix):
+def test_columns_are_read_as_words_and_tags(read, suffix):
     content = "A\tB-x\nb\tO\n\nc\tO\n"
     content = gzip.compress(content.encode()) if suffix.endswith("gz") else content
     assert read("f" + suffix, content) == [
@@ -70,9 +70,9 @@ def test_columns_become_words_and_tags(read, suffix):
         ("New York\tB-LOC\n", ("New York",), ("B-LOC",)),
         ("caf\u00e9\tO\ncafe\u0301\tO\n", ("caf\u00e9", "cafe\u0301"), ("O", "O")),
         ("\u5317\u4eac B-LOC\n\U0001f468\u200d\U0001f469 O\n", ("\u5317\u4eac", "\U0001f468\u200d\U0001f469"), None),
-        ("12\u00a0000 B-NUM\n", ("12\u00a0000",), ("B-NUM",)),  # no ASCII space, so one word
-        ("a\u2028b O\n", ("a\u2028b",), ("O",)),  # no line end
-        ("# O\n#tag O\n", ("#", "#tag"), ("O", "O")),  # no comment
+        ("12\u00a0000 B-NUM\n", ("12\u00a0000",), ("B-NUM",)),  # one word, because the space is not ASCII
+        ("a\u2028b O\n", ("a\u2028b",), ("O",)),  # not a line end
+        ("# O\n#tag O\n", ("#", "#tag"), ("O", "O")),  # not a comment
         ("\ufeffa O\r\nb X \r\n", ("a", "b"), ("O", "X")),
     ],
 )
@@ -89,20 +89,20 @@ def test_blank_lines_and_docstart_lines_end_sentences(read):
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_columns_are_chosen_from_either_end(read, as_text):
+def test_columns_can_be_counted_from_either_end(read, as_text):
     columns = {"word_column": 1, "tag_column": -2}
     columns = {name: str(value) for name, value in columns.items()} if as_text else columns
     (sentence,) = read("f.conll", "1 a X y\n2 b Z y\n", **columns)
     assert (sentence.words, sentence.tags) == (("a", "b"), ("X", "Z"))
 
 
-def test_the_format_is_taken_from_the_option_before_the_suffix(read):
+def test_format_option_has_priority_over_the_extension(read):
     assert read("f.annotated", "a\tO\n", format="conll")[0].tags == ("O",)
     assert read("f.conll", jsonl({"words": ["a"], "tags": ["O"]}), format="jsonl")[0].tags == ("O",)
     assert read("f.txt", conllu(("1", "a")), format="conllu")[0].tags == ("X",)
 
 
-def test_text_and_places_of_conllu_come_from_the_comment(read):
+def test_text_and_ranges_of_conllu_come_from_the_comment(read):
     content = conllu(("1", "Na", "X", "SpaceAfter=No"), ("2", "so", "Y"), ("3", "\U0001f600"), text="Naso   \U0001f600")
     (sentence,) = read("f.conllu", "# sent_id = 1\n# text_en = no\n" + content)
     assert sentence == TaggedSentence(
@@ -110,13 +110,13 @@ def test_text_and_places_of_conllu_come_from_the_comment(read):
     )
 
 
-def test_conllu_without_a_text_comment_is_joined_by_its_space_after(read):
+def test_conllu_words_without_a_text_comment_are_joined_by_space_after(read):
     content = conllu(("1", "10 000", "N", "A=b|SpaceAfter=No"), ("2", "!", "P"), ("3", "so", "P", "SpaceAfter=No"))
     assert [s.text for s in read("f.conllu", content)] == ["10 000! so"]
 
 
 def test_words_of_a_multiword_token_share_its_range(read):
-    """Forms that make up the token take their shares of it; others get the whole of it, each."""
+    """Words that concatenate to the token get parts of its range; other words get the whole range."""
     content = conllu(
         ("1-2", "don't", "_"),
         ("1", "do", "AUX"),
@@ -138,24 +138,24 @@ def test_words_of_a_multiword_token_share_its_range(read):
         assert sentence.words == ("do", "n't", "va", "du", "du", "!", "zu", "zu")
         assert ranges(sentence) == [(0, 2), (2, 5), (6, 8), (9, 11), (9, 11), (11, 12), (13, 15), (13, 15)]
         assert sentence.tags == ("AUX", "PART", "V", "ADP", "DET", "PUNCT", "ADP", "DET")
-    assert sentence.line == 2  # the word's, below that of the token
+    assert sentence.line == 2  # line of the first word, after the line of the multiword token
 
 
 @pytest.mark.parametrize(
     ("column", "tag"), [("upos", "X"), ("XPOS", "xp"), ("feats", "F=1"), ("deprel", "dep"), (7, "dep"), ("-3", "dep")]
 )
-def test_conllu_columns_are_chosen_by_name_or_number(read, column, tag):
+def test_conllu_columns_can_be_chosen_by_name_or_number(read, column, tag):
     assert read("f.conllu", conllu(("1", "a")), tag_column=column)[0].tags == (tag,)
 
 
-def test_no_features_are_a_tag_of_their_own(read):
+def test_missing_features_are_a_tag(read):
     content = conllu(("1", "a")).replace("F=1", "_")
     assert read("f.conllu", content, tag_column="feats")[0].tags == ("_",)
 
 
 @pytest.mark.parametrize("words", ["words", "tokens"])
 @pytest.mark.parametrize("tags", ["tags", "labels", "ner_tags"])
-def test_json_lines_hold_words_and_tags(read, words, tags):
+def test_json_lines_contain_words_and_tags(read, words, tags):
     content = jsonl({words: ["a b", "\u0301c"], tags: ["X", "O"], "id": 1}) + "\n" + jsonl({words: ["d"], tags: ["X"]})
     assert read("f.jsonl", content) == [
         TaggedSentence("a b \u0301c", ("a b", "\u0301c"), (0, 4), (3, 6), ("X", "O"), 1),
@@ -163,14 +163,14 @@ def test_json_lines_hold_words_and_tags(read, words, tags):
     ]
 
 
-def test_json_fields_are_chosen_by_name(read):
+def test_json_fields_can_be_chosen_by_name(read):
     content = jsonl({"form": ["a"], "pos": ["X"], "tags": ["Y"]})
     assert read("f.jsonl", content, word_column="form", tag_column="pos")[0].tags == ("X",)
     content = jsonl({"text": "ab", "marks": [[0, 2, "X"]]})
     assert read("f.jsonl", content, tag_column="marks")[0].tags == ("B-X",)
 
 
-def test_marked_spans_go_before_lists_of_words(read):
+def test_spans_have_priority_over_lists_of_words(read):
     prodigy = {"text": "ab c", "tokens": [{"text": "ab", "start": 0}], "spans": [[0, 2, "X"]]}
     assert read("f.jsonl", jsonl(prodigy))[0].tags == ("B-X", "O")
     both = {"text": "ab c", "tokens": ["ab c"], "tags": ["Y"], "entities": []}
@@ -182,14 +182,14 @@ def test_marked_spans_go_before_lists_of_words(read):
 @pytest.mark.parametrize("field", ["entities", "spans", "labels", "label"])
 @pytest.mark.parametrize("as_objects", [False, True])
 def test_marked_spans_become_iob2_tags(read, field, as_objects):
-    spans = [[17, 18, "PER"], [2, 10, "PER"], [15, 17, "ORG"]]  # characters, end exclusive, in any order
+    spans = [[17, 18, "PER"], [2, 10, "PER"], [15, 17, "ORG"]]  # character ranges with exclusive ends, in any order
     spans = [dict(zip(("start", "end", "label"), span, strict=True)) for span in spans] if as_objects else spans
     (sentence,) = read("f.jsonl", jsonl({"text": "\U0001f600 Ann-Lee and (ACMx).", field: spans}))
     assert list(zip(sentence.words, sentence.tags, strict=True)) == [
         ("\U0001f600", "O"),
         ("Ann", "B-PER"),
         ("-", "I-PER"),
-        ("Lee", "I-PER"),  # the space behind it lies in the span and in no word
+        ("Lee", "I-PER"),  # the span includes the next space, which is in no word
         ("and", "O"),
         ("(", "O"),
         ("AC", "B-ORG"),
@@ -200,7 +200,7 @@ def test_marked_spans_become_iob2_tags(read, field, as_objects):
     ]
 
 
-def test_a_text_without_spans_is_outside_of_all(read):
+def test_words_outside_all_spans_have_the_tag_o(read):
     assert read("f.jsonl", jsonl({"text": "a b", "entities": []}))[0].tags == ("O", "O")
 
 
@@ -212,17 +212,17 @@ def test_a_text_without_spans_is_outside_of_all(read):
         ("\u6211\u5728\u5317\u4eac abc\u4e2d", ["\u6211", "\u5728", "\u5317", "\u4eac", "abc", "\u4e2d"]),
         ("caf\u00e9 cafe\u0301 \u0301x", ["caf\u00e9", "cafe\u0301", "\u0301x"]),
         ("\U0001f600\U0001f601 \u00bfqu\u00e9?", ["\U0001f600\U0001f601", "\u00bf", "qu\u00e9", "?"]),
-        ("soft\u00adhyphen \u200b \ufeff", ["soft\u00adhyphen"]),  # what BERT drops is no word alone
+        ("soft\u00adhyphen \u200b \ufeff", ["soft\u00adhyphen"]),  # characters that BERT drops do not form words
         ("$5^2", ["$", "5", "^", "2"]),
         (" \n", []),
         ("", []),
     ],
 )
-def test_text_is_split_as_bert_splits_it(text, words):
+def test_text_is_split_like_bert_splits_it(text, words):
     assert [text[start:end] for start, end in split_words(text)] == words
 
 
-def test_text_is_split_at_extra_ends_too():
+def test_text_is_also_split_at_extra_positions():
     assert split_words("abcd ef", [1, 3, 5, 6, 7]) == [(0, 1), (1, 3), (3, 4), (5, 6), (6, 7)]
 
 
@@ -237,7 +237,7 @@ def test_files_for_prediction_need_no_tags(read):
     )
 
 
-def test_files_for_prediction_have_all_tags_of_a_sentence_or_none(read):
+def test_sentences_for_prediction_have_all_tags_or_none(read):
     with pytest.raises(InputError, match="line 1: the word 'a' has no tag"):
         read("f.conll", "a\t\nb\tX\n", needs_tags=False)
     with pytest.raises(InputError, match="line 2: the word 'b' has no tag"):
@@ -247,25 +247,25 @@ def test_files_for_prediction_have_all_tags_of_a_sentence_or_none(read):
 COLUMN_ERRORS = {
     "not UTF-8": (b"a O\ncaf\xe9 O\n", "line 2: byte 0xe9 at column 4 is not UTF-8"),
     "NUL": (b"a O\na\0 O\n", "line 2: there is a NUL byte"),
-    "nothing": (b"", "has no sentences"),
+    "empty file": (b"", "has no sentences"),
     "blank lines": (b"\n \n-DOCSTART- O\n", "has no sentences"),
     "one column": (b"a\nb\n", "line 1: the word 'a' has no tag.*the line has 1 columns.*--tag-column"),
     "fewer columns": (b"a O\nb\n", "line 2: the line has 1 column, where line 1 has 2"),
     "more columns": (b"a X O\n# id 7 x\n", "line 2: the line has 4 columns, where line 1 has 3.*comments"),
     "no word": (b"a\tO\n\tO\n", "line 2: the word is empty"),
-    "a space for a word": (b"a\tO\n\xc2\xa0\tO\n", "line 2: the word is empty"),
+    "space as word": (b"a\tO\n\xc2\xa0\tO\n", "line 2: the word is empty"),
     "no tag": (b"a\tO\nb\t\n", "line 2: the word 'b' has no tag"),
 }
 
 
 @pytest.mark.parametrize("case", COLUMN_ERRORS)
-def test_faulty_columns_are_named_by_line(read, case):
+def test_column_errors_name_the_line(read, case):
     content, message = COLUMN_ERRORS[case]
     with pytest.raises(InputError, match=r"f\.conll.*" + message):
         read("f.conll", content)
 
 
-def test_a_missing_column_is_named(read):
+def test_missing_column_is_named(read):
     with pytest.raises(InputError, match=r"line 1: the line has 2 columns, and none is number 2.*--word-column"):
         read("f.conll", "a O\n", word_column=2)
     with pytest.raises(InputError, match=r"line 1: the word 'a' has no tag in column 5"):
@@ -281,12 +281,12 @@ CONLLU_ERRORS = {
     "no words": ("# text = a\n\n", "has no sentences"),
     "columns": ("1\ta\tX\n", "line 1: the line has 3 columns; expected the 10 of CoNLL-U, separated by tabs"),
     "spaces": ("1 a _ X _ _ _ _ _ _\n", "line 1: the line has 1 column; expected the 10"),
-    "id": (conllu(("1", "a"), ("x", "b")), "line 2: the id is 'x'; expected"),
-    "id in disorder": (conllu(("1", "a"), ("3", "b")), "line 2: the id is '3'; expected 2"),
-    "range in disorder": (conllu(("1", "a"), ("1-2", "b")), "line 2: the id is '1-2'; expected 2, or a range"),
-    "range backwards": (conllu(("2-1", "a")), "line 1: the id is '2-1'"),
-    "ranges that overlap": (conllu(("1-2", "ab"), ("1", "a"), ("2-3", "bc")), "line 3: the id is '2-3'.*1-2"),
-    "range cut short": (conllu(("1-3", "ab"), ("1", "a"), ("2", "b")), "line 1: .*'1-3'.* ends with word 2"),
+    "invalid id": (conllu(("1", "a"), ("x", "b")), "line 2: the id is 'x'; expected"),
+    "id out of order": (conllu(("1", "a"), ("3", "b")), "line 2: the id is '3'; expected 2"),
+    "range out of order": (conllu(("1", "a"), ("1-2", "b")), "line 2: the id is '1-2'; expected 2, or a range"),
+    "reversed range": (conllu(("2-1", "a")), "line 1: the id is '2-1'"),
+    "overlapping ranges": (conllu(("1-2", "ab"), ("1", "a"), ("2-3", "bc")), "line 3: the id is '2-3'.*1-2"),
+    "incomplete range": (conllu(("1-3", "ab"), ("1", "a"), ("2", "b")), "line 1: .*'1-3'.* ends with word 2"),
     "no form": (conllu(("1", "a"), ("2", "")), "line 2: the word is empty"),
     "no tag": (conllu(("1", "a"), ("2", "b", "_")), "line 2: the word 'b' has no tag: its column upos holds '_'"),
     "other text": (
@@ -298,13 +298,13 @@ CONLLU_ERRORS = {
 
 
 @pytest.mark.parametrize("case", CONLLU_ERRORS)
-def test_faulty_conllu_is_named_by_line(read, case):
+def test_conllu_errors_name_the_line(read, case):
     content, message = CONLLU_ERRORS[case]
     with pytest.raises(InputError, match=r"f\.conllu.*" + message):
         read("f.conllu", content)
 
 
-def test_a_column_that_conllu_has_not_is_refused(read):
+def test_unknown_conllu_column_is_rejected(read):
     for column in ("ner", 10, -11):
         with pytest.raises(InputError, match=f"--tag-column is {column!r}; expected upos, xpos, feats, deprel or"):
             read("f.conllu", conllu(("1", "a")), tag_column=column)
@@ -312,25 +312,25 @@ def test_a_column_that_conllu_has_not_is_refused(read):
         read("f.conllu", conllu(("1", "a")), word_column=0)
 
 
-def marked(*spans, text="ab cd"):
+def make_spans(*spans, text="ab cd"):
     return {"text": text, "entities": spans}
 
 
 RECORD_ERRORS = {
     "not UTF-8": (b'{"text": "caf\xe9"}', "line 1: byte 0xe9 at column 14 is not UTF-8"),
-    "nothing": (b"\n\n", "has no sentences"),
+    "empty file": (b"\n\n", "has no sentences"),
     "not JSON": (b'{"words": ["a"], "tags": ["O"]}\n{words}\n', "line 2: not JSON .*expected one JSON object per line"),
-    "too deep": (b"[" * 100_000, "line 1: not JSON"),
-    "no object": ([1], "line 1: the line is the JSON value \\[1\\]; expected an object"),
+    "nested too deeply": (b"[" * 100_000, "line 1: not JSON"),
+    "not an object": ([1], "line 1: the line is the JSON value \\[1\\]; expected an object"),
     "no known field": (
         {"body": "a", "id": 1},
         "there is no field 'text' or 'words' or 'tokens'; the fields are 'body', 'id'.*--word-column",
     ),
-    "words no list": ({"words": "a b", "tags": ["O"]}, "'words' is 'a b'; expected a list of strings"),
-    "word no string": ({"words": ["a", 3], "tags": ["O", "O"]}, r"words\[1\] is 3; expected a string"),
+    "words not a list": ({"words": "a b", "tags": ["O"]}, "'words' is 'a b'; expected a list of strings"),
+    "word not a string": ({"words": ["a", 3], "tags": ["O", "O"]}, r"words\[1\] is 3; expected a string"),
     "empty word": ({"words": ["a", " "], "tags": ["O", "O"]}, r"words\[1\] is empty"),
     "no words": ({"words": [], "tags": []}, "'words' is empty; expected at least one word"),
-    "no text for a word": (
+    "word not valid text": (
         {"words": ["a\ud800"], "tags": ["O"]},
         r"words\[0\] has \\ud800, which is not valid in text",
     ),
@@ -339,39 +339,45 @@ RECORD_ERRORS = {
         "the words have no tags: there is no field 'tags' or 'labels' or 'ner_tags'.*--tag-column",
     ),
     "fewer tags": ({"words": ["a", "b"], "tags": ["O"]}, "2 words and 1 tag; expected one tag per word"),
-    "tags no list": ({"words": ["a"], "tags": "O"}, "'tags' is 'O'; expected a list of strings"),
-    "numbers for tags": (
+    "tags not a list": ({"words": ["a"], "tags": "O"}, "'tags' is 'O'; expected a list of strings"),
+    "numbers as tags": (
         {"words": ["a"], "ner_tags": [3]},
         r"ner_tags\[0\] is the number 3; expected the name of a tag",
     ),
     "empty tag": ({"words": ["a"], "tags": [""]}, r"tags\[0\] is empty"),
-    "tag null": ({"words": ["a"], "tags": [None]}, r"tags\[0\] is None; expected a string"),
-    "text no string": ({"text": 1, "entities": []}, "text is 1; expected a string"),
-    "empty text": (marked(text=" \n"), "the text is empty"),
-    "text without words": (marked(text="\u200b"), "the text has no word"),
-    "text with NUL": (marked(text="a\0"), r"text has \\u0000, which is not valid in text"),
+    "null tag": ({"words": ["a"], "tags": [None]}, r"tags\[0\] is None; expected a string"),
+    "text not a string": ({"text": 1, "entities": []}, "text is 1; expected a string"),
+    "empty text": (make_spans(text=" \n"), "the text is empty"),
+    "text without words": (make_spans(text="\u200b"), "the text has no word"),
+    "text with NUL": (make_spans(text="a\0"), r"text has \\u0000, which is not valid in text"),
     "no spans": ({"text": "a"}, "the words have no tags: there is no field 'entities' or 'spans' or"),
-    "spans no list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
-    "span no triple": (marked([0, 2]), r"entities\[0\] is \[0, 2\]; expected"),
-    "span without label": (marked({"start": 0, "end": 2}), r"entities\[0\] is {'end': 2, 'start': 0}; expected"),
-    "border no number": (marked([0, "2", "X"]), r"entities\[0\].*; expected .*integers"),
-    "border true": (marked([0, True, "X"]), r"entities\[0\].*; expected .*integers"),
-    "label no string": (marked([0, 2, 7]), r"the label of entities\[0\] is the number 7; expected the name of a tag"),
-    "empty label": (marked([0, 2, ""]), r"the label of entities\[0\] is empty"),
-    "before the text": (marked([-1, 2, "X"]), r"entities\[0\] runs from -1 to 2.*the 5 characters of the text"),
-    "behind the text": (
-        marked([0, 2, "Y"], [3, 6, "X"]),
+    "spans not a list": ({"text": "a", "entities": {}}, "'entities' is {}; expected a list"),
+    "span not a triple": (make_spans([0, 2]), r"entities\[0\] is \[0, 2\]; expected"),
+    "span without label": (make_spans({"start": 0, "end": 2}), r"entities\[0\] is {'end': 2, 'start': 0}; expected"),
+    "boundary not a number": (make_spans([0, "2", "X"]), r"entities\[0\].*; expected .*integers"),
+    "boundary is true": (make_spans([0, True, "X"]), r"entities\[0\].*; expected .*integers"),
+    "label not a string": (
+        make_spans([0, 2, 7]),
+        r"the label of entities\[0\] is the number 7; expected the name of a tag",
+    ),
+    "empty label": (make_spans([0, 2, ""]), r"the label of entities\[0\] is empty"),
+    "span starts before the text": (
+        make_spans([-1, 2, "X"]),
+        r"entities\[0\] runs from -1 to 2.*the 5 characters of the text",
+    ),
+    "span ends after the text": (
+        make_spans([0, 2, "Y"], [3, 6, "X"]),
         r"entities\[1\] runs from 3 to 6.*the 5 characters of the text",
     ),
-    "empty span": (marked([2, 2, "X"]), r"entities\[0\] runs from 2 to 2"),
-    "backwards": (marked([2, 0, "X"]), r"entities\[0\] runs from 2 to 0"),
-    "spaces alone": (marked([2, 3, "X"]), r"entities\[0\], ' ', has no word"),
-    "overlap": (marked([2, 5, "X"], [0, 3, "Y"]), r"entities\[0\] .*overlaps entities\[1\]"),
+    "empty span": (make_spans([2, 2, "X"]), r"entities\[0\] runs from 2 to 2"),
+    "reversed span": (make_spans([2, 0, "X"]), r"entities\[0\] runs from 2 to 0"),
+    "span of spaces only": (make_spans([2, 3, "X"]), r"entities\[0\], ' ', has no word"),
+    "overlapping spans": (make_spans([2, 5, "X"], [0, 3, "Y"]), r"entities\[0\] .*overlaps entities\[1\]"),
 }
 
 
 @pytest.mark.parametrize("case", RECORD_ERRORS)
-def test_faulty_records_are_named_by_line(read, case):
+def test_record_errors_name_the_line(read, case):
     content, message = RECORD_ERRORS[case]
     if not isinstance(content, bytes):
         content = jsonl(content)
@@ -379,12 +385,12 @@ def test_faulty_records_are_named_by_line(read, case):
         read("f.jsonl", content)
 
 
-def test_a_faulty_record_is_named_by_its_line(read):
+def test_errors_count_blank_lines(read):
     with pytest.raises(InputError, match=r"f\.jsonl, line 3: .* 1 word and 2 tags"):
         read("f.jsonl", jsonl({"words": ["a"], "tags": ["O"]}) + "\n" + jsonl({"words": ["a"], "tags": ["O", "X"]}))
 
 
-def test_a_field_named_that_is_not_there_is_refused(read):
+def test_missing_named_field_is_rejected(read):
     with pytest.raises(
         InputError, match=r"line 1: the words have no tags: there is no field 'x'; the fields are 'words', 'tags'"
     ):
@@ -395,13 +401,13 @@ def test_a_field_named_that_is_not_there_is_refused(read):
         read("f.jsonl", jsonl({"words": ["a"], "tags": ["O"]}), tag_column=1)
 
 
-def test_tags_stand_in_all_of_a_file_or_nowhere(read):
+def test_either_all_records_of_a_file_have_tags_or_none(read):
     content = jsonl({"words": ["a"], "tags": ["O"]}, {"words": ["b"]})
     with pytest.raises(InputError, match=r"f\.jsonl, line 2: the words have no tags, but those of line 1 do"):
         read("f.jsonl", content, needs_tags=False)
 
 
-def test_unknown_endings_and_formats_are_refused(read, tmp_path):
+def test_unknown_extensions_and_formats_are_rejected(read, tmp_path):
     for name in ("f.annotated", "f.annotated.gz", "f.csv", "f"):
         ending = r"(ends in '\..*'|has no ending)"
         with pytest.raises(InputError, match=rf"f.* {ending}; expected .*\.conll.*\.jsonl.*--format"):
@@ -425,18 +431,18 @@ def test_unknown_endings_and_formats_are_refused(read, tmp_path):
         ("emerging.test.annotated.gz", 1287, 23394, {"format": "conll"}),
     ],
 )
-def test_wnut17_is_read_whole(name, num_sentences, num_words, options):
-    sentences = check_places(read_tagged_words(shared(f"wnut17/{name}"), **options))
+def test_wnut17_is_read_completely(name, num_sentences, num_words, options):
+    sentences = check_ranges(read_tagged_words(shared(f"wnut17/{name}"), **options))
     assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (num_sentences, num_words)
 
 
 @pytest.mark.parametrize(
     ("split", "num_sentences"), slow_except([("train", 12544), ("dev", 2001), ("test", 2077)], quick=[("dev", 2001)])
 )
-def test_english_ewt_is_read_whole(split, num_sentences):
-    """The text is compared with the comment, and with the one that forms and SpaceAfter make."""
+def test_english_ewt_is_read_completely(split, num_sentences):
+    """The text equals the comment and the words joined according to SpaceAfter."""
     path = shared(f"ud_english_ewt/en_ewt-ud-{split}.conllu.gz")
-    sentences = check_places(read_tagged_words(path))
+    sentences = check_ranges(read_tagged_words(path))
     blocks = gzip.decompress(path.read_bytes()).decode().strip("\n").split("\n\n")
     assert len(sentences) == len(blocks) == num_sentences
     for sentence, block in zip(sentences, blocks, strict=True):

@@ -1,4 +1,4 @@
-"""Read a table as a whole."""
+"""Read a whole table into memory."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from bert_keras.pipelines.readers.tables.tables import open_table
 
 
 class Table(NamedTuple):
-    """The column names of a table, and the fields and lines of its examples."""
+    """Column names of a table, and the fields and lines of its examples."""
 
     columns: list[str]
     examples: list[list[str | list[str]]]
@@ -15,7 +15,7 @@ class Table(NamedTuple):
 
 
 def read_table(path, **options) -> Table:
-    """Read all examples of a table; invalid ones are an error."""
+    """Read all examples of a table; an invalid example is an error."""
     with open_table(path, **options) as table:
         with collect_bad(None) as bad:
             examples = list(bad.keep_good(table.read()))

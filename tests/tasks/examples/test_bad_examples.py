@@ -1,4 +1,4 @@
-"""All bad examples are counted before they are refused; the first are shown, or all are skipped."""
+"""All bad examples are counted before an error lists the first of them, or all are skipped."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from bert_keras.tasks.examples.training_data import read_training_data
 from bert_keras.tasks.text_classification import TextClassification
 
 NO_OPTIONS = FileOptions()
-BAD_CSV = "text,label\na,x\nb\n,x\nc,y\nd,y,z\ne,\n" + "f,g,h\n" * 3  # lines 3, 4, 6, 7, 8, 9, 10
+BAD_CSV = "text,label\na,x\nb\n,x\nc,y\nd,y,z\ne,\n" + "f,g,h\n" * 3  # bad lines: 3, 4, 6, 7, 8, 9, 10
 
 
-def test_all_are_counted_and_the_first_five_are_reported_with_their_lines(write):
+def test_error_counts_all_bad_examples_and_lists_the_first_five(write):
     train, dev = write("train.csv", BAD_CSV), write("dev.csv", "text,label\nq,x\nr,odd\n")
     with pytest.raises(InputError) as raised:
         read_training_data("classify", train, dev, NO_OPTIONS)
@@ -27,7 +27,7 @@ def test_all_are_counted_and_the_first_five_are_reported_with_their_lines(write)
     assert "\n" not in message
 
 
-def test_a_single_invalid_example_raises_its_own_error(write):
+def test_single_bad_example_raises_its_own_error(write):
     path = write("train.csv", "text,label\na,x\n,y\nb,y\n")
     with pytest.raises(InputError, match=r"^\S+train\.csv, line 3: the column 'text' is empty; expected a text"):
         read_training_data("classify", path, [("q", "x")], NO_OPTIONS)
@@ -96,7 +96,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_ones_are_skipped_and_counted(form, write):
+def test_bad_examples_are_skipped_and_counted(form, write):
     task, name, train, dev, num_bad, num_read, num_train, num_dev = FORMS[form]
     paths = write(name, train), write(f"dev_{name}", dev)
     data = read_training_data(task, *paths, NO_OPTIONS, on_error="skip")
@@ -106,7 +106,7 @@ def test_bad_ones_are_skipped_and_counted(form, write):
         read_training_data(task, *paths, NO_OPTIONS)
 
 
-def test_data_in_memory_are_counted_too():
+def test_bad_examples_in_memory_are_counted():
     records = [("a", "x"), ("b", "y"), ("", "x"), ("c", None)]
     with pytest.raises(InputError, match=r"^2 of 5 examples are bad: train\[2\]: .*; train\[3\]: .*--on-error skip$"):
         read_training_data("classify", records, records[:1], NO_OPTIONS)
@@ -114,7 +114,7 @@ def test_data_in_memory_are_counted_too():
     assert (len(data.train), data.bad.num_bad) == (2, 2)
 
 
-def test_if_none_is_good_nothing_is_learned(write):
+def test_data_without_good_examples_are_rejected(write):
     path = write("t.csv", "text,label\na\nb\n")
     with pytest.raises(InputError, match=r"t\.csv has no good examples, 2 of 2 examples are bad: .*line 2: .*line 3: "):
         read_training_data("classify", path, path, NO_OPTIONS, on_error="skip")
@@ -123,7 +123,7 @@ def test_if_none_is_good_nothing_is_learned(write):
         read_training_data("classify", [("a", "x"), ("b", "y")], dev, NO_OPTIONS, on_error="skip")
 
 
-def test_unknown_labels_are_counted_in_scoring(write):
+def test_unknown_labels_count_as_bad_examples_in_scoring(write):
     task = TextClassification(labels=("x", "y"))
     path = write("t.csv", 'text,label\na,x\nb,odd\nc,y\n"",x\nd,ods\n')
     with pytest.raises(InputError, match=r"^3 of 5 examples are bad: .*line 5: .* is empty.*line 3: .*'odd'.*line 6"):
@@ -133,7 +133,7 @@ def test_unknown_labels_are_counted_in_scoring(write):
     assert (bad.num_bad, len(bad.first)) == (3, 3)
 
 
-def test_what_cannot_be_skipped_is_an_error(write):
+def test_faults_of_a_whole_file_are_not_skipped(write):
     path = write("t.csv", 'text,label\na,x\n"never closed,y\n')
     with pytest.raises(InputError, match="a quote mark that is never closed"):
         read_training_data("classify", path, path, NO_OPTIONS, on_error="skip")

@@ -1,4 +1,4 @@
-"""Lists of dicts, pairs, data frames and JSON arrays are read as the same examples in a file are."""
+"""Dicts, pairs, data frames and JSON arrays give the same examples as files."""
 
 import json
 
@@ -24,53 +24,53 @@ EXAMPLES = [TextExample("a fine film", None, "good", 0), TextExample("a waste", 
 
 FORMS = {
     "dicts": RECORDS,
-    "a tuple of dicts": tuple(RECORDS),
-    "an iterator": iter(RECORDS),
+    "tuple of dicts": tuple(RECORDS),
+    "iterator": iter(RECORDS),
     "pairs": [("a fine film", "good"), ["a waste", "bad"]],
     "pandas": pandas.DataFrame(RECORDS, index=[7, 3]),
     "pandas, text and categories": pandas.DataFrame(RECORDS).astype({"text": "string", "label": "category"}),
     "polars": polars.DataFrame(RECORDS),
-    "values of NumPy": [{key: np.array([value])[0] for key, value in record.items()} for record in RECORDS],
+    "NumPy values": [{key: np.array([value])[0] for key, value in record.items()} for record in RECORDS],
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_examples(form):
-    task, learnt, held_out = read_task("classify", FORMS[form], RECORDS, NO_OPTIONS)
+    task, train_examples, dev_examples = read_task("classify", FORMS[form], RECORDS, NO_OPTIONS)
     assert task.labels == ("bad", "good")
-    assert learnt == held_out == EXAMPLES
+    assert train_examples == dev_examples == EXAMPLES
 
 
-def test_an_array_in_a_file_is_one_of_them(write):
+def test_array_in_a_file_gives_the_same_examples(write):
     path = write("train.json", json.dumps(RECORDS, indent=1))
-    _, learnt, held_out = read_task("classify", path, path, NO_OPTIONS)
-    assert learnt == held_out == EXAMPLES
+    _, train_examples, dev_examples = read_task("classify", path, path, NO_OPTIONS)
+    assert train_examples == dev_examples == EXAMPLES
     unusual = write("train.data", json.dumps(RECORDS))
     assert (
         read_scoring_data(TextClassification(labels=("bad", "good")), unusual, FileOptions(format="json")) == EXAMPLES
     )
 
 
-def test_labels_of_every_kind_become_what_a_file_would_spell(write):
+def test_labels_of_every_type_become_the_strings_of_a_file(write):
     values = [0, 1.0, True, "x", np.int64(3), np.float32(0.5)]
-    records = [{"text": str(place), "label": value} for place, value in enumerate(values)]
+    records = [{"text": str(index), "label": value} for index, value in enumerate(values)]
     task, *_ = read_task("classify", records, records, NO_OPTIONS)
     assert task.labels == ("0", "0.5", "1.0", "3", "True", "x")
-    lines = write("t.jsonl", "\n".join(json.dumps({**one, "label": plain(one["label"])}) for one in records))
+    lines = write("t.jsonl", "\n".join(json.dumps({**one, "label": to_python(one["label"])}) for one in records))
     assert read_task("classify", lines, lines, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
-    array = write("t.json", json.dumps([{**one, "label": plain(one["label"])} for one in records]))
+    array = write("t.json", json.dumps([{**one, "label": to_python(one["label"])} for one in records]))
     assert read_task("classify", array, array, NO_OPTIONS)[0].labels == ("0", "0.5", "1.0", "3", "true", "x")
-    several = [{"text": "a", "labels": ["x", "y"]}, {"text": "b", "labels": np.array(["y"])}]
-    _, learnt, _ = read_task("classify", several, several, NO_OPTIONS, problem="multi_label")
-    assert [one.label for one in learnt] == [["x", "y"], ["y"]]
+    records = [{"text": "a", "labels": ["x", "y"]}, {"text": "b", "labels": np.array(["y"])}]
+    _, train_examples, _ = read_task("classify", records, records, NO_OPTIONS, problem="multi_label")
+    assert [one.label for one in train_examples] == [["x", "y"], ["y"]]
 
 
-def plain(value):
+def to_python(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
 @pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
-def test_a_missing_value_of_a_data_frame_is_a_bad_example(frame):
+def test_missing_value_in_a_data_frame_is_a_bad_example(frame):
     records = frame([*RECORDS, {"id": None, "text": "so", "label": None}])
     with pytest.raises(InputError, match=r"train\[2\]"):
         read_task("classify", records, RECORDS, NO_OPTIONS)
@@ -79,20 +79,20 @@ def test_a_missing_value_of_a_data_frame_is_a_bad_example(frame):
         read_task("classify", numbers, RECORDS, NO_OPTIONS, problem="regression")
 
 
-def test_columns_of_data_in_memory_are_named_like_those_of_a_file():
+def test_columns_of_data_in_memory_can_be_named():
     records = [{"body": "a", "kind": "x", "text": "-"}, {"body": "b", "kind": "y", "text": "-"}]
     options = FileOptions(text_column="body", label_column="kind")
-    _, learnt, _ = read_task("classify", records, records, options)
-    assert [(one.text, one.label) for one in learnt] == [("a", "x"), ("b", "y")]
+    _, train_examples, _ = read_task("classify", records, records, options)
+    assert [(one.text, one.label) for one in train_examples] == [("a", "x"), ("b", "y")]
 
 
-def test_pairs_with_scores_words_with_tags_and_questions_are_read(write):
+def test_scored_pairs_tagged_words_and_questions_are_read(write):
     scored = [("one", "two", 3.5), ("three", "four", 1)]
-    task, learnt, _ = read_task("embed", scored, scored, NO_OPTIONS)
-    assert (task, learnt[0]) == (SentenceEmbedding(highest_score=3.5), TextExample("one", "two", 3.5, 0))
+    task, train_examples, _ = read_task("embed", scored, scored, NO_OPTIONS)
+    assert (task, train_examples[0]) == (SentenceEmbedding(highest_score=3.5), TextExample("one", "two", 3.5, 0))
     words = [(["in", "Berlin"], ["O", "B-LOC"]), {"tokens": ["Bonn"], "ner_tags": ["B-LOC"]}]
-    task, learnt, _ = read_task("tag", words, words, NO_OPTIONS)
-    assert [(one.words, one.tags, one.line) for one in learnt] == [
+    task, train_examples, _ = read_task("tag", words, words, NO_OPTIONS)
+    assert [(one.words, one.tags, one.line) for one in train_examples] == [
         (("in", "Berlin"), ("O", "B-LOC"), 0),
         (("Bonn",), ("B-LOC",), 1),
     ]
@@ -100,41 +100,41 @@ def test_pairs_with_scores_words_with_tags_and_questions_are_read(write):
     path = write("spans.json", json.dumps(spans))
     assert read_task("tag", path, path, NO_OPTIONS)[1] == read_task("tag", spans, spans, NO_OPTIONS)[1]
     answers = {"text": ["Berlin"], "answer_start": [3]}
-    asked = [{"id": "q", "question": "Where?", "context": "in Berlin", "answers": answers}]
-    [question] = read_task("answer", asked, asked, NO_OPTIONS)[1]
+    records = [{"id": "q", "question": "Where?", "context": "in Berlin", "answers": answers}]
+    [question] = read_task("answer", records, records, NO_OPTIONS)[1]
     assert (question.place, question.answers) == ("[0]", (("Berlin", 3),))
-    array = write("flat.json", json.dumps(asked))
+    array = write("flat.json", json.dumps(records))
     assert read_task("answer", array, array, NO_OPTIONS)[1] == [question]
 
 
-def test_a_data_frame_has_the_labels_that_its_csv_has(tmp_path):
+def test_data_frame_gives_the_labels_of_its_csv_file(tmp_path):
     labels = {
         "booleans": [True, False, True],
-        "whole numbers": [0, 1, 0],
-        "whole numbers of which one is missing": [0, 1, None],
-        "booleans of which one is missing": [True, False, None],
+        "integers": [0, 1, 0],
+        "integers with a missing value": [0, 1, None],
+        "booleans with a missing value": [True, False, None],
         "numbers": [0.5, 1.0, None],
     }
     for name, values in labels.items():
         frame = pandas.DataFrame({"text": ["a", "b", "c"], "label": values})
         path = tmp_path / f"{name}.csv"
-        is_upcast = name == "whole numbers of which one is missing"
+        is_upcast = name == "integers with a missing value"
         (frame.astype({"label": "Int64"}) if is_upcast else frame).to_csv(path, index=False)
-        found = [
+        labels_found = [
             [example.label for example in read_task("classify", data, data, NO_OPTIONS, on_error="skip")[1]]
             for data in (frame, path)
         ]
-        assert found[0] == found[1], name
+        assert labels_found[0] == labels_found[1], name
 
 
-def test_pairs_that_belong_together_need_no_scores():
+def test_contrastive_pairs_need_no_scores():
     scored = [("one", "two", 3.5), ("three", "four", 1)]
     for pairs in ([("a", "b"), ("c", "d")], pandas.DataFrame([("a", "b"), ("c", "d")], columns=["text1", "text2"])):
-        _, learnt, _ = read_task("embed", pairs, scored, NO_OPTIONS, objective="contrastive")
-        assert learnt == [TextExample("a", "b", None, 0), TextExample("c", "d", None, 1)]
+        _, train_examples, _ = read_task("embed", pairs, scored, NO_OPTIONS, objective="contrastive")
+        assert train_examples == [TextExample("a", "b", None, 0), TextExample("c", "d", None, 1)]
 
 
-def test_an_array_is_answered_by_index(write):
+def test_examples_of_an_array_have_indices(write):
     path = write("texts.json", '[{"text": "a"}, {"text": ""}, {"text": "b"}]')
     found = list(read_prediction_data(TextClassification(labels=("x", "y")), path, NO_OPTIONS))
     assert [one.line for one in found] == [0, 1, 2]
@@ -145,45 +145,48 @@ def test_an_array_is_answered_by_index(write):
     assert one.example.words == ("a", "b")
 
 
-FAULTS = {
-    "a dict": ({"text": ["a"]}, r"train is a dict; expected a path, a list of dicts such as"),
-    "a number": (3, r"train is a int; expected a path, a list of dicts"),
-    "nothing in it": ([], r"train has no examples; expected at least one"),
-    "a text": (["a fine film"], r"train\[0\] is 'a fine film'; expected a dict such as .* or a pair"),
-    "a tuple of four": ([("a", "b", "c", "d")], r"train\[0\] is \('a', 'b', 'c', 'd'\); expected a dict"),
-    "a missing text": ([*RECORDS, {"label": "x"}], r"train\[2\]: there is no field 'text'; the fields are 'label'"),
-    "a missing label": ([*RECORDS, ("c", None)], r"train\[2\]: the field 'label' has no value"),
-    "a missing number": ([*RECORDS, ("c", float("nan"))], r"train\[2\]: the field 'label' has no value"),
-    "an empty label": ([*RECORDS, ("c", " ")], r"train\[2\]: the column 'label' is empty; expected a label"),
+ERRORS = {
+    "dict": ({"text": ["a"]}, r"train is a dict; expected a path, a list of dicts such as"),
+    "number": (3, r"train is a int; expected a path, a list of dicts"),
+    "empty list": ([], r"train has no examples; expected at least one"),
+    "text": (["a fine film"], r"train\[0\] is 'a fine film'; expected a dict such as .* or a pair"),
+    "tuple of four": ([("a", "b", "c", "d")], r"train\[0\] is \('a', 'b', 'c', 'd'\); expected a dict"),
+    "missing text": ([*RECORDS, {"label": "x"}], r"train\[2\]: there is no field 'text'; the fields are 'label'"),
+    "missing label": ([*RECORDS, ("c", None)], r"train\[2\]: the field 'label' has no value"),
+    "missing number": ([*RECORDS, ("c", float("nan"))], r"train\[2\]: the field 'label' has no value"),
+    "empty label": ([*RECORDS, ("c", " ")], r"train\[2\]: the column 'label' is empty; expected a label"),
     "one class": ([("a", "x"), ("b", "x")], r"train: every text has the label 'x'; expected two"),
-    "no usual name": ([{"prose": "a", "label": "x"}], r"train\[0\]: no column has a usual name for texts"),
+    "no usual column name": ([{"prose": "a", "label": "x"}], r"train\[0\]: no column has a usual name for texts"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_bad_data_are_named_by_argument_and_index(fault):
-    data, message = FAULTS[fault]
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_the_argument_and_the_index(case):
+    data, message = ERRORS[case]
     with pytest.raises(InputError, match=message):
         read_task("classify", data, RECORDS, NO_OPTIONS)
 
 
-FILE_FAULTS = {
+FILE_ERRORS = {
     "SQuAD": ('{"data": []}', r"t\.json is a JSON object; expected a list of objects .* need --task answer"),
     "lines": ('{"text": "a", "label": "x"}\n{"text": "b"}\n', r"t\.json: not JSON .* set --format jsonl if it has one"),
     "no objects": ("[1, 2]", r"t\.json has no objects; expected a list of objects"),
-    "some no objects": ('[{"text": "a", "label": "x"}, 7]', r"t\.json\[1\] is a number; expected an object such as"),
+    "number among objects": (
+        '[{"text": "a", "label": "x"}, 7]',
+        r"t\.json\[1\] is a number; expected an object such as",
+    ),
     "not a number": ('[{"text": "a", "label": NaN}]', r"t\.json: not JSON \(NaN is not a JSON number\)"),
 }
 
 
-@pytest.mark.parametrize("fault", FILE_FAULTS)
-def test_bad_arrays_are_named_by_file_and_index(fault, write):
-    content, message = FILE_FAULTS[fault]
+@pytest.mark.parametrize("case", FILE_ERRORS)
+def test_errors_name_the_file_and_the_index(case, write):
+    content, message = FILE_ERRORS[case]
     path = write("t.json", content)
     with pytest.raises(InputError, match=message):
         read_task("classify", path, path, NO_OPTIONS)
 
 
-def test_a_path_stays_a_path(tmp_path):
+def test_path_is_returned_unchanged(tmp_path):
     assert as_source(tmp_path, "train") is tmp_path
     assert as_source("a.csv", "train") == "a.csv"

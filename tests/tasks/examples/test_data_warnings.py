@@ -1,4 +1,4 @@
-"""Likely mistakes in data get a warning with its remedy; published data sets get few."""
+"""Likely mistakes in data get a warning that says how to fix them; published data sets get none."""
 
 import pytest
 
@@ -27,8 +27,16 @@ CASES = {
         "text,label\nx,0\n",
         r"the labels '0' (2) and '0.0' (2); '1' (2) and '1.0' (2) are the same number",
     ),
-    "a class of one": (GOOD + "e,odd\n", DEV, r"a class has only one example ('odd'): add some, or look for a typo"),
-    "classes of one": (GOOD + "e,odd\nf,even\n", DEV, r"2 classes have only one example ('even', 'odd'): add some"),
+    "class with one example": (
+        GOOD + "e,odd\n",
+        DEV,
+        r"a class has only one example ('odd'): add some, or look for a typo",
+    ),
+    "classes with one example": (
+        GOOD + "e,odd\nf,even\n",
+        DEV,
+        r"2 classes have only one example ('even', 'odd'): add some",
+    ),
     "as many classes as examples": (
         "text,label\na,p\nb,q\nc,r\n",
         "text,label\nx,p\n",
@@ -39,17 +47,17 @@ CASES = {
         "text,label\nx,1.5\n",
         r"the 25 classes are all numbers: to learn values, add --problem regression",
     ),
-    "two labels of a text": (
+    "text with two labels": (
         GOOD + "a,bad\n",
         DEV,
         r"a text has different labels in different places, such as 'a', 'good' in line 2 and 'bad' in line 6",
     ),
-    "a leak": (
+    "leak": (
         GOOD,
         DEV + "a,good\n",
         r"dev.csv: 1 of 3 held-out examples (33.3%) is also in the training examples, which makes the scores too good",
     ),
-    "two headers": (
+    "second header": (
         "text,label\n" + GOOD + "e,label\n",
         DEV,
         r"train.csv, line 2: the first example is 'text' with the label 'label', which are usual names of columns",
@@ -58,18 +66,18 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_likely_mistake_gets_one_warning(case, write):
+def test_likely_mistake_gets_one_warning(case, write):
     train, dev, message = CASES[case]
     [warning] = find_warnings(write, "classify", train, dev)
     assert message in warning
 
 
-def test_good_data_get_none(write):
+def test_good_data_get_no_warnings(write):
     assert find_warnings(write, "classify", GOOD, DEV) == []
     assert find_warnings(write, "classify", GOOD, None, dev_share=0.5) == []
 
 
-def test_a_header_that_is_read_as_data_is_noticed(write):
+def test_header_that_is_read_as_data_gets_a_warning(write):
     options = FileOptions(columns=["text", "label"])
     header = GOOD + "e,label\n"
     train, dev, *_ = find_warnings(write, "classify", header, "text,label\nx,good\n", options=options)
@@ -78,12 +86,12 @@ def test_a_header_that_is_read_as_data_is_noticed(write):
     assert "if it is the header line, leave --columns out" in dev
 
 
-def test_a_class_of_one_stays_among_the_training_examples(write):
+def test_single_example_of_a_class_stays_in_training_with_a_warning(write):
     [warning] = find_warnings(write, "classify", GOOD + "e,odd\n", None, dev_share=0.4)
     assert "a class has only one example, which remains a training example ('odd')" in warning
 
 
-def test_labels_of_several_and_of_tags_are_compared(write):
+def test_label_sets_and_tags_are_compared(write):
     [warning] = find_warnings(
         write,
         "classify",
@@ -106,7 +114,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_published_data_get_warnings_that_are_true(name):
+def test_published_data_get_only_expected_warnings(name):
     task, train, dev, expected = SETS[name]
     data = read_training_data(task, shared(train), dev and shared(dev), FileOptions())
     assert [warning for warning in data.warnings if expected not in warning] == []
