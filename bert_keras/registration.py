@@ -1,15 +1,15 @@
-"""Lets Keras find our classes in a `.keras` file after `import bert_keras` alone.
+"""Register our classes with Keras, so that `.keras` files load after `import bert_keras` alone.
 
-Keras knows a class once the module that defines it is imported. Importing ours loads Keras and its backend, which takes
-seconds that `import bert_keras` shall not take. So they are imported when Keras is: at once where it is loaded already,
-otherwise at the end of its import.
+Keras knows a class once the module that defines it is imported. Importing our modules loads Keras and its backend, which
+takes seconds that `import bert_keras` must not take. So they are imported together with Keras: at once if it is loaded
+already, otherwise at the end of its import.
 """
 
 import importlib
 import sys
 
 REGISTERING_MODULES = ("bert_keras.modeling", "bert_keras.training.optimizers.adamw_and_lamb")
-# If one of these is being imported, it imports Keras, and the modules above cannot be imported before it is done.
+# These import Keras themselves; while one of them is being imported, the modules above cannot be imported yet.
 _NEEDED_WHOLE = (
     "bert_keras.distribution",
     "bert_keras.training.optimizers.bert_optimizer",
@@ -26,16 +26,16 @@ def register_with_keras() -> None:
 
 
 def _import_registering_modules() -> None:
-    is_usable = sys.modules["keras"].backend.backend() in ("tensorflow", "jax")  # using a model refuses the others
+    is_usable = sys.modules["keras"].backend.backend() in ("tensorflow", "jax")  # models refuse other backends
     if is_usable and not any(name in sys.modules for name in _NEEDED_WHOLE):
         for name in REGISTERING_MODULES:
             importlib.import_module(name)
 
 
 class _KerasFinder:
-    """Finds Keras where the other finders do, until it is imported, and has our modules imported after it.
+    """Import finder that delegates to the other finders and imports our modules after Keras.
 
-    TensorFlow looks for Keras (`importlib.util.find_spec`) long before it imports it.
+    TensorFlow searches for Keras (`importlib.util.find_spec`) long before it imports it, so finding it is not enough.
     """
 
     def find_spec(self, name, path=None, target=None):
@@ -49,7 +49,7 @@ class _KerasFinder:
 
 
 class _ThenOurs:
-    """Keras's loader, which imports our modules when it is done."""
+    """Loader of Keras that imports our modules afterwards."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -61,7 +61,7 @@ class _ThenOurs:
         return self._loader.create_module(spec)
 
     def exec_module(self, module) -> None:
-        module.__loader__ = module.__spec__.loader = self._loader  # as if it had been found without us
+        module.__loader__ = module.__spec__.loader = self._loader  # hide this wrapper from the module
         self._loader.exec_module(module)
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _KerasFinder)]
         _import_registering_modules()

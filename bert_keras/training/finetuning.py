@@ -141,7 +141,7 @@ def run_finetuning(
 
 
 class _Scorer:
-    """Answers and scores the held-out examples with the current weights of the model."""
+    """Score the held-out examples with the current weights of the model."""
 
     def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
         self.task = task

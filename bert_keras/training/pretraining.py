@@ -185,7 +185,7 @@ def _load_start_model(run: Pretraining, checkpoint: Checkpoint, vocabulary_size:
 
 @dataclasses.dataclass(frozen=True)
 class _PhaseBatches:
-    """Creates the batches of one phase."""
+    """Create the batches of one phase."""
 
     run: Pretraining
     plan: PhasePlan

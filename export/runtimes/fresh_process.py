@@ -1,4 +1,4 @@
-"""Runs an artifact in a fresh process that does not import this package."""
+"""Run an artifact in a new process that does not import this package."""
 
 import dataclasses
 import json

@@ -29,7 +29,7 @@ _SHUFFLE_KEY = 1  # separates the order of packed sequences from everything else
 
 
 class BlockWorker:
-    """Makes the shards of blocks.
+    """Worker that makes the shards of blocks.
 
     Args:
         settings: the settings of the records.

@@ -52,7 +52,7 @@ def test_a_nan_loss_stops_the_run_and_reports_the_step(parts, records, tiny_run)
     folder, manifest = records
 
     class Spoil(keras.callbacks.Callback):
-        """Makes a weight infinite after the third step."""
+        """Set a weight to infinity after the third step."""
 
         def on_train_batch_end(self, batch, logs=None):
             if batch == 2:
