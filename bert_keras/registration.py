@@ -1,8 +1,8 @@
 """Register our classes with Keras, so that `.keras` files load after `import bert_keras` alone.
 
-Keras knows a class once the module that defines it is imported. Importing our modules loads Keras and its backend, which
-takes seconds that `import bert_keras` must not take. So they are imported together with Keras: at once if it is loaded
-already, otherwise at the end of its import.
+Keras knows a class once the module that defines it is imported. Importing our modules loads Keras and its backend,
+which takes seconds that `import bert_keras` must not take. So they are imported together with Keras: at once if it is
+loaded already, otherwise at the end of its import.
 """
 
 import importlib
