@@ -1,4 +1,4 @@
-"""Sequences are truncated as by `pack`, windows equal those of Hugging Face, and offsets are correct."""
+"""Sequences are truncated like in `pack`, windows equal those of Hugging Face, and offsets are correct."""
 
 import itertools
 
@@ -11,11 +11,11 @@ from bert_keras.pipelines.batches.encoding import encode, has_most_context
 from bert_keras.pipelines.batches.packing import pack
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-# special tokens in unusual places, [PAD] not the first
+# special tokens in unusual positions; [PAD] is not first
 TOKENS = ("[UNK]", "un", "[SEP]", "##aff", "##able", "play", "##ing", "the", "[PAD]", "a", "b", "c", "[CLS]", "d", ",")
 TOKENS = (*TOKENS, ".", "##s", "-", "caf", "##e", "\u4e2d", "[MASK]", "so")
 PAD, CLS, SEP = 8, 12, 2
-# one to four tokens each; accents, case, unknown words, words without spaces between them
+# words of one to four tokens: accents, case, unknown words, words without spaces in between
 WORDS = ("unaffable", "playing", "The", "a", "B", "c,", "d.", "zzz", "caf\u00e9", "\u4e2d\u4e2d", "so-so", "\U0001f600")
 WINDOWS = [(6, 0), (6, 1), (6, 3), (9, 0), (9, 4), (17, 0), (17, 5), (17, 14)]  # max_sequence_length, window_overlap
 PAIR_WINDOWS = [(10, 0), (10, 2), (16, 0), (16, 3), (16, 7)]
@@ -30,7 +30,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def hugging_face(tmp_path_factory):
-    """Hugging Face's tokenizer with the same vocabulary."""
+    """Tokenizer of Hugging Face with the same vocabulary."""
     from transformers import BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("tokens")
@@ -39,13 +39,13 @@ def hugging_face(tmp_path_factory):
 
 
 def random_texts(num_words, seed):
-    """One text per number of words, with one to three spaces between words."""
+    """Return a text for each number of words, with one to three spaces between words."""
     rng = np.random.default_rng(seed)
     return ["".join(f"{word}{' ' * rng.integers(1, 4)}" for word in rng.choice(WORDS, count)) for count in num_words]
 
 
 def split(sequences, values):
-    """Split values of tokens into one list per sequence."""
+    """Split an array over tokens into one list per sequence."""
     return [part.tolist() for part in np.split(values, sequences.row_splits[1:-1])] if len(sequences) else []
 
 
@@ -67,7 +67,7 @@ def assert_equal_hugging_face(sequences, theirs):
     for sequence, (starts, ends) in enumerate(
         zip(split(sequences, sequences.starts), split(sequences, sequences.ends), strict=True)
     ):
-        is_special = [of_text is None for of_text in theirs.sequence_ids(sequence)]
+        is_special = [text_index is None for text_index in theirs.sequence_ids(sequence)]
         offsets = [
             (-1, -1) if special else pair
             for special, pair in zip(is_special, theirs["offset_mapping"][sequence], strict=True)
@@ -77,7 +77,7 @@ def assert_equal_hugging_face(sequences, theirs):
 
 @single_and_pair
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 60])
-def test_encode_truncates_exactly_as_pack_does(pair, max_sequence_length, tokenizer):
+def test_encode_truncates_like_pack(pair, max_sequence_length, tokenizer):
     columns = [random_texts([0, 1, *range(14), 0, 5], seed) for seed in range(1 + pair)]
     if pair:
         columns[1] = columns[1][::-1]
@@ -116,11 +116,11 @@ def test_windows_of_pairs_equal_hugging_face(max_sequence_length, window_overlap
 
 @single_and_pair
 @pytest.mark.parametrize("window_overlap", [0, 2])
-def test_a_text_that_exactly_fills_a_window_has_no_second_one(pair, window_overlap, tokenizer, hugging_face):
-    """Six tokens fit into each window; each new window has `step` new ones."""
+def test_text_that_exactly_fills_a_window_has_one_window(pair, window_overlap, tokenizer, hugging_face):
+    """Each window has room for six tokens; each window after the first adds `step` tokens."""
     step = 6 - window_overlap
     num_tokens = [0, 1, 5, 6, 7, 6 + step - 1, 6 + step, 6 + step + 1, 6 + 7 * step, 6 + 7 * step + 1]
-    texts = [" ".join("abcd"[place % 4] for place in range(count)) for count in num_tokens]
+    texts = [" ".join("abcd"[index % 4] for index in range(count)) for count in num_tokens]
     columns = [["the zzz"] * len(texts), texts] if pair else [texts]
     settings = {"max_sequence_length": 11 if pair else 8, "window_overlap": window_overlap}
     sequences = encode(tokenizer, *columns, **settings, with_offsets=True)
@@ -134,41 +134,41 @@ def test_windows_share_the_overlap_and_lose_no_token(tokenizer):
     sequences = encode(tokenizer, [text], max_sequence_length=11, window_overlap=4)
     windows = [numbers[1:-1] for numbers in split(sequences, sequences.text_positions)]  # without [CLS] and [SEP]
     assert len(windows) > 9
-    for before, after in itertools.pairwise(windows):
-        assert before[-4:] == after[:4]
+    for previous, current in itertools.pairwise(windows):
+        assert previous[-4:] == current[:4]
     assert sorted(set(itertools.chain(*windows))) == list(range(num_tokens))
 
 
-def test_the_first_text_is_truncated_and_repeated_in_every_window(tokenizer):
+def test_first_text_is_truncated_and_repeated_in_every_window(tokenizer):
     first, second = ["a b c d, the a b c", "a", ""], random_texts([30, 9, 12], seed=4)
     settings = {"max_sequence_length": 12, "window_overlap": 2, "with_offsets": True}
     sequences = encode(tokenizer, first, second, max_first_length=3, **settings)
-    cut = encode(tokenizer, ["a b c", "a", ""], second, **settings)
+    truncated = encode(tokenizer, ["a b c", "a", ""], second, **settings)
     for name in ("token_ids", "row_splits", "second_starts", "examples", "text_positions", "starts", "ends"):
-        assert getattr(sequences, name).tolist() == getattr(cut, name).tolist(), name
+        assert getattr(sequences, name).tolist() == getattr(truncated, name).tolist(), name
 
 
-@pytest.mark.parametrize(("overlap", "num_kept"), [(1, 4), (2, 4), (6, 2), (8, 0)])
-def test_a_long_first_text_is_truncated_if_the_second_needs_windows(overlap, num_kept, tokenizer):
+@pytest.mark.parametrize(("overlap", "num_remaining"), [(1, 4), (2, 4), (6, 2), (8, 0)])
+def test_long_first_text_is_truncated_if_the_second_needs_windows(overlap, num_remaining, tokenizer):
     settings = {"max_sequence_length": 12, "window_overlap": overlap}
     first, second = "a b c d a b c d", "the a b c d the a b c d"
     sequences = encode(tokenizer, [first], [second], **settings)
-    cut = encode(tokenizer, [first[: max(0, 2 * num_kept - 1)]], [second], **settings)
+    truncated = encode(tokenizer, [first[: max(0, 2 * num_remaining - 1)]], [second], **settings)
     assert len(sequences) > 1
-    assert sequences.token_ids.tolist() == cut.token_ids.tolist()
+    assert sequences.token_ids.tolist() == truncated.token_ids.tolist()
     assert sequences.text_positions[sequences.is_second].max() == 9  # the second text is complete
 
 
-def test_a_pair_that_fits_is_one_sequence_for_any_first_text(tokenizer):
+def test_pair_that_fits_is_one_sequence(tokenizer):
     for first, second in [("a b c d a b c d", "a"), ("a b c d a b c d a", ""), ("", "a b c d a b c d a")]:
         sequences = encode(tokenizer, [first], [second], max_sequence_length=12, window_overlap=4)
-        whole = encode(tokenizer, [first], [second], max_sequence_length=12)
-        assert sequences.token_ids.tolist() == whole.token_ids.tolist()
-        assert sequences.second_starts.tolist() == whole.second_starts.tolist()
+        truncated = encode(tokenizer, [first], [second], max_sequence_length=12)
+        assert sequences.token_ids.tolist() == truncated.token_ids.tolist()
+        assert sequences.second_starts.tolist() == truncated.second_starts.tolist()
 
 
 def find_google_max_context_windows(windows, position):
-    """Google's `_check_is_max_context` for (start, length) of every window: the index of the one that it accepts."""
+    """Return the index of the window of (start, length) that Google's `_check_is_max_context` accepts."""
     best_score, best_window = None, None
     for number, (start, length) in enumerate(windows):
         end = start + length - 1
@@ -182,16 +182,16 @@ def find_google_max_context_windows(windows, position):
 
 @single_and_pair
 @pytest.mark.parametrize(("max_sequence_length", "window_overlap"), [(17, 0), (17, 1), (17, 4), (17, 7), (402, 150)])
-def test_the_window_with_the_most_context_equals_googles(pair, max_sequence_length, window_overlap, tokenizer):
-    """Includes windows that are over a hundred tokens longer than the next, where 0.01 times the length exceeds 1."""
+def test_window_with_most_context_equals_google(pair, max_sequence_length, window_overlap, tokenizer):
+    """Some windows are over 100 tokens longer than the next one, so that 0.01 times the length difference exceeds 1."""
     texts = random_texts([0, 3, 8, 9, 17, 41, 5, *([240, 250, 270] if max_sequence_length > 17 else [])], seed=1)
     firsts = ["the", "a b c", "", "a", "the, b.", "zzz a", "so", "", "a", "so"][: len(texts)]
     columns = [firsts, texts] if pair else [texts]
     sequences = encode(tokenizer, *columns, max_sequence_length=max_sequence_length, window_overlap=window_overlap)
     best = split(sequences, has_most_context(sequences))
     numbers = [
-        [number if second == pair else -1 for number, second in zip(of_sequence, is_second, strict=True)]
-        for of_sequence, is_second in zip(
+        [number if second == pair else -1 for number, second in zip(positions, is_second, strict=True)]
+        for positions, is_second in zip(
             split(sequences, sequences.text_positions), split(sequences, sequences.is_second), strict=True
         )
     ]
@@ -202,8 +202,8 @@ def test_the_window_with_the_most_context_equals_googles(pair, max_sequence_leng
         inside = [[number for number in numbers[sequence] if number >= 0] for sequence in own]
         windows = [(min(window, default=0), len(window)) for window in inside]
         chosen = [find_google_max_context_windows(windows, token) for token in range(tokens[example])]
-        for place, sequence in enumerate(own):
-            expected = [number >= 0 and chosen[number] == place for number in numbers[sequence]]
+        for index, sequence in enumerate(own):
+            expected = [number >= 0 and chosen[number] == index for number in numbers[sequence]]
             assert best[sequence] == expected
 
 
@@ -216,16 +216,18 @@ def test_every_token_has_one_window_with_the_most_context(pair, window_overlap, 
     best = has_most_context(sequences)
     assert (sequences.text_positions[best] >= 0).all()
     assert (sequences.is_second[best] == pair).all()
-    found = list(zip(sequences.examples[sequences.sequence_indices][best], sequences.text_positions[best], strict=True))
-    cut_to = np.inf if window_overlap is not None else 8 if pair else 11
+    chosen = list(
+        zip(sequences.examples[sequences.sequence_indices][best], sequences.text_positions[best], strict=True)
+    )
+    max_tokens = np.inf if window_overlap is not None else 8 if pair else 11
     lengths = tokenizer.tokenize(texts).row_lengths().numpy()
-    everything = [(text, token) for text, length in enumerate(lengths) for token in range(int(min(length, cut_to)))]
-    assert sorted(found) == everything
-    assert len(everything) > 150
+    all_tokens = [(text, token) for text, length in enumerate(lengths) for token in range(int(min(length, max_tokens)))]
+    assert sorted(chosen) == all_tokens
+    assert len(all_tokens) > 150
 
 
 @pytest.mark.parametrize("window_overlap", [None, 2])
-def test_offsets_point_into_the_text_of_their_token(window_overlap, tokenizer):
+def test_offsets_give_the_text_of_their_token(window_overlap, tokenizer):
     columns = [random_texts([3, 0, 1, 2], seed=5), random_texts([1, 4, 0, 20], seed=6)]
     settings = {"max_sequence_length": 19, "window_overlap": window_overlap, "with_offsets": True}
     sequences = encode(tokenizer, *columns, **settings)
@@ -234,21 +236,21 @@ def test_offsets_point_into_the_text_of_their_token(window_overlap, tokenizer):
         columns[second][sequences.examples[sequence]]
         for sequence, second in zip(sequence_of, is_second.astype(int), strict=True)
     ]
-    kinds = [TOKENS[index] for index in sequences.token_ids]
+    tokens = [TOKENS[index] for index in sequences.token_ids]
     is_special = np.isin(sequences.token_ids, [CLS, SEP])
     for name in ("text_positions", "starts", "ends"):
         assert (getattr(sequences, name) == -1).tolist() == is_special.tolist(), name
-    for text, kind, start, end in zip(texts, kinds, sequences.starts, sequences.ends, strict=True):
+    for text, token, start, end in zip(texts, tokens, sequences.starts, sequences.ends, strict=True):
         source = text[start:end].lower().replace("\u00e9", "e")
-        if kind == "[UNK]":
+        if token == "[UNK]":
             assert source in ("zzz", "\U0001f600")
-        elif kind not in ("[CLS]", "[SEP]"):
-            assert source == kind.removeprefix("##")
-    places = [tokenizer.tokenize_with_offsets(column).starts.to_list() for column in columns]
+        elif token not in ("[CLS]", "[SEP]"):
+            assert source == token.removeprefix("##")
+    expected_starts = [tokenizer.tokenize_with_offsets(column).starts.to_list() for column in columns]
     for sequence, second, number, start in zip(
         sequence_of, is_second.astype(int), sequences.text_positions, sequences.starts, strict=True
     ):
-        assert number == -1 or places[second][sequences.examples[sequence]][number] == start
+        assert number == -1 or expected_starts[second][sequences.examples[sequence]][number] == start
 
 
 @single_and_pair
@@ -269,10 +271,10 @@ def test_arrays_have_the_types_that_batches_need(tokenizer):
         tokenizer, ["a b", "c"], ["d", "the"], max_sequence_length=9, window_overlap=1, with_offsets=True
     )
     types = {name: values.dtype.name for name, values in vars(sequences).items() if isinstance(values, np.ndarray)}
-    of_sequences = {"row_splits": "int64", "second_starts": "int32", "examples": "int64"}
+    sequence_types = {"row_splits": "int64", "second_starts": "int32", "examples": "int64"}
     assert types == {
         **dict.fromkeys(("token_ids", "text_positions", "starts", "ends", "word_starts", "word_ends"), "int32"),
-        **of_sequences,
+        **sequence_types,
     }
     assert sequences.token_ids.tolist() == [CLS, 9, 10, SEP, 13, SEP, CLS, 11, SEP, 7, SEP]
     assert sequences.row_splits.tolist() == [0, 6, 11]
@@ -299,7 +301,7 @@ def test_no_texts_give_no_sequences(pair, window_overlap, tokenizer):
         assert len(values) == 0
 
 
-FAULTS = {
+ERRORS = {
     "too short": ({"max_sequence_length": 2}, "max_sequence_length is 2; expected an integer >= 3"),
     "too short for a pair": ({"second_texts": ["b"], "max_sequence_length": 4}, "is 4; expected an integer >= 5"),
     "overlap of a whole window": (
@@ -311,33 +313,33 @@ FAULTS = {
         {"second_texts": ["b"], "window_overlap": 6},
         "window_overlap is 6, and a window holds 6 tokens; expected fewer",
     ),
-    "a negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected an integer >= 0"),
+    "negative overlap": ({"window_overlap": -1}, "window_overlap is -1; expected an integer >= 0"),
     "no first text": (
         {"second_texts": ["b"], "window_overlap": 1, "max_first_length": 0},
         "max_first_length is 0; expected an integer >= 1",
     ),
-    "a second text is missing": (
+    "missing second text": (
         {"texts": ["a", "b"], "second_texts": ["c"]},
         "there are 2 texts and 1 second texts; expected a second text for each",
     ),
-    "a first text is missing": (
+    "missing first text": (
         {"second_texts": ["b", "c", "d"], "window_overlap": 1},
         "there are 1 texts and 3 second texts",
     ),
-    "a number": ({"texts": ["a", 7]}, "text 1 is 7, a int"),
-    "one text": ({"texts": "a b"}, "was given one text; expected a batch of texts"),
+    "number": ({"texts": ["a", 7]}, "text 1 is 7, a int"),
+    "string instead of a list": ({"texts": "a b"}, "received one text; expected a batch of texts"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_invalid_texts_and_lengths_are_rejected(fault, tokenizer):
-    changes, message = FAULTS[fault]
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_texts_and_lengths_are_rejected(case, tokenizer):
+    changes, message = ERRORS[case]
     with pytest.raises(InputError, match=message):
         encode(tokenizer, **{"texts": ["a"], "max_sequence_length": 9, **changes})
 
 
 @single_and_pair
-def test_the_largest_overlap_gives_one_new_token_per_window(pair, tokenizer):
+def test_largest_overlap_gives_one_new_token_per_window(pair, tokenizer):
     columns = [["zzz"], ["a b c d a b c d"]][1 - pair :]
     sequences = encode(tokenizer, *columns, max_sequence_length=9 if pair else 7, window_overlap=4)
-    assert len(sequences) == 4  # of five tokens each, with one new token each
+    assert len(sequences) == 4  # each has five tokens, and adds one after the first window

@@ -1,4 +1,4 @@
-"""Sequences made in a graph equal those of `encode`."""
+"""Sequences that are encoded in a graph equal those of `encode`."""
 
 import numpy as np
 import pytest
@@ -12,15 +12,15 @@ WORDS = [f"w{number}" for number in range(23)]
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
 
 
-def random_texts(rng, number, longest):
-    return [" ".join(rng.choice(WORDS, rng.integers(0, longest))) for _ in range(number)]
+def random_texts(rng, number, max_words):
+    return [" ".join(rng.choice(WORDS, rng.integers(0, max_words))) for _ in range(number)]
 
 
 CASES = {
-    "cut": (False, {"max_sequence_length": 13}),
+    "truncated": (False, {"max_sequence_length": 13}),
     "windows": (False, {"max_sequence_length": 11, "window_overlap": 3}),
-    "windows that share nothing": (False, {"max_sequence_length": 9, "window_overlap": 0}),
-    "pairs, cut": (True, {"max_sequence_length": 17}),
+    "windows without overlap": (False, {"max_sequence_length": 9, "window_overlap": 0}),
+    "truncated pairs": (True, {"max_sequence_length": 17}),
     "pairs in windows": (True, {"max_sequence_length": 17, "window_overlap": 5}),
     "questions": (True, {"max_sequence_length": 19, "window_overlap": 4, "max_first_length": 6}),
 }
@@ -39,14 +39,14 @@ def test_sequences_in_a_graph_equal_those_of_encode(case):
 
     sequences, best = in_graph([tf.constant(column) for column in columns])
     expected = encode(TOKENIZER, *columns, **settings)
-    real = sequences.features["padding_mask"].numpy() == 1
-    assert real.shape[1] == expected.lengths.max()
-    np.testing.assert_array_equal(real.sum(axis=1), expected.lengths)
-    np.testing.assert_array_equal(sequences.features["token_ids"].numpy()[real], expected.token_ids)
-    np.testing.assert_array_equal(sequences.features["segment_ids"].numpy()[real] == 1, expected.is_second & pairs)
+    is_real = sequences.features["padding_mask"].numpy() == 1
+    assert is_real.shape[1] == expected.lengths.max()
+    np.testing.assert_array_equal(is_real.sum(axis=1), expected.lengths)
+    np.testing.assert_array_equal(sequences.features["token_ids"].numpy()[is_real], expected.token_ids)
+    np.testing.assert_array_equal(sequences.features["segment_ids"].numpy()[is_real] == 1, expected.is_second & pairs)
     np.testing.assert_array_equal(sequences.examples, expected.examples)
-    np.testing.assert_array_equal(best.numpy()[real], has_most_context(expected))
-    assert not best.numpy()[~real].any()
+    np.testing.assert_array_equal(best.numpy()[is_real], has_most_context(expected))
+    assert not best.numpy()[~is_real].any()
 
 
 def test_no_texts_give_no_sequences():

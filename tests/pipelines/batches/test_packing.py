@@ -20,7 +20,7 @@ PADDINGS = {
     "multiple": {"pad_to_multiple": 4},
     "buckets": {"pad_to_buckets": (6, 10)},
 }
-# the ops that packing may use, all much older than TensorFlow Serving 2.13
+# ops that packing may use; all are much older than TensorFlow Serving 2.13
 OPS = set(
     "AddV2 Cast ConcatV2 Const Equal FloorDiv GatherV2 Greater Identity Less LogicalAnd Max Maximum Minimum Mul Pack "
     "Placeholder Range Reshape SelectV2 Size Split StridedSlice Sub Sum ZerosLike".split()
@@ -54,7 +54,7 @@ def pack_as_google(first, second, max_sequence_length, length):
 @pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 50])
 @pytest.mark.parametrize("fixed", [False, True], ids=["longest", "fixed"])
-def test_sequences_equal_googles_packing(pair, max_sequence_length, fixed):
+def test_sequences_equal_the_packing_of_google(pair, max_sequence_length, fixed):
     rng = np.random.default_rng(max_sequence_length)
     first, second = ([rng.integers(10, 99, rng.integers(0, 17)).tolist() for _ in range(23)] for _ in range(2))
     length = max_sequence_length + 4 if fixed else None
@@ -103,19 +103,19 @@ def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d b a the", "c"]
     for length in (5, 9):  # all sequences are truncated, some are
 
-        def packed(a, b, length=length):
+        def pack_pairs(a, b, length=length):
             return pack(tiny_tokenizer, a, b, max_sequence_length=length, truncation=truncation, **padding)
 
-        expected = as_lists(packed(first, second))
+        expected = as_lists(pack_pairs(first, second))
         spec = tf.TensorSpec([None], tf.string)
-        assert as_lists(tf.function(packed, input_signature=[spec, spec])(first, second)) == expected
-        dataset = tf.data.Dataset.from_tensor_slices((first, second)).batch(3).map(packed)
+        assert as_lists(tf.function(pack_pairs, input_signature=[spec, spec])(first, second)) == expected
+        dataset = tf.data.Dataset.from_tensor_slices((first, second)).batch(3).map(pack_pairs)
         assert as_lists(next(iter(dataset))) == expected
 
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
-    """Our tokenizer and Hugging Face's for `WORDS`; a text of n words has n tokens."""
+    """Our tokenizer and Hugging Face's for `WORDS`; a text with n words has n tokens."""
     from transformers import BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("letters")
@@ -125,7 +125,7 @@ def letters(tmp_path_factory):
 
 
 def encode_with_hugging_face(twin, first, second, **options):
-    """Return Hugging Face's ids and segments of a pair; None if it raises because no token of a text would be left."""
+    """Return Hugging Face's ids and segments of a pair, or None if it raises because a text would become empty."""
     try:
         sequence = twin([first], [second], truncation=options["truncation"], max_length=options["max_sequence_length"])
     except Exception as error:  # `tokenizers` raises nothing narrower
@@ -137,7 +137,7 @@ def encode_with_hugging_face(twin, first, second, **options):
 
 @every_truncation
 @pytest.mark.parametrize("max_sequence_length", slow_except(range(5, 15), quick=[5, 8]))
-def test_pairs_of_every_length_are_truncated_as_by_hugging_face(letters, truncation, max_sequence_length):
+def test_pairs_of_every_length_are_truncated_like_hugging_face(letters, truncation, max_sequence_length):
     ours, twin = letters
     options = {"max_sequence_length": max_sequence_length, "truncation": truncation}
     budget = max_sequence_length - 3
@@ -146,25 +146,25 @@ def test_pairs_of_every_length_are_truncated_as_by_hugging_face(letters, truncat
     features = as_lists(pack(ours, first, second, **options))
     for sequence, (a, b) in enumerate(sizes):
         length = sum(features["padding_mask"][sequence])
-        got = features["token_ids"][sequence][:length], features["segment_ids"][sequence][:length]
+        actual = features["token_ids"][sequence][:length], features["segment_ids"][sequence][:length]
         tokens = range(5, 5 + a), range(15, 15 + b)
         expected = encode_with_hugging_face(twin, first[sequence], second[sequence], **options)
-        kept = tokens[1 if truncation == "only_first" else 0]
-        # where Hugging Face raises, that text is removed, and the other is truncated if necessary
-        assert (expected is None) == (truncation != "longest_first" and a + b > budget and len(kept) >= budget)
+        remaining = tokens[1 if truncation == "only_first" else 0]
+        # where Hugging Face raises, we remove the text, and truncate the other text if necessary
+        assert (expected is None) == (truncation != "longest_first" and a + b > budget and len(remaining) >= budget)
         if expected is None:
-            tokens = ([], kept[:budget]) if truncation == "only_first" else (kept[:budget], [])
+            tokens = ([], remaining[:budget]) if truncation == "only_first" else (remaining[:budget], [])
             expected = pack_as_google(*tokens, max_sequence_length, length)[:2]
-        # Google gives an odd token to A, Hugging Face to the longer text or to B
+        # Google gives an odd token to the first text, Hugging Face to the longer or the second text
         if truncation == "longest_first" and budget % 2 and budget // 2 < a <= b:
-            assert got != expected
+            assert actual != expected
             expected = pack_as_google(*tokens, max_sequence_length, length)[:2]
-        assert got == expected, (a, b)
+        assert actual == expected, (a, b)
 
 
 @pytest.mark.parametrize("truncation", ["longest_first", "only_first"])
 @pytest.mark.parametrize("max_sequence_length", range(3, 9))
-def test_single_texts_are_truncated_as_by_hugging_face(letters, truncation, max_sequence_length):
+def test_single_texts_are_truncated_like_hugging_face(letters, truncation, max_sequence_length):
     ours, twin = letters
     texts = [" ".join(WORDS[:size]) for size in range(10)]
     features = as_lists(pack(ours, texts, max_sequence_length=max_sequence_length, truncation=truncation))
@@ -188,10 +188,13 @@ def test_batches_are_padded_to_the_requested_length(padding, lengths):
     for longest, expected in lengths.items():
         sequences = ragged([[], range(10, 8 + longest), [7]][: 1 if longest == 2 else 3])
         features = as_lists(pack_tokens(sequences, **IDS, max_sequence_length=11, **padding))
-        bare = as_lists(pack_tokens(sequences, **IDS, max_sequence_length=11))
+        short = as_lists(pack_tokens(sequences, **IDS, max_sequence_length=11))
         for name, pad in {"token_ids": 9, "segment_ids": 0, "padding_mask": 0}.items():
-            width = len(bare[name][0])
-            assert features[name] == [sequence + [pad] * (expected - width) for sequence in bare[name]], (longest, name)
+            width = len(short[name][0])
+            assert features[name] == [sequence + [pad] * (expected - width) for sequence in short[name]], (
+                longest,
+                name,
+            )
 
 
 @pytest.mark.parametrize("kind", slow_except(PADDINGS, quick=["fixed", "buckets"]))
@@ -216,26 +219,26 @@ def test_only_ops_of_old_servers_are_used(truncation, padding):
     spec = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 
     @tf.function
-    def packed(*texts):
+    def pack_texts(*texts):
         return pack_tokens(*texts, **IDS, max_sequence_length=9, truncation=truncation, **padding)
 
     for num_texts in (2,) if truncation == "only_second" else (1, 2):
-        graph = packed.get_concrete_function(*[spec] * num_texts).graph.as_graph_def()
+        graph = pack_texts.get_concrete_function(*[spec] * num_texts).graph.as_graph_def()
         assert {node.op for node in graph.node} - OPS == set()
         assert not graph.library.function
 
 
 def test_keep_special_tokens_is_passed_to_the_tokenizer(tiny_tokenizer, monkeypatch):
-    asked = []
+    calls = []
 
     def tokenize(texts, keep_special_tokens=False):
-        asked.append(keep_special_tokens)
+        calls.append(keep_special_tokens)
         return ragged([[7]])
 
     monkeypatch.setattr(tiny_tokenizer, "tokenize", tokenize)
     for keep in (False, True):
         pack(tiny_tokenizer, ["a"], ["b"], max_sequence_length=5, keep_special_tokens=keep)
-    assert asked == [False, False, True, True]
+    assert calls == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -292,11 +295,11 @@ def test_lengths_without_room_are_rejected(second, lengths, message):
         ({"pad_to_multiple": 8, "pad_to_buckets": (16,)}, "pad_to_multiple and pad_to_buckets are given together"),
     ],
 )
-def test_contradicting_settings_are_rejected(options, message):
+def test_contradictory_settings_are_rejected(options, message):
     with pytest.raises(InputError, match=message):
         pack_tokens(ragged([[7, 8]]), **IDS, **{"max_sequence_length": 12, **options})
 
 
-def test_a_single_second_text_is_not_broadcast_over_a_batch():
+def test_single_second_text_is_not_broadcast_over_a_batch():
     with pytest.raises(tf.errors.InvalidArgumentError):
         pack_tokens(ragged([[7], [8], [7]]), ragged([[8]]), **IDS, max_sequence_length=9)

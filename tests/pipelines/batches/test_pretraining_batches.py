@@ -1,4 +1,4 @@
-"""Pretraining batches have each record once per epoch, are reproducible from the seed, and can start anywhere."""
+"""Pretraining batches have every record once per epoch, are reproducible, and can start anywhere."""
 
 import collections
 import itertools
@@ -21,7 +21,7 @@ from tests.marks import slow, slow_except
 LENGTH, MAX_EXAMPLES = 23, 3
 SHARDS = (("train", 11), ("train", 0), ("train", 19), ("train", 1), ("held_out", 7), ("train", 8), ("held_out", 2))
 NUM_TRAIN = sum(count for split, count in SHARDS if split == "train")
-# examples have only an A for "none"; the longest fill a sequence
+# for "none", examples have only a first text; the longest examples fill a sequence
 KINDS = {
     "single nsp": {"sentence_objective": "nsp"},
     "single none": {"sentence_objective": "none"},
@@ -46,37 +46,40 @@ def draw_record(rng, sentence_objective, packed=False):
     return Record([int(index) for index in ids], lengths, labels)
 
 
-def write_by_hand(folder, tokenizer, **settings):
-    """Write a records folder, replace its shards by random records in `SHARDS`, and return them with their splits.
+def write_random_records(folder, tokenizer, **settings):
+    """Write a records folder, replace its shards by random records as in `SHARDS`, and return (split, record) pairs.
 
-    Shards of both splits alternate, so that the number of a record is not its index in the split.
+    Shards of both splits alternate, so that the number of a record differs from its index in the split.
     """
     documents = [["the a b c d"], ["d c b a the"]]
     limits = {"max_sequence_length": LENGTH, "max_examples_per_sequence": MAX_EXAMPLES}
     manifest = write_records(folder, documents, tokenizer, **limits, **settings)
     rng = np.random.default_rng(3)
-    sequences, manifest["shards"] = [], []
+    records, manifest["shards"] = [], []
     for number, (split, count) in enumerate(SHARDS):
-        of_shard = [draw_record(rng, **settings) for _ in range(count)]
+        shard = [draw_record(rng, **settings) for _ in range(count)]
         path = folder / f"sequences-{number}.tfrecord"
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for sequence in of_shard:
-                writer.write(serialize_record(sequence))
+            for record in shard:
+                writer.write(serialize_record(record))
         entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **compute_digest(path)}
         manifest["shards"].append(entry)
-        sequences += [(split, sequence) for sequence in of_shard]
+        records += [(split, record) for record in shard]
     for split, counts in manifest["splits"].items():
-        counts["num_records"] = sum(count for of, count in SHARDS if of == split)
+        counts["num_records"] = sum(count for other, count in SHARDS if other == split)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    return sequences
+    return records
 
 
 @pytest.fixture(scope="module")
 def records(tiny_tokenizer, tmp_path_factory):
-    """For each kind the folder, and its records with their splits in the order of their numbers."""
+    """Dict from kind to the folder and its (split, record) pairs in the order of the record numbers."""
     root = tmp_path_factory.mktemp("records")
     return {
-        kind: (root / kind.replace(" ", "_"), write_by_hand(root / kind.replace(" ", "_"), tiny_tokenizer, **settings))
+        kind: (
+            root / kind.replace(" ", "_"),
+            write_random_records(root / kind.replace(" ", "_"), tiny_tokenizer, **settings),
+        )
         for kind, settings in KINDS.items()
     }
 
@@ -88,7 +91,7 @@ def folder(records):
 
 @pytest.fixture
 def batches(folder, tiny_tokenizer):
-    """Function that makes batches of the single pairs and reads each as a dict of tuples."""
+    """Function that makes batches of single pairs and returns each as a dict of tuples."""
 
     def make(**settings):
         return read(make_pretraining_batches(folder, tiny_tokenizer, **{"batch_size": 5, **settings}))
@@ -108,7 +111,7 @@ def as_tuple(array):
 
 
 def list_sequences(batches):
-    """List the sequences of all batches, each as a dict."""
+    """Return the sequences of all batches, each as a dict."""
     return [
         dict(zip(batch, sequence, strict=True)) for batch in batches for sequence in zip(*batch.values(), strict=True)
     ]
@@ -125,27 +128,27 @@ def restore_ids(sequence):
     return tuple(ids)
 
 
-def counted(sequences):
+def count_sequences(sequences):
     return collections.Counter(tuple(sorted(sequence.items())) for sequence in sequences)
 
 
-def make_expected(sequence, max_examples):
-    """Return the expected features and labels of a record, example by example."""
+def make_expected(record, max_examples):
+    """Return the expected features and labels of a record."""
     out = {"segment_ids": [], "pack_ids": [], "pack_starts": []}
-    for number, (first, second) in enumerate(sequence.lengths, 1):
+    for number, (first, second) in enumerate(record.lengths, 1):
         out["pack_starts"].append(len(out["pack_ids"]))
         out["segment_ids"] += [0] * first + [1] * second
         out["pack_ids"] += [number] * (first + second)
-    out |= {"token_ids": sequence.token_ids, "padding_mask": [1] * len(sequence.token_ids)}
-    out = {name: padded(values, LENGTH) for name, values in out.items() if name != "pack_starts"} | {
-        "pack_starts": padded(out["pack_starts"], max_examples)
+    out |= {"token_ids": record.token_ids, "padding_mask": [1] * len(record.token_ids)}
+    out = {name: pad(values, LENGTH) for name, values in out.items() if name != "pack_starts"} | {
+        "pack_starts": pad(out["pack_starts"], max_examples)
     }
-    out["next_sentence_labels"] = padded(sequence.sentence_labels, max_examples)
-    out["next_sentence_weights"] = padded([1.0] * len(sequence.sentence_labels), max_examples)
+    out["next_sentence_labels"] = pad(record.sentence_labels, max_examples)
+    out["next_sentence_weights"] = pad([1.0] * len(record.sentence_labels), max_examples)
     return out
 
 
-def padded(values, length):
+def pad(values, length):
     return (*values, *[0] * (length - len(values)))
 
 
@@ -161,7 +164,7 @@ def test_names_types_and_static_shapes_match_the_table_of_features(kind, records
     assert set(labels) == {"mask_ids", "mask_weights"} | ({"next_sentence_labels"} if labelled else set()) | (
         {"next_sentence_weights"} if packed and labelled else set()
     )
-    sizes = {"B": 5, "S": LENGTH, "M": 4, "K": MAX_EXAMPLES}  # 15 % of 23 are 3.45
+    sizes = {"B": 5, "S": LENGTH, "M": 4, "K": MAX_EXAMPLES}  # 15 % of 23 is 3.45
     for name, spec in {**features, **labels}.items():
         shape = "BK" if packed and name == "next_sentence_labels" else FEATURES[name].shape
         assert spec.dtype.name == FEATURES[name].dtype, name
@@ -171,22 +174,22 @@ def test_names_types_and_static_shapes_match_the_table_of_features(kind, records
 
 @pytest.mark.parametrize("split", ["train", "held_out"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_shuffling_records_keep_their_order(kind, split, records, tiny_tokenizer):
-    folder, sequences = records[kind]
+def test_unshuffled_records_keep_their_order(kind, split, records, tiny_tokenizer):
+    folder, split_records = records[kind]
     settings = {"batch_size": 4, "split": split, "shuffle": False, "drop_remainder": False}
-    given = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
-    expected = [sequence for of_split, sequence in sequences if of_split == split]
-    assert len(given) == len(expected)
-    for one, sequence in zip(given, expected, strict=True):
-        wanted = make_expected(sequence, MAX_EXAMPLES if "packed" in kind else 1)
-        assert restore_ids(one) == wanted.pop("token_ids")
-        for name in set(wanted) & set(one):
-            got = one[name] if isinstance(one[name], tuple) else (one[name],)
-            assert got == wanted[name], name
+    sequences = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
+    expected_records = [record for record_split, record in split_records if record_split == split]
+    assert len(sequences) == len(expected_records)
+    for sequence, record in zip(sequences, expected_records, strict=True):
+        expected = make_expected(record, MAX_EXAMPLES if "packed" in kind else 1)
+        assert restore_ids(sequence) == expected.pop("token_ids")
+        for name in set(expected) & set(sequence):
+            actual = sequence[name] if isinstance(sequence[name], tuple) else (sequence[name],)
+            assert actual == expected[name], name
 
 
 @pytest.mark.parametrize(
-    ("settings", "of_masks"),
+    ("settings", "mask_options"),
     [
         ({}, {}),
         ({"mask_unit": "whole_word"}, {"unit": "whole_word"}),
@@ -197,47 +200,47 @@ def test_without_shuffling_records_keep_their_order(kind, split, records, tiny_t
     ],
 )
 @pytest.mark.parametrize("kind", ["packed sop", *slow("single nsp")])
-def test_masks_are_a_function_of_record_number_seed_and_epoch(kind, settings, of_masks, records, tiny_tokenizer):
-    """The number counts all shards, even if only those of a split are read."""
-    folder, sequences = records[kind]
+def test_masks_depend_only_on_record_number_seed_and_epoch(kind, settings, mask_options, records, tiny_tokenizer):
+    """The record number counts all shards, even if only the shards of one split are read."""
+    folder, split_records = records[kind]
     settings = {"batch_size": 3, "split": "held_out", "shuffle": False, "seed": 7, "epochs": 2, **settings}
-    given = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
-    numbers = [number for number, (split, _) in enumerate(sequences) if split == "held_out"]
-    assert len(given) == 2 * len(numbers) == 18
+    sequences = list_sequences(read(make_pretraining_batches(folder, tiny_tokenizer, **settings)))
+    numbers = [number for number, (split, _) in enumerate(split_records) if split == "held_out"]
+    assert len(sequences) == 2 * len(numbers) == 18
     tokens = MaskingTokens.from_tokenizer(tiny_tokenizer)
-    for epoch, of_epoch in enumerate((given[:9], given[9:])):
-        token_ids = tf.constant([restore_ids(sequence) for sequence in of_epoch])
+    for epoch, epoch_sequences in enumerate((sequences[:9], sequences[9:])):
+        token_ids = tf.constant([restore_ids(sequence) for sequence in epoch_sequences])
         features = {
             "token_ids": token_ids,
-            "padding_mask": tf.constant([sequence["padding_mask"] for sequence in of_epoch]),
+            "padding_mask": tf.constant([sequence["padding_mask"] for sequence in epoch_sequences]),
         }
-        options = {"max_predictions": 4, **of_masks}
+        options = {"max_predictions": 4, **mask_options}
         seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
         features, labels = mask_tokens(features, tokens, seeds=seeds, **options)
         for name, value in {**features, **labels}.items():
-            assert [tuple(sequence) for sequence in value.numpy().tolist()] == [
-                sequence[name] for sequence in of_epoch
+            assert [tuple(values) for values in value.numpy().tolist()] == [
+                sequence[name] for sequence in epoch_sequences
             ], name
 
 
-def test_an_epoch_has_every_record_once_in_any_order(batches):
+def test_epoch_has_every_record_once(batches):
     plain = list_sequences(batches(batch_size=1, shuffle=False))
     shuffled = list_sequences(batches(batch_size=1))
     assert len(plain) == NUM_TRAIN
     assert [restore_ids(sequence) for sequence in plain] != [restore_ids(sequence) for sequence in shuffled]
     # masks depend on the record, not on its position, so they are equal
-    assert counted(plain) == counted(shuffled)
+    assert count_sequences(plain) == count_sequences(shuffled)
 
 
 @pytest.mark.parametrize("window", [7, *slow(65_536)])
-def test_each_epoch_has_a_new_order_and_new_dynamic_masks(window, batches, monkeypatch):
+def test_every_epoch_has_a_new_order_and_new_dynamic_masks(window, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     for masking in ("dynamic", "static"):
         sequences = list_sequences(batches(batch_size=1, epochs=2, masking=masking))
         first, second = sequences[:NUM_TRAIN], sequences[NUM_TRAIN:]
         assert [restore_ids(sequence) for sequence in first] != [restore_ids(sequence) for sequence in second]
         assert sorted(map(restore_ids, first)) == sorted(map(restore_ids, second))
-        assert (counted(first) == counted(second)) == (masking == "static")
+        assert (count_sequences(first) == count_sequences(second)) == (masking == "static")
 
 
 @pytest.mark.parametrize(
@@ -253,17 +256,17 @@ def test_each_epoch_has_a_new_order_and_new_dynamic_masks(window, batches, monke
         quick=[(True, False, 4, 1)],
     ),
 )
-def test_a_run_can_start_at_any_batch(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
+def test_batches_can_start_anywhere(shuffle, drop_remainder, window, interleaved, batches, monkeypatch):
     monkeypatch.setattr(record_order, "_SHUFFLE_WINDOW", window)
     monkeypatch.setattr(record_order, "_NUM_INTERLEAVED", interleaved)
     settings = {"shuffle": shuffle, "drop_remainder": drop_remainder, "epochs": 3}
-    whole = batches(**settings)
-    assert len(whole) == 3 * (NUM_TRAIN // 5 if drop_remainder else -(-NUM_TRAIN // 5))
-    for first_batch in (5, len(whole) // 3, len(whole) - 2):
-        assert batches(**settings, first_batch=first_batch) == whole[first_batch:]
+    all_batches = batches(**settings)
+    assert len(all_batches) == 3 * (NUM_TRAIN // 5 if drop_remainder else -(-NUM_TRAIN // 5))
+    for first_batch in (5, len(all_batches) // 3, len(all_batches) - 2):
+        assert batches(**settings, first_batch=first_batch) == all_batches[first_batch:]
 
 
-def test_the_remainder_is_dropped_unless_requested(batches, folder, tiny_tokenizer):
+def test_remainder_is_dropped_by_default(batches, folder, tiny_tokenizer):
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16)] == [16, 16]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=16, drop_remainder=False)] == [16, 16, 7]
     assert [len(batch["token_ids"]) for batch in batches(batch_size=99, drop_remainder=False)] == [NUM_TRAIN]
@@ -273,7 +276,7 @@ def test_the_remainder_is_dropped_unless_requested(batches, folder, tiny_tokeniz
 
 
 def test_batches_depend_only_on_the_seed(folder, tiny_tokenizer):
-    """Not on a global seed, on earlier reads, or on the number of threads."""
+    """The batches do not depend on the global seed, on earlier reads or on the number of threads."""
     settings = {"batch_size": 5, "epochs": 2}
     dataset = make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=3)
     expected = read(dataset)
@@ -289,7 +292,7 @@ def test_batches_depend_only_on_the_seed(folder, tiny_tokenizer):
     assert read(make_pretraining_batches(folder, tiny_tokenizer, **settings, seed=4)) != expected
 
 
-def test_epochs_none_is_endless(folder, tiny_tokenizer, batches):
+def test_epochs_none_repeats_forever(folder, tiny_tokenizer, batches):
     endless = make_pretraining_batches(folder, tiny_tokenizer, batch_size=5, epochs=None, first_batch=9)
     assert endless.cardinality().numpy() == tf.data.INFINITE_CARDINALITY
     assert read(endless.take(12)) == batches(epochs=3)[9:21]
@@ -333,37 +336,37 @@ def test_batches_match_the_counts_of_write_records(objective, packed, tiny_token
             assert (ids == CLS).sum() == len(starts)
 
 
-FAULTS = {
-    "a batch larger than the records": (
+ERRORS = {
+    "batch larger than the records": (
         {"batch_size": 10_000},
         r"has 39 train records, fewer than one batch of 10000: lower the batch size",
     ),
-    "no batch": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
-    "no epoch": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
-    "no slot": ({"max_predictions": 0}, "max_predictions is 0"),
-    "a share above one": ({"mask_rate": 1.5}, r"mask_rate is 1\.5"),
-    "an unknown unit": ({"mask_unit": "letter"}, "the unit of masking is 'letter'"),
-    "rates above one": ({"replace_rates": (1.0, 1.0)}, "replace_rates is"),
-    "an unknown masking": ({"masking": "random"}, "masking is 'random'; expected one of dynamic, static"),
-    "a negative seed": ({"seed": -3}, "seed is -3"),
-    "another length": (
+    "zero batch size": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
+    "zero epochs": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
+    "zero predictions": ({"max_predictions": 0}, "max_predictions is 0"),
+    "mask rate above one": ({"mask_rate": 1.5}, r"mask_rate is 1\.5"),
+    "unknown unit": ({"mask_unit": "letter"}, "the unit of masking is 'letter'"),
+    "replace rates above one": ({"replace_rates": (1.0, 1.0)}, "replace_rates is"),
+    "unknown masking": ({"masking": "random"}, "masking is 'random'; expected one of dynamic, static"),
+    "negative seed": ({"seed": -3}, "seed is -3"),
+    "other length": (
         {"max_sequence_length": 128},
         r"has records of 23 tokens; expected 128: make records of that length with make-records --max-sequence-length",
     ),
-    "an unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
-    "a first batch after the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
-    "a place before the beginning": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
+    "unknown split": ({"split": "dev"}, "split is 'dev'; expected one of train, held_out"),
+    "first batch after the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
+    "negative first batch": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_settings_out_of_range_are_rejected_before_reading(fault, batches):
-    changes, message = FAULTS[fault]
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_settings_are_rejected_before_reading(case, batches):
+    changes, message = ERRORS[case]
     with pytest.raises(InputError, match=message):
         batches(**changes)
 
 
-def test_records_without_held_out_split_are_reported(folder, tiny_tokenizer, tmp_path):
+def test_records_without_held_out_split_are_an_error(folder, tiny_tokenizer, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["shards"] = [shard for shard in manifest["shards"] if shard["split"] == "train"]
     manifest["splits"]["held_out"]["num_records"] = 0

@@ -62,20 +62,20 @@ def test_unused_labels_have_weight_0():
 @settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.lists(st.tuples(st.integers(2, 6), st.integers(0, 5)), min_size=1, max_size=5), max_size=4))
 def test_lengths_determine_segments_and_examples(lengths):
-    records = [Record(list(range(10, 10 + sum(map(sum, of_record)))), of_record) for of_record in lengths]
+    records = [Record(list(range(10, 10 + sum(map(sum, pairs)))), pairs) for pairs in lengths]
     serialized = tf.constant([serialize_record(record) for record in records], tf.string)
     features = {name: value.numpy() for name, value in make_features(serialized, length=57, max_examples=5).items()}
     assert features["token_ids"].shape == (len(records), 57)
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         num_tokens = len(record.token_ids)
-        assert features["token_ids"][place].tolist() == [*record.token_ids, *[9] * (57 - num_tokens)]
+        assert features["token_ids"][index].tolist() == [*record.token_ids, *[9] * (57 - num_tokens)]
         parts = [(number, segment) for number, pair in enumerate(record.lengths, 1) for segment in (0, 1)]
         repeats = [length for pair in record.lengths for length in pair]
         expected = np.repeat(np.array(parts), repeats, axis=0)
-        assert features["pack_ids"][place, :num_tokens].tolist() == expected[:, 0].tolist()
-        assert features["segment_ids"][place, :num_tokens].tolist() == expected[:, 1].tolist()
-        assert features["padding_mask"][place].sum() == num_tokens
-        assert not features["pack_ids"][place, num_tokens:].any()
-        assert not features["segment_ids"][place, num_tokens:].any()
+        assert features["pack_ids"][index, :num_tokens].tolist() == expected[:, 0].tolist()
+        assert features["segment_ids"][index, :num_tokens].tolist() == expected[:, 1].tolist()
+        assert features["padding_mask"][index].sum() == num_tokens
+        assert not features["pack_ids"][index, num_tokens:].any()
+        assert not features["segment_ids"][index, num_tokens:].any()
         starts = np.cumsum([0, *map(sum, record.lengths)])[:-1].tolist()
-        assert features["pack_starts"][place].tolist() == starts + [0] * (5 - len(starts))
+        assert features["pack_starts"][index].tolist() == starts + [0] * (5 - len(starts))

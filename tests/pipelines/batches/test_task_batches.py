@@ -1,4 +1,4 @@
-"""Task batches have each sequence once per epoch, are reproducible, can start anywhere, and have little padding."""
+"""Task batches have every sequence once per epoch and little padding, are reproducible, and can start anywhere."""
 
 import collections
 import itertools
@@ -19,18 +19,18 @@ NUM_SEQUENCES = 53
 
 
 def make_sequences(lengths):
-    """Make sequences whose tokens are 1000 * index + 10 + position; the second text starts anywhere."""
+    """Make sequences with tokens 1000 * index + 10 + position; the second text starts at a random position."""
     lengths = np.asarray(lengths)
     splits = np.concatenate([[0], np.cumsum(lengths)])
     sequence_of = np.repeat(np.arange(len(lengths)), lengths)
-    places = np.arange(splits[-1]) - splits[sequence_of]
+    positions = np.arange(splits[-1]) - splits[sequence_of]
     second_starts = np.random.default_rng(len(lengths)).integers(1, lengths + 1)
     return EncodedSequences(
-        token_ids=(1000 * sequence_of + 10 + places).astype(np.int32),
+        token_ids=(1000 * sequence_of + 10 + positions).astype(np.int32),
         row_splits=splits,
         second_starts=second_starts.astype(np.int32),
         examples=np.arange(len(lengths)),
-        text_positions=places.astype(np.int32),
+        text_positions=positions.astype(np.int32),
         pad_id=PAD,
     )
 
@@ -47,7 +47,7 @@ def sequences():
 
 
 def read(dataset):
-    """Return the elements of a dataset as plain lists, which can be compared."""
+    """Return the elements of a dataset as lists that can be compared."""
     return [tf.nest.map_structure(lambda values: values.tolist(), element) for element in dataset.as_numpy_iterator()]
 
 
@@ -84,7 +84,7 @@ def test_every_sequence_is_read_once_per_epoch_complete_and_padded(sequences, se
             assert mask == [*[1] * length, *[0] * (width - length)]
 
 
-def test_without_shuffling_sequences_keep_their_order(sequences):
+def test_unshuffled_sequences_keep_their_order(sequences):
     assert list(itertools.chain(*map(get_indices, read(make_task_batches(sequences, batch_size=7))))) == list(
         range(NUM_SEQUENCES)
     )
@@ -112,23 +112,23 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("kind", slow_except(SETTINGS, quick=["shuffled", "groups"]))
-def test_a_run_can_start_at_any_batch(kind):
+def test_batches_can_start_anywhere(kind):
     sequences = make_sequences(draw_usual_lengths(88))
     settings = {"labels": np.arange(88), "batch_size": 12, "epochs": 3, "seed": 6, **SETTINGS[kind]}
-    whole = read(make_task_batches(sequences, **settings))
-    assert len(whole) == 24
+    all_batches = read(make_task_batches(sequences, **settings))
+    assert len(all_batches) == 24
     for first_batch in (1, 8, 13, 18, 23):
-        assert read(make_task_batches(sequences, **settings, first_batch=first_batch)) == whole[first_batch:]
+        assert read(make_task_batches(sequences, **settings, first_batch=first_batch)) == all_batches[first_batch:]
 
 
-def test_epochs_none_is_endless(sequences):
+def test_epochs_none_repeats_forever(sequences):
     settings = {"batch_size": 9, "shuffle": True}
     endless = make_task_batches(sequences, **settings, epochs=None, first_batch=5)
     assert read(endless.take(11)) == read(make_task_batches(sequences, **settings, epochs=3, first_batch=5))[:11]
 
 
-def test_the_order_depends_only_on_seed_and_epoch(sequences):
-    """Not on a global seed, on earlier reads, or on the number of threads."""
+def test_order_depends_only_on_seed_and_epoch(sequences):
+    """The order does not depend on the global seed, on earlier reads or on the number of threads."""
 
     def order(dataset):
         return list(map(get_indices, read(dataset)))
@@ -152,15 +152,15 @@ def test_the_order_depends_only_on_seed_and_epoch(sequences):
 
 
 def test_sequences_of_similar_length_share_a_batch():
-    """Measured: 6.7 % of all positions are padding if batches are sorted by length, 65 % if not."""
+    """Measured: 6.7 % of all positions are padding if batches are sorted by length, 65 % otherwise."""
     sequences = make_sequences(draw_usual_lengths(6000))
     assert compute_padding_share(sequences, 16, shuffle=True, seed=2) < 0.1
     assert compute_padding_share(sequences, 16) > 0.6
     assert compute_padding_share(sequences, 16, shuffle=True, seed=2, sort_by_length=False) > 0.6
 
 
-def test_without_sorting_the_order_is_a_random_permutation():
-    """A sequence has its own index as position in 1 of 40 cases by chance. Measured: 6 of 200."""
+def test_order_without_sorting_is_a_random_permutation():
+    """A position has the sequence of the same index with probability 1/40. Measured: 6 of 200."""
     settings = {"batch_size": 8, "shuffle": True, "sort_by_length": False, "epochs": 5}
     numbers = np.array(
         list(map(get_indices, read(make_task_batches(make_sequences(range(3, 43)), **settings))))
@@ -183,12 +183,12 @@ def test_batches_of_all_lengths_are_shuffled():
     assert abs(np.corrcoef(lengths, np.arange(375))[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize(("num_batches", "most"), [(8, 0.3), (60, 0.18)])
-def test_sequences_share_batches_with_others_in_the_next_epoch(num_batches, most):
-    """Even with few batches: they are sorted by length in at least four runs.
+@pytest.mark.parametrize(("num_batches", "max_share"), [(8, 0.3), (60, 0.18)])
+def test_sequences_have_other_batch_neighbours_in_the_next_epoch(num_batches, max_share):
+    """This holds even for few batches, because they are sorted by length in at least four runs.
 
-    The value is the share of pairs in a batch that share one in the next epoch. Measured: 0.19 of 8 batches, 0.13 of
-    60; if all batches are sorted as one run, 0.81 and 0.23.
+    The value is the share of pairs in a batch that are in one batch again in the next epoch. Measured: 0.19 for 8
+    batches and 0.13 for 60; if all batches are sorted as one run, 0.81 and 0.23.
     """
     batch_size = 16
     sequences = make_sequences(draw_usual_lengths(batch_size * num_batches))
@@ -198,21 +198,21 @@ def test_sequences_share_batches_with_others_in_the_next_epoch(num_batches, most
         {pair for batch in batches[begin : begin + num_batches] for pair in itertools.combinations(batch, 2)}
         for begin in (0, num_batches)
     )
-    assert len(first & second) / len(first) < most
+    assert len(first & second) / len(first) < max_share
 
 
-def test_each_sequence_is_equally_likely_in_each_batch():
+def test_every_sequence_is_equally_likely_in_every_batch():
     """In 400 epochs a sequence is in each of 4 batches 100 times on average. Measured: 81 to 117; sigma is 8.7."""
     dataset = make_task_batches(make_sequences([5] * 12), batch_size=3, shuffle=True, epochs=400)
     counts = np.zeros((4, 12), int)
-    for place, batch in enumerate(read(dataset)):
-        counts[place % 4, get_indices(batch)] += 1
+    for index, batch in enumerate(read(dataset)):
+        counts[index % 4, get_indices(batch)] += 1
     assert counts.sum() == 4800
     assert abs(counts - 100).max() < 35
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_filled_batches_are_full_and_each_sequence_counts_once(sequences, shuffle):
+def test_filled_batches_are_full_and_every_sequence_counts_once(sequences, shuffle):
     settings = {"batch_size": 8, "shuffle": shuffle, "epochs": 2, "fill_batches": True}
     elements = read(make_task_batches(sequences, np.arange(NUM_SEQUENCES), **settings))
     assert len(elements) == 14
@@ -228,7 +228,7 @@ def test_filled_batches_are_full_and_each_sequence_counts_once(sequences, shuffl
         assert unfilled == [1.0] * 5 + [0.0] * 3
 
 
-def test_filling_adds_sequences_at_the_end_only(sequences):
+def test_batches_are_filled_at_the_end_only(sequences):
     settings = {"batch_size": 8, "shuffle": True, "seed": 4}
     filled = read(make_task_batches(sequences, np.arange(NUM_SEQUENCES), **settings, fill_batches=True))
     plain = read(make_task_batches(sequences, np.arange(NUM_SEQUENCES), **settings))
@@ -238,7 +238,7 @@ def test_filling_adds_sequences_at_the_end_only(sequences):
     assert sorted(len(labels) for _, labels in plain) == [5, *[8] * 6]
 
 
-def test_filling_sequences_do_not_lengthen_a_batch():
+def test_fill_sequences_do_not_lengthen_a_batch():
     sequences = make_sequences([40, *[5] * 12])
     batches = read(make_task_batches(sequences, batch_size=4, fill_batches=True))
     assert [np.shape(batch["token_ids"]) for batch in batches] == [(4, 40), (4, 5), (4, 5), (4, 5)]
@@ -249,34 +249,36 @@ def test_weights_stay_with_their_sequences(sequences, fill_batches):
     weights = 0.5 + np.random.default_rng(1).random(NUM_SEQUENCES).astype(np.float32)
     settings = {"batch_size": 8, "shuffle": True, "fill_batches": fill_batches}
     elements = read(make_task_batches(sequences, np.arange(NUM_SEQUENCES), weights=weights, **settings))
-    given = [pair for _, *labels_and_weights in elements for pair in zip(*labels_and_weights, strict=True) if pair[1]]
-    assert sorted(given) == list(enumerate(weights.tolist()))
-    assert sum(weight == 0 for _, _, of_batch in elements for weight in of_batch) == (3 if fill_batches else 0)
+    pairs = [pair for _, *labels_and_weights in elements for pair in zip(*labels_and_weights, strict=True) if pair[1]]
+    assert sorted(pairs) == list(enumerate(weights.tolist()))
+    assert sum(weight == 0 for _, _, batch_weights in elements for weight in batch_weights) == (
+        3 if fill_batches else 0
+    )
 
 
 def test_token_labels_stay_with_their_tokens(sequences):
     labels = np.where(sequences.text_positions % 3 == 0, sequences.token_ids, IGNORED_LABEL)
     elements = read(make_task_batches(sequences, token_labels=labels, batch_size=7, shuffle=True))
     assert len(elements) == 8
-    for features, of_batch in elements:
+    for features, batch_labels in elements:
         ids, mask = (np.array(features[name]) for name in ("token_ids", "padding_mask"))
         counts = (mask == 1) & (np.arange(ids.shape[1]) % 3 == 0)
-        assert np.array_equal(of_batch, np.where(counts, ids, -100))
+        assert np.array_equal(batch_labels, np.where(counts, ids, -100))
     filled = read(make_task_batches(sequences, token_labels=labels, batch_size=7, fill_batches=True))
     assert [len(weights) for _, _, weights in filled] == [7] * 8
     assert np.shape(filled[-1][1]) == np.shape(filled[-1][0]["token_ids"])
 
 
-def test_several_labels_of_any_shape_stay_with_their_sequences(sequences):
+def test_label_dicts_and_arrays_stay_with_their_sequences(sequences):
     labels = {
         "a": np.arange(NUM_SEQUENCES),
         "b": np.random.default_rng(2).random((NUM_SEQUENCES, 3)).astype(np.float32),
     }
-    for features, of_batch in read(make_task_batches(sequences, labels, batch_size=7, shuffle=True)):
+    for features, batch_labels in read(make_task_batches(sequences, labels, batch_size=7, shuffle=True)):
         numbers = get_indices((features,))
-        assert of_batch == {"a": numbers, "b": labels["b"][numbers].tolist()}
-    (_, alone), *_ = read(make_task_batches(sequences, labels["b"], batch_size=7))
-    assert alone == labels["b"][:7].tolist()
+        assert batch_labels == {"a": numbers, "b": labels["b"][numbers].tolist()}
+    (_, batch_labels), *_ = read(make_task_batches(sequences, labels["b"], batch_size=7))
+    assert batch_labels == labels["b"][:7].tolist()
     assert read(make_task_batches(sequences, list(range(NUM_SEQUENCES)), batch_size=53))[0][1] == list(
         range(NUM_SEQUENCES)
     )
@@ -299,7 +301,7 @@ def test_groups_stay_together_and_in_order(settings):
 
 
 def test_groups_are_sorted_by_their_longest_sequence():
-    """The first sequence of each group is short, so that no other rule would find the long ones.
+    """The first sequence of each group is short, so that no other rule would separate the long ones.
 
     Measured: the second sequences of a batch are 1.5 % shorter than the longest one, but 33 % if groups are sorted
     by the first sequence.
@@ -317,31 +319,31 @@ def test_groups_are_sorted_by_their_longest_sequence():
 @pytest.mark.parametrize(
     ("labels", "group_size"),
     slow_except(
-        itertools.product(["of sequences", "of tokens", "none"], [1, 2]),
-        quick=[("of sequences", 2), ("of tokens", 1)],
+        itertools.product(["sequence labels", "token labels", "none"], [1, 2]),
+        quick=[("sequence labels", 2), ("token labels", 1)],
     ),
 )
-def test_the_shares_of_all_replicas_make_the_whole_batch(labels, group_size):
+def test_shares_of_all_replicas_make_up_the_batch(labels, group_size):
     sequences = make_sequences(draw_usual_lengths(90))
     labels = {
-        "of sequences": {"labels": np.arange(90)},
-        "of tokens": {"token_labels": sequences.text_positions},
+        "sequence labels": {"labels": np.arange(90)},
+        "token labels": {"token_labels": sequences.text_positions},
         "none": {},
     }[labels]
     settings = {"batch_size": 8, "group_size": group_size, "shuffle": True, "epochs": 2, "fill_batches": True, **labels}
-    whole = list(make_task_batches(sequences, **settings).as_numpy_iterator())
+    all_batches = list(make_task_batches(sequences, **settings).as_numpy_iterator())
     shares = [
         list(make_task_batches(sequences, **settings, share=BatchShare(2, worker, 2)).as_numpy_iterator())
         for worker in range(2)
     ]
-    assert [len(share) for share in shares] == [2 * len(whole)] * 2
-    for place, batch in enumerate(whole):
-        parts = [share[2 * place + replica] for share in shares for replica in range(2)]
+    assert [len(share) for share in shares] == [2 * len(all_batches)] * 2
+    for index, batch in enumerate(all_batches):
+        parts = [share[2 * index + replica] for share in shares for replica in range(2)]
         together = tf.nest.map_structure(lambda *values: np.concatenate(values), *parts)
         tf.nest.map_structure(np.testing.assert_array_equal, together, batch)
 
 
-def test_full_batches_have_a_static_size(sequences):
+def test_filled_batches_have_a_static_size(sequences):
     names = ("token_ids", "segment_ids", "padding_mask")
 
     def shapes(fill_batches, **settings):
@@ -363,7 +365,7 @@ def test_full_batches_have_a_static_size(sequences):
     assert [spec.dtype.name for spec in dataset.element_spec[1:]] == ["int32", "float32"]
 
 
-def test_without_labels_batches_are_only_features(sequences):
+def test_batches_without_labels_are_only_features(sequences):
     for settings in ({}, {"fill_batches": True}):
         assert set(make_task_batches(sequences, batch_size=8, **settings).element_spec) == {
             "token_ids",
@@ -372,22 +374,22 @@ def test_without_labels_batches_are_only_features(sequences):
         }
 
 
-FAULTS = {
-    "no batch": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
-    "no group": ({"group_size": 0}, "group_size is 0; expected an integer >= 1"),
-    "no epoch": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
-    "a negative seed": ({"seed": -1}, "seed is -1; expected an integer from 0"),
-    "a first batch after the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
-    "a negative first batch": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
-    "sequences of no whole groups": (
+ERRORS = {
+    "zero batch size": ({"batch_size": 0}, "batch_size is 0; expected an integer >= 1"),
+    "zero group size": ({"group_size": 0}, "group_size is 0; expected an integer >= 1"),
+    "zero epochs": ({"epochs": 0}, "epochs is 0; expected an integer >= 1"),
+    "negative seed": ({"seed": -1}, "seed is -1; expected an integer from 0"),
+    "first batch after the end": ({"first_batch": 14, "epochs": 2}, "first_batch is 14; expected 0 to 13"),
+    "negative first batch": ({"first_batch": -1, "epochs": None}, "first_batch is -1; expected 0 or more"),
+    "incomplete groups": (
         {"group_size": 2},
         "53 sequences in batches of 8 cannot be divided into groups of 2: make both numbers multiples",
     ),
-    "a share of batches that are not full": (
+    "share of unfilled batches": (
         {"share": BatchShare(2)},
         "share is a part of each batch, which requires full batches: set fill_batches",
     ),
-    "a batch that cannot be shared": (
+    "indivisible batch size": (
         {"share": BatchShare(3), "fill_batches": True},
         "batch_size 8 cannot be divided among 3 replicas: make it a multiple of 3",
     ),
@@ -396,11 +398,11 @@ FAULTS = {
         "labels and token_labels are given together; expected one of them",
     ),
     "fewer labels": ({"labels": np.zeros(5)}, "there are 5 labels for 53 sequences; expected one for each"),
-    "fewer of some labels": (
+    "fewer labels in a dict": (
         {"labels": {"a": np.zeros(NUM_SEQUENCES), "b": np.zeros(5)}},
         "there are 5 labels b for 53 sequences; expected one for each",
     ),
-    "labels of sequences for tokens": (
+    "sequence labels as token labels": (
         {"token_labels": np.zeros(NUM_SEQUENCES)},
         r"there are 53 token_labels for \d+ tokens",
     ),
@@ -408,13 +410,13 @@ FAULTS = {
         {"labels": np.zeros(NUM_SEQUENCES), "weights": np.zeros(5)},
         "there are 5 weights for 53 sequences; expected one for each",
     ),
-    "weights of nothing": ({"weights": np.zeros(NUM_SEQUENCES)}, "weights are given without labels; expected both"),
+    "weights without labels": ({"weights": np.zeros(NUM_SEQUENCES)}, "weights are given without labels; expected both"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_invalid_settings_are_rejected_immediately(sequences, fault):
-    changes, message = FAULTS[fault]
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_settings_are_rejected_immediately(sequences, case):
+    changes, message = ERRORS[case]
     with pytest.raises(InputError, match=message):
         make_task_batches(sequences, **{"batch_size": 8, **changes})
 

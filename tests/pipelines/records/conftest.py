@@ -1,4 +1,4 @@
-"""Documents with traceable tokens, and a function that reads records back."""
+"""Fixtures that make documents with traceable tokens and read records."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,10 @@ from bert_keras.pipelines.records import Record, parse_records, read_manifest, s
 
 
 @pytest.fixture(scope="session")
-def made_documents():
+def make_documents():
     """Function that makes documents of 1 to 29 sentences of 1 to 12 tokens; token = 10,000 x document + position."""
 
-    def made(num_documents=211, seed=0, max_sentences=29):
+    def make(num_documents=211, seed=0, max_sentences=29):
         rng = np.random.default_rng(seed)
         documents = []
         for index in range(num_documents):
@@ -20,14 +20,14 @@ def made_documents():
             documents.append([[next(tokens) for _ in range(rng.integers(1, 13))] for _ in range(num_sentences)])
         return documents
 
-    return made
+    return make
 
 
 @pytest.fixture(scope="session")
-def made_text():
-    """Function that makes documents of sentences of the tiny vocabulary's words; consecutive ones differ."""
+def make_text():
+    """Function that makes documents with words of the tiny vocabulary; consecutive documents differ."""
 
-    def made(num_documents=40, seed=0, max_sentences=12):
+    def make(num_documents=40, seed=0, max_sentences=12):
         words = "a b c d the play un playing unable , .".split()
         rng = np.random.default_rng(seed)
         return [
@@ -35,12 +35,12 @@ def made_text():
             for _ in range(num_documents)
         ]
 
-    return made
+    return make
 
 
 @pytest.fixture(scope="session")
 def read_records():
-    """Function that reads the records of a split of a folder in the order of its shards."""
+    """Function that reads the records of one split of a folder in the order of its shards."""
 
     def read(folder, split="train"):
         paths = shard_paths(folder, read_manifest(folder), split)
@@ -50,7 +50,7 @@ def read_records():
 
 
 def parse_to_records(serialized):
-    """Parse serialized records to `Record` of lists."""
+    """Parse serialized records into `Record` objects with lists."""
     parsed = parse_records(tf.constant(list(serialized), tf.string))
     columns = (parsed[name].to_list() for name in ("token_ids", "lengths", "sentence_labels"))
     return [

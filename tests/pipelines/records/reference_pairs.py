@@ -1,4 +1,4 @@
-"""Reference implementation of the pairs, sentence by sentence with lists, to check the version with flat arrays."""
+"""Reference implementation of sentence pairs with lists, to check the implementation with flat arrays."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ NUM_SPECIAL = 3
 
 
 def reference_pairs(documents, *, max_sequence_length, seed, short_sequence_rate=0.1):
-    """Yield `(first_ids, second_ids, is_random)` of all documents; none may be empty."""
+    """Yield `(first_ids, second_ids, is_random)` of all documents, which must not be empty."""
     for index in range(len(documents)):
         yield from document_pairs(documents, index, max_sequence_length, seed, short_sequence_rate)
 
@@ -18,17 +18,21 @@ def document_pairs(documents, index, max_sequence_length, seed, short_sequence_r
     start = 0
     while start < len(document):
         target = int(rng.integers(2, max_tokens + 1)) if rng.random() < short_sequence_rate else max_tokens
-        end = filled(document, start, target)
-        cut = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
-        first = joined(document, start, cut)
-        is_random = cut == end or rng.random() < 0.5
-        wanted = target - len(first)
-        second = random_run(documents, index, wanted, rng) if is_random else joined(document, cut, end)
-        yield *truncated(first, second, max_tokens, rng), int(is_random)
-        start = cut if is_random else end
+        end = find_end(document, start, target)
+        split = start + 1 if end - start == 1 else int(rng.integers(start + 1, end))
+        first = join_sentences(document, start, split)
+        is_random = split == end or rng.random() < 0.5
+        num_second = target - len(first)
+        second = (
+            draw_random_segment(documents, index, num_second, rng)
+            if is_random
+            else join_sentences(document, split, end)
+        )
+        yield *truncate(first, second, max_tokens, rng), int(is_random)
+        start = split if is_random else end
 
 
-def filled(document, start, target):
+def find_end(document, start, target):
     num_tokens = 0
     for end in range(start, len(document)):
         num_tokens += len(document[end])
@@ -37,23 +41,23 @@ def filled(document, start, target):
     return len(document)
 
 
-def joined(document, start, end):
+def join_sentences(document, start, end):
     return [token for sentence in document[start:end] for token in sentence]
 
 
-def random_run(documents, index, target, rng):
+def draw_random_segment(documents, index, target, rng):
     other_index = int(rng.integers(len(documents) - 1))
     other = documents[other_index + (other_index >= index)]
     start = int(rng.integers(len(other)))
-    return joined(other, start, filled(other, start, target))
+    return join_sentences(other, start, find_end(other, start, target))
 
 
-def truncated(first, second, max_tokens, rng):
+def truncate(first, second, max_tokens, rng):
     num_second = min(len(second), max(max_tokens // 2, max_tokens - len(first)))
     num_first = min(len(first), max_tokens - num_second)
-    return trimmed(first, num_first, rng), trimmed(second, num_second, rng)
+    return trim(first, num_first, rng), trim(second, num_second, rng)
 
 
-def trimmed(ids, length, rng):
+def trim(ids, length, rng):
     front = int(rng.binomial(len(ids) - length, 0.5))
     return ids[front : front + length]

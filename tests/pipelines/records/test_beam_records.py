@@ -1,4 +1,4 @@
-"""Beam writes the bytes of `write_records`, resumes after a stop, and reports bad input in the same way."""
+"""Beam writes the same bytes as `write_records`, resumes after a stop, and reports invalid input in the same way."""
 
 import importlib.util
 import sys
@@ -24,9 +24,9 @@ def read_content(folder):
 
 
 @pytest.fixture
-def text(made_text, tmp_path):
-    """A file of four blocks."""
-    documents = ["\n".join(document) for document in made_text(40)]
+def text(make_text, tmp_path):
+    """Function that opens a text file of four blocks."""
+    documents = ["\n".join(document) for document in make_text(40)]
     (tmp_path / "text.txt").write_text("\n\n".join(documents))
     return lambda: FileText(find_sources(tmp_path / "text.txt"))
 
@@ -43,7 +43,7 @@ def test_beam_writes_the_bytes_of_write_records(text, tiny_tokenizer, tmp_path, 
     assert not (tmp_path / ".beam.partial").exists()
 
 
-def test_beam_resumes_with_finished_blocks(text, tiny_tokenizer, tmp_path):
+def test_beam_resumes_with_the_finished_blocks(text, tiny_tokenizer, tmp_path):
     class StoppedError(Exception):
         pass
 
@@ -56,15 +56,15 @@ def test_beam_resumes_with_finished_blocks(text, tiny_tokenizer, tmp_path):
 
     with pytest.raises(StoppedError):
         write_records(tmp_path / "out", text(), tiny_tokenizer, **SETTINGS, progress=stop)
-    kept = tmp_path / ".out.partial/train-00000.tfrecord"
-    made = kept.stat().st_ino
+    shard = tmp_path / ".out.partial/train-00000.tfrecord"
+    inode = shard.stat().st_ino
     write_records_with_beam(tmp_path / "out", text(), tiny_tokenizer, options=OPTIONS, **SETTINGS)
-    assert (tmp_path / "out/train-00000.tfrecord").stat().st_ino == made
+    assert (tmp_path / "out/train-00000.tfrecord").stat().st_ino == inode
     write_records(tmp_path / "local", text(), tiny_tokenizer, **SETTINGS)
     assert read_content(tmp_path / "out") == read_content(tmp_path / "local")
 
 
-def test_bad_input_gives_the_error_of_write_records(tiny_tokenizer, tmp_path):
+def test_invalid_input_gives_the_error_of_write_records(tiny_tokenizer, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"a b\n\nc \xff")
     bad = FileText(find_sources(tmp_path / "bad.txt"))
     with pytest.raises(InputError, match=r"bad\.txt, line 3: byte 0xff at column 3 is not UTF-8"):
@@ -76,13 +76,13 @@ def test_bad_input_gives_the_error_of_write_records(tiny_tokenizer, tmp_path):
         write_records_with_beam(tmp_path / "out", FileText(find_sources("-")), tiny_tokenizer, **SETTINGS)
 
 
-def test_a_missing_beam_is_reported_with_the_install_command(monkeypatch):
+def test_missing_beam_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=r"pip install 'bert-keras\[beam\]'"):
         split_beam_options("--runner=DirectRunner")
 
 
-def test_options_are_split_as_in_a_shell():
+def test_options_are_split_like_in_a_shell():
     assert split_beam_options("--runner=X --name='a b'") == ["--runner=X", "--name=a b"]
     with pytest.raises(InputError, match=r"cannot be split .*close the quote"):
         split_beam_options("--name='a")

@@ -1,4 +1,4 @@
-"""Text is read as passages, lines or paragraphs, separated into documents, with the SHA-256 that `sha256sum` prints."""
+"""Text is read as lines or paragraphs of documents; its SHA-256 equals the output of `sha256sum`."""
 
 import gzip
 import hashlib
@@ -16,28 +16,28 @@ PARAGRAPHS = ["Chapter I", "It rained. Mr. Smith stayed  at home.", "He slept."]
 
 @pytest.fixture
 def read(tmp_path):
-    """Function that writes files and reads them as passages."""
+    """Function that writes files and reads their passages."""
 
-    def read(files, **options):
+    def write_and_read(files, **options):
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
         text = FileText(find_sources([tmp_path / name for name in files]), **options)
         return list(text.passages()), text
 
-    return read
+    return write_and_read
 
 
-def test_lines_are_stripped_and_blank_ones_end_documents(read):
+def test_lines_are_stripped_and_blank_lines_end_documents(read):
     passages, _ = read({"a.txt": b" One. \r\nTwo.\n\nThree.", "b.txt": b"Four.\n"})
     assert passages == ["One.", "Two.", "", "Three.", "", "Four.", ""]
 
 
-def test_running_text_is_paragraphs_and_a_file_is_a_document(read):
+def test_running_text_is_split_into_paragraphs_and_a_file_is_a_document(read):
     passages, _ = read({"a.txt": RUNNING.encode(), "b.txt": b"Last."}, sentences="split")
     assert passages == [*PARAGRAPHS, "", "Last.", ""]
 
 
-def test_a_json_record_is_a_document_of_lines_or_of_paragraphs(read):
+def test_json_record_is_a_document_of_lines_or_paragraphs(read):
     text = RUNNING.replace("\ufeff", "")
     lines = "".join(json.dumps({"body": body}) + "\n" for body in (text, "Last."))
     passages, _ = read({"a.jsonl": lines.encode()}, field="body", sentences="split")
@@ -46,7 +46,7 @@ def test_a_json_record_is_a_document_of_lines_or_of_paragraphs(read):
     assert passages[:6] == ["Chapter I", "It rained. Mr. Smith", "stayed  at", "home.", "He slept.", ""]
 
 
-def test_a_huge_paragraph_is_cut_at_a_line_end(read):
+def test_huge_paragraph_is_split_at_a_line_end(read):
     passages, _ = read({"a.txt": b"word word word\n" * 20_000}, sentences="split")
     assert len(passages) > 4
     assert max(map(len, passages)) < 70_000
@@ -54,7 +54,7 @@ def test_a_huge_paragraph_is_cut_at_a_line_end(read):
 
 
 @pytest.mark.parametrize("sentences", ["lines", "split"])
-def test_the_facts_are_size_and_sha256_of_the_unpacked_text(read, sentences):
+def test_facts_are_the_size_and_sha256_of_the_uncompressed_text(read, sentences):
     content = {"a.txt": RUNNING.encode(), "c.jsonl": b'{"text": "One."}\n\n{"text": "Two."}', "b.txt": b"x\n" * 99}
     _, text = read({**content, "b.txt": gzip.compress(content["b.txt"])}, sentences=sentences)
     for fact, (name, expected) in zip(text.facts(), content.items(), strict=True):
@@ -77,20 +77,20 @@ def test_bytes_on_disk_are_counted(read, tmp_path):
         (b"One.\n\xff", r"a\.txt, line 2: byte 0xff at column 1 is not UTF-8"),
         (gzip.compress(b"One.\n" * 99)[:-9], r"a\.txt: the gzip data is truncated or damaged"),
     ],
-    ids=["blank", "binary", "no utf-8", "cut gzip"],  # gzip stores the time, so its bytes cannot be test ids
+    ids=["blank", "binary", "not utf-8", "truncated gzip"],  # gzip stores the time, so its bytes cannot be test ids
 )
 def test_invalid_text_is_rejected_with_file_and_line(read, content, message, sentences):
     with pytest.raises(InputError, match=message):
         read({"a.txt": content}, sentences=sentences)
 
 
-@pytest.mark.parametrize("line", [b'{"text": "One."', b'{"body": "One."}'], ids=["no JSON", "no text"])
+@pytest.mark.parametrize("line", [b'{"text": "One."', b'{"body": "One."}'], ids=["not JSON", "no text"])
 def test_invalid_json_records_are_rejected_with_file_and_line(read, line):
     with pytest.raises(InputError, match=r"a\.jsonl, line 2"):
         read({"a.jsonl": b'{"text": "One."}\n' + line + b"\n"})
 
 
-def test_an_unknown_sentences_mode_is_rejected():
+def test_unknown_sentences_mode_is_rejected():
     with pytest.raises(InputError, match="sentences is 'words'; expected one of lines, split"):
         FileText([], sentences="words")
 

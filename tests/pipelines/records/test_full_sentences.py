@@ -1,4 +1,4 @@
-"""Sequences of full sentences have every token once, whole sentences if they fit, and separate documents on request."""
+"""Sequences of full sentences have every token once, do not split sentences that fit, and can separate documents."""
 
 import numpy as np
 import pytest
@@ -17,16 +17,16 @@ def generate(documents, max_sequence_length=37, **options):
     ]
 
 
-def generate_plainly(documents, room):
-    """The same rule with lists: documents are joined, with a [SEP] between two in a sequence."""
+def generate_with_lists(documents, room):
+    """Reference implementation with lists: join documents with [SEP] between two documents of a sequence."""
     sequences, sequence = [], []
     for document in documents:
-        for place, sentence in enumerate(document):
-            border = [SEP] if sequence and not place else []
-            if sequence and len(sequence) + len(border) + len(sentence) > room:
+        for index, sentence in enumerate(document):
+            separator = [SEP] if sequence and not index else []
+            if sequence and len(sequence) + len(separator) + len(sentence) > room:
                 sequences.append(sequence)
-                sequence, border = [], []
-            sequence = sequence + border + sentence
+                sequence, separator = [], []
+            sequence = sequence + separator + sentence
             while len(sequence) > room:
                 sequences.append(sequence[:room])
                 sequence = sequence[room:]
@@ -34,8 +34,8 @@ def generate_plainly(documents, room):
 
 
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 37, 200, 100_000])
-def test_every_token_is_in_one_sequence_in_the_order_of_the_text(made_documents, max_sequence_length):
-    documents = made_documents()
+def test_every_token_is_in_one_sequence_in_the_order_of_the_text(make_documents, max_sequence_length):
+    documents = make_documents()
     tokens = [token for document in documents for sentence in document for token in sentence]
     for options in ({}, {"keep_documents_apart": True}):
         sequences = generate(documents, max_sequence_length, **options)
@@ -45,14 +45,16 @@ def test_every_token_is_in_one_sequence_in_the_order_of_the_text(made_documents,
 
 
 @pytest.mark.parametrize("max_sequence_length", [5, 8, 13, 37, 200, 100_000])
-def test_sequences_are_filled_greedily_with_a_separator_between_documents(made_documents, max_sequence_length):
-    documents = made_documents()
-    assert generate(documents, max_sequence_length) == generate_plainly(documents, max_sequence_length - 2)
-    apart = [sequence for document in documents for sequence in generate_plainly([document], max_sequence_length - 2)]
-    assert generate(documents, max_sequence_length, keep_documents_apart=True) == apart
+def test_sequences_are_filled_greedily_with_a_separator_between_documents(make_documents, max_sequence_length):
+    documents = make_documents()
+    assert generate(documents, max_sequence_length) == generate_with_lists(documents, max_sequence_length - 2)
+    expected = [
+        sequence for document in documents for sequence in generate_with_lists([document], max_sequence_length - 2)
+    ]
+    assert generate(documents, max_sequence_length, keep_documents_apart=True) == expected
 
 
-def test_a_long_sentence_starts_a_sequence_and_its_rest_is_joined_by_the_next():
+def test_long_sentence_starts_a_sequence_and_its_rest_is_followed_by_the_next():
     documents = [[[1, 2], list(range(10, 21)), [30]], [[40, 41, 42], [50]]]
     assert generate(documents, 7) == [[1, 2], [10, 11, 12, 13, 14], [15, 16, 17, 18, 19], [20, 30], [40, 41, 42, 50]]
     assert generate(documents, 8)[-2:] == [[16, 17, 18, 19, 20, 30], [40, 41, 42, 50]]
@@ -60,7 +62,7 @@ def test_a_long_sentence_starts_a_sequence_and_its_rest_is_joined_by_the_next():
     assert generate(documents, 12) == [[1, 2], [*range(10, 20)], [20, 30, SEP, 40, 41, 42, 50]]
 
 
-def test_documents_of_a_split_need_not_be_neighbours():
+def test_documents_of_a_split_need_not_be_adjacent():
     text = TokenizedText.from_sentences([[[1, 2]], [[3]], [[4], [5]]])
     text = TokenizedText(text.ids, text.starts, [text.documents[0], text.documents[2]], [])
     [sequence] = generate_full_sentences(text, max_sequence_length=9, sep_id=SEP)

@@ -1,4 +1,4 @@
-"""Every example is in one sequence, no sequence is too long, and little room is wasted."""
+"""Every example is in one sequence, no sequence is too long, and little space is wasted."""
 
 import itertools
 
@@ -8,11 +8,11 @@ import pytest
 from bert_keras.pipelines.records.examples.histogram_packing import pack_by_histogram
 
 
-def find_best_number(lengths, sequence_length):
-    """Find the smallest number of sequences by trying all assignments."""
+def find_optimum(lengths, sequence_length):
+    """Return the smallest possible number of sequences by trying all assignments."""
     for num_sequences in range(1, len(lengths) + 1):
-        for places in itertools.product(range(num_sequences), repeat=len(lengths)):
-            loads = np.bincount(places, weights=lengths, minlength=num_sequences)
+        for assignment in itertools.product(range(num_sequences), repeat=len(lengths)):
+            loads = np.bincount(assignment, weights=lengths, minlength=num_sequences)
             if loads.max() <= sequence_length:
                 return num_sequences
     raise AssertionError
@@ -28,28 +28,29 @@ def test_every_example_is_in_one_sequence_that_fits(sequence_length, max_example
     assert max(map(len, sequences)) <= max_examples
 
 
-def test_no_examples_give_no_sequences_and_full_ones_stay_alone():
+def test_no_examples_give_no_sequences_and_full_examples_stay_alone():
     assert pack_by_histogram(np.array([], np.int64), sequence_length=7, max_examples=3) == []
     assert sorted(pack_by_histogram(np.full(5, 7), sequence_length=7, max_examples=3)) == [[0], [1], [2], [3], [4]]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_small_cases_need_at_most_one_sequence_more_than_the_optimum(seed):
+def test_number_of_sequences_exceeds_the_optimum_by_at_most_one(seed):
     lengths = np.random.default_rng(seed).integers(1, 14, 7)
     sequences = pack_by_histogram(lengths, sequence_length=13, max_examples=7)
-    assert len(sequences) <= find_best_number(lengths, 13) + 1
+    assert len(sequences) <= find_optimum(lengths, 13) + 1
 
 
 def test_uniform_lengths_fill_sequences_to_99_percent():
     lengths = np.random.default_rng(0).integers(5, 129, 5000)
-    assert lengths.sum() / (len(pack_by_histogram(lengths, sequence_length=128, max_examples=8)) * 128) > 0.99  # 0.997
+    num_sequences = len(pack_by_histogram(lengths, sequence_length=128, max_examples=8))
+    assert lengths.sum() / (num_sequences * 128) > 0.99  # measured: 0.997
 
 
-def test_an_example_goes_where_it_fits_best():
+def test_example_is_packed_where_it_fits_best():
     sequences = pack_by_histogram(np.array([7, 3, 6, 4, 5, 5, 1]), sequence_length=10, max_examples=8)
     assert sorted(map(sorted, sequences)) == [[0, 1], [2, 3], [4, 5], [6]]
     sequences = pack_by_histogram(np.array([7, 6, 3, 1]), sequence_length=10, max_examples=8)
-    assert sorted(sequences) == [[0, 2], [1, 3]]  # 3 fills the sequence of 7, although that of 6 has more room
+    assert sorted(sequences) == [[0, 2], [1, 3]]  # 3 fills the sequence with 7; the one with 6 has more space
 
 
 def test_no_two_sequences_could_be_merged():

@@ -16,7 +16,7 @@ SETTINGS = {"max_sequence_length": 24, "held_out_rate": 0.3, "packed": True, "se
 
 @pytest.fixture
 def vocabulary(tiny_tokenizer, tmp_path):
-    """The path of a vocabulary file."""
+    """Path of a vocabulary file."""
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in tiny_tokenizer.vocabulary))
     return path
@@ -24,7 +24,7 @@ def vocabulary(tiny_tokenizer, tmp_path):
 
 @pytest.fixture
 def text(tmp_path):
-    """The path of a text file."""
+    """Path of a text file."""
     path = tmp_path / "text.txt"
     path.write_text(SENTENCES)
     return path
@@ -34,7 +34,7 @@ def read_content(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.tfrecord")}
 
 
-def test_paths_give_the_records_of_the_objects(vocabulary, text, tiny_tokenizer, tmp_path):
+def test_paths_and_objects_give_the_same_records(vocabulary, text, tiny_tokenizer, tmp_path):
     manifest = bk.make_records(vocabulary, tmp_path / "by path", text, **SETTINGS)
     bk.make_records(tiny_tokenizer, tmp_path / "by object", str(text), **SETTINGS)
     write_records(tmp_path / "written", FileText(find_sources(text)), tiny_tokenizer, **SETTINGS)
@@ -45,7 +45,7 @@ def test_paths_give_the_records_of_the_objects(vocabulary, text, tiny_tokenizer,
     )
 
 
-def test_documents_in_memory_give_the_records_of_their_file(vocabulary, text, tmp_path):
+def test_documents_in_memory_and_in_a_file_give_the_same_records(vocabulary, text, tmp_path):
     documents = [document.splitlines() for document in SENTENCES.split("\n\n")]
     manifest = bk.make_records(vocabulary, tmp_path / "memory", documents=documents, **SETTINGS)
     bk.make_records(vocabulary, tmp_path / "file", text, **SETTINGS)
@@ -80,11 +80,11 @@ def test_invalid_arguments_are_rejected_and_write_nothing(changes, message, voca
 
 
 @pytest.mark.parametrize("name", ["text", "tokenizer"])
-def test_an_input_inside_the_output_folder_is_rejected(name, vocabulary, text, tmp_path):
+def test_input_inside_the_output_folder_is_rejected(name, vocabulary, text, tmp_path):
     (tmp_path / "out").mkdir()
-    inside = tmp_path / "out" / "file.txt"
-    inside.write_bytes({"text": text, "tokenizer": vocabulary}[name].read_bytes())
-    arguments = {"tokenizer": vocabulary, "text": text, name: inside}
+    path = tmp_path / "out" / "file.txt"
+    path.write_bytes({"text": text, "tokenizer": vocabulary}[name].read_bytes())
+    arguments = {"tokenizer": vocabulary, "text": text, name: path}
     with pytest.raises(bk.InputError, match="is an input of this run and would be replaced"):
         bk.make_records(**arguments, out=tmp_path / "out", overwrite=True, **SETTINGS)
-    assert inside.exists()
+    assert path.exists()

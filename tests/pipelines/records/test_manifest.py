@@ -1,4 +1,4 @@
-"""Untrusted manifests: every value must have its type, and every shard must be inside the folder."""
+"""Untrusted manifests: every value must have the right type, and every shard must be inside the folder."""
 
 import json
 
@@ -17,7 +17,7 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
 
 class Counts(dict):
-    """The counts of a shard: 3 for every key."""
+    """Counts of a shard, with 3 for every key."""
 
     def __missing__(self, name):
         return 3
@@ -25,7 +25,7 @@ class Counts(dict):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with two shards and their manifest."""
+    """Folder with two shards and their manifest."""
     folder = tmp_path / "records"
     folder.mkdir()
     shards = []
@@ -33,8 +33,8 @@ def folder(tmp_path):
         path = folder / f"{split}-00000.tfrecord"
         path.write_bytes(b"records")
         shards.append(Counts(name=path.name, split=split, **compute_digest(path)))
-    facts = TokenizerSpec(WORDS)
-    manifest = make_manifest(RecordSettings(32), facts, "lines", [{"name": "a.txt", "bytes": 5}], shards)
+    spec = TokenizerSpec(WORDS)
+    manifest = make_manifest(RecordSettings(32), spec, "lines", [{"name": "a.txt", "bytes": 5}], shards)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
@@ -46,12 +46,12 @@ def edit(folder, change) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def test_the_folder_is_valid(folder):
+def test_unchanged_folder_is_valid(folder):
     assert len(shard_paths(folder, read_manifest(folder))) == 1
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "x/../../outside", 5, None, ["a"]])
-def test_a_shard_outside_the_folder_is_rejected(folder, name):
+def test_shard_outside_the_folder_is_rejected(folder, name):
     (folder.parent / "outside").write_bytes(b"records")
     edit(folder, lambda manifest: manifest["shards"][0].update(name=name))
     with pytest.raises(bk.InputError, match=r"manifest\.json (names|sets name to) .*expected a (path|text|string)"):
@@ -76,15 +76,15 @@ def test_a_shard_outside_the_folder_is_rejected(folder, name):
         (lambda manifest: manifest.update(format=["x" * 70_000]), "has format"),
     ],
 )
-def test_an_invalid_value_is_reported_with_its_key(folder, change, pattern):
+def test_invalid_value_is_reported_with_its_key(folder, change, pattern):
     edit(folder, change)
-    with pytest.raises(bk.InputError, match=rf"manifest\.json:? .*{pattern}") as caught:
+    with pytest.raises(bk.InputError, match=rf"manifest\.json:? .*{pattern}") as raised:
         read_manifest(folder)
-    assert len(str(caught.value)) < 500
+    assert len(str(raised.value)) < 500
 
 
 @pytest.mark.parametrize("count", [QUICK, *slow(LONG)])
-def test_a_mutated_manifest_is_read_or_rejected(folder, count):
+def test_mutated_manifest_is_read_or_rejected(folder, count):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
 

@@ -1,4 +1,4 @@
-"""Mutated manifests are read and work in the commands that use them, or raise `InputError`."""
+"""Mutated manifests either work in the commands that use them or raise `InputError`."""
 
 import dataclasses
 import hashlib
@@ -52,7 +52,7 @@ MANIFEST = {
 
 @pytest.fixture(autouse=True)
 def records(tmp_path, monkeypatch):
-    """A records folder with the name `records`."""
+    """Records folder `records` in the working directory."""
     monkeypatch.chdir(tmp_path)
     folder = pathlib.Path("records")
     folder.mkdir()
@@ -61,7 +61,7 @@ def records(tmp_path, monkeypatch):
     return folder
 
 
-def use(content: bytes) -> None:
+def use_manifest(content: bytes) -> None:
     """Use a manifest as `pretrain` does before TensorFlow loads."""
     pathlib.Path("records/manifest.json").write_bytes(content)
     manifest = read_manifest("records")
@@ -74,32 +74,32 @@ def use(content: bytes) -> None:
     json.dumps([*find_records_warnings(manifest)], ensure_ascii=False).encode()
 
 
-def test_the_unchanged_manifest_is_valid():
-    use(json.dumps(MANIFEST).encode())
+def test_unchanged_manifest_is_valid():
+    use_manifest(json.dumps(MANIFEST).encode())
 
 
-def test_a_manifest_without_the_share_of_long_words_is_read():
+def test_manifest_without_the_share_of_long_words_is_read():
     """The first folders of release 0.2 lack it."""
     manifest = json.loads(json.dumps(MANIFEST))
     del manifest["quality"]["long_word_share"]
-    use(json.dumps(manifest).encode())
+    use_manifest(json.dumps(manifest).encode())
 
 
-def test_manifests_of_format_version_2_are_read_with_todays_keys():
+def test_manifests_of_format_version_2_are_read_with_current_keys():
     text = json.dumps({**MANIFEST, "format_version": 2})
     text = text.replace("num_records", "num_records").replace("max_examples_per_sequence", "max_examples_per_sequence")
-    use(text.encode())
+    use_manifest(text.encode())
     assert read_manifest("records") == {**MANIFEST, "format_version": 2}
 
 
 def test_mutated_manifests_are_read_or_rejected():
-    outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=QUICK, seed=SEED)
+    outcomes = fuzz(use_manifest, lambda random: mutate_json(random, MANIFEST), count=QUICK, seed=SEED)
     assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
 
 
 @pytest.mark.slow
 def test_many_mutated_manifests_are_read_or_rejected():
-    outcomes = fuzz(use, lambda random: mutate_json(random, MANIFEST), count=LONG, seed=SEED)
+    outcomes = fuzz(use_manifest, lambda random: mutate_json(random, MANIFEST), count=LONG, seed=SEED)
     print("manifest", dict(outcomes))
     assert sum(outcomes.values()) == LONG
 
@@ -122,14 +122,14 @@ def test_many_mutated_manifests_are_read_or_rejected():
         (lambda m: m.update(quality={"unknown_token_share": "x"}), "sets quality to .*; expected an object of numbers"),
     ],
 )
-def test_contradicting_values_are_reported(change, message):
+def test_contradictory_values_are_rejected(change, message):
     manifest = json.loads(json.dumps(MANIFEST))
     change(manifest)
     with pytest.raises(InputError, match=rf"manifest\.json {message}"):
-        use(json.dumps(manifest).encode())
+        use_manifest(json.dumps(manifest).encode())
 
 
-def test_a_source_name_that_is_not_utf8_is_escaped():
+def test_source_name_that_is_not_utf8_is_escaped():
     path = pathlib.Path("caf\udce9.txt")
     path.write_text("a line\n")
     text = FileText(find_sources(path))

@@ -1,4 +1,4 @@
-"""Records survive serialization, and the fast serialization gives the bytes of TensorFlow's own."""
+"""Records survive serialization, and the fast serialization gives the same bytes as TensorFlow."""
 
 import numpy as np
 import pytest
@@ -42,6 +42,6 @@ def test_records_are_parsed_eagerly_and_in_a_graph():
 
 
 @pytest.mark.parametrize("ids", [[3, -1], [3, 2**21]])
-def test_an_id_out_of_range_is_rejected(ids):
+def test_token_id_out_of_range_is_rejected(ids):
     with pytest.raises(ValueError, match="expected 0 to 2097151"):
         list(serialize_records([Record(ids, [(2, 0)])]))

@@ -1,4 +1,4 @@
-"""A records folder is written atomically, describes itself, is reproducible, and detects a change."""
+"""Records folders are written atomically and reproducibly, describe themselves, and detect changed files."""
 
 import collections
 import hashlib
@@ -22,9 +22,9 @@ DOCUMENTS = [["The unaffable a.", "Playing b, c."], ["", "\t"], ["a b c d", "", 
 
 
 @pytest.fixture(scope="module")
-def text(made_text):
+def text(make_text):
     """Documents that fill seven blocks."""
-    return made_text(70)
+    return make_text(70)
 
 
 @pytest.fixture
@@ -43,20 +43,20 @@ def select_split(text, split, seed=5, rate=0.2):
 
 def split_segments(record, tokenizer):
     """Split a record into the segments of its examples, without special tokens, and its labels."""
-    place, parts = 0, []
+    position, parts = 0, []
     for first, second in record.lengths:
-        ids = record.token_ids[place : place + first + second]
+        ids = record.token_ids[position : position + first + second]
         assert ids[0] == tokenizer.cls_id
         assert ids[first - 1] == tokenizer.sep_id
         assert not second or ids[-1] == tokenizer.sep_id
         parts.append((ids[1 : first - 1], ids[first : first + second - 1]))
-        place += first + second
-    assert place == len(record.token_ids)
+        position += first + second
+    assert position == len(record.token_ids)
     return parts
 
 
 def make_quality_counts(documents):
-    """Compute the quality counts of texts without unknown words."""
+    """Return the quality counts of texts without unknown words."""
     words = [word for document in documents for sentence in document for word in sentence.split()]
     tokens = {"unable": 2, "playing": 2}
     num_characters = sum(map(len, words))
@@ -69,15 +69,13 @@ def make_quality_counts(documents):
     }
 
 
-def split_words(examples):
+def count_tokens(examples):
     return collections.Counter(token for example in examples for part in example for token in part)
 
 
 @pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_records_have_examples_that_fit_with_special_tokens(
-    text, tiny_tokenizer, tmp_path, read_records, objective, packed
-):
+def test_examples_fit_with_special_tokens(text, tiny_tokenizer, tmp_path, read_records, objective, packed):
     settings = {**SETTINGS, "sentence_objective": objective, "packed": packed, "max_examples_per_sequence": 3}
     manifest = write(tmp_path / "out", text, tiny_tokenizer, **settings)
     for split in ("train", "held_out"):
@@ -105,65 +103,65 @@ def test_records_have_examples_that_fit_with_special_tokens(
         assert all(shard["num_records"] for shard in shards)
 
 
-def test_packing_changes_neither_examples_nor_their_number(text, tiny_tokenizer, tmp_path, read_records):
-    found = {}
+def test_packing_does_not_change_the_examples(text, tiny_tokenizer, tmp_path, read_records):
+    examples = {}
     for packed in (False, True):
         write(tmp_path / str(packed), text, tiny_tokenizer, **SETTINGS, packed=packed)
         records = read_records(tmp_path / str(packed))
-        found[packed] = sorted(
+        examples[packed] = sorted(
             (*example, label)
             for record in records
             for example, label in zip(split_segments(record, tiny_tokenizer), record.sentence_labels, strict=True)
         )
-    assert found[True] == found[False]
+    assert examples[True] == examples[False]
     assert read_manifest(tmp_path / "True")["num_records"] < read_manifest(tmp_path / "False")["num_records"]
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("keep_apart", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_objective_none_writes_every_token_once(text, tiny_tokenizer, tmp_path, read_records, apart, packed):
-    settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": apart, "packed": packed}
+def test_objective_none_writes_every_token_once(text, tiny_tokenizer, tmp_path, read_records, keep_apart, packed):
+    settings = {**SETTINGS, "sentence_objective": "none", "keep_documents_apart": keep_apart, "packed": packed}
     write(tmp_path / "out", text, tiny_tokenizer, **settings)
     for split in ("train", "held_out"):
-        found = split_words(
+        counts = count_tokens(
             example
             for record in read_records(tmp_path / "out", split)
             for example in split_segments(record, tiny_tokenizer)
         )
         sentences = [sentence for document in select_split(text, split) for sentence in document]
-        expected = split_words([tiny_tokenizer.tokenize(sentences).to_list()])
-        assert (found.pop(tiny_tokenizer.sep_id, 0) > 0) == (not apart)  # between two documents
-        assert found == expected
+        expected = count_tokens([tiny_tokenizer.tokenize(sentences).to_list()])
+        assert (counts.pop(tiny_tokenizer.sep_id, 0) > 0) == (not keep_apart)  # between two documents
+        assert counts == expected
 
 
 def test_sentences_without_tokens_have_no_effect(text, tiny_tokenizer, tmp_path, read_records):
-    holed = [[*document[:1], "\u200b", *document[1:], "\u200b"] for document in text]
+    with_empty = [[*document[:1], "\u200b", *document[1:], "\u200b"] for document in text]
     settings = {**SETTINGS, "block_bytes": 100_000}
-    manifests = [write(tmp_path / name, t, tiny_tokenizer, **settings) for name, t in (("a", text), ("b", holed))]
+    manifests = [write(tmp_path / name, t, tiny_tokenizer, **settings) for name, t in (("a", text), ("b", with_empty))]
     assert manifests[0]["splits"] == manifests[1]["splits"]
     for split in ("train", "held_out"):
         assert read_records(tmp_path / "a", split) == read_records(tmp_path / "b", split)
 
 
 def test_held_out_text_is_never_in_training_records(tiny_tokenizer, tmp_path, read_records):
-    """Each document has a unique word."""
+    """Every document has a unique word."""
     words = [f"w{number}" for number in range(300)]
     tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     documents = [[f"{word} {word} {word}"] * 6 for word in words]
     write(tmp_path / "out", documents, tokenizer, **SETTINGS)
-    found = {
+    tokens = {
         split: {token for record in read_records(tmp_path / "out", split) for token in record.token_ids} - {2, 3}
         for split in ("train", "held_out")
     }
     held_out = {n + 5 for n in range(300) if is_held_out(5, n, 0.2)}
-    assert found["train"] == {n + 5 for n in range(300)} - held_out
-    borrowed = found["held_out"] - held_out  # the first held-out document, alone in its block
-    assert found["held_out"] >= held_out
+    assert tokens["train"] == {n + 5 for n in range(300)} - held_out
+    borrowed = tokens["held_out"] - held_out  # the first held-out document, alone in its block
+    assert tokens["held_out"] >= held_out
     assert len(borrowed) <= 10
 
 
 @pytest.mark.parametrize("first_is_long", [False, True])
-def test_a_document_in_several_blocks_never_gets_itself_as_random_next(tmp_path, read_records, first_is_long):
+def test_document_in_several_blocks_never_gets_itself_as_random_next(tmp_path, read_records, first_is_long):
     words = [f"w{number}" for number in range(4)]
     tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     lengths = [1, 3000, 1, 2000] if not first_is_long else [3000, 1, 1, 2000]
@@ -178,7 +176,7 @@ def test_a_document_in_several_blocks_never_gets_itself_as_random_next(tmp_path,
             assert (first[0] == second[0]) == (not label)
 
 
-def test_duplicates_differ(text, tiny_tokenizer, tmp_path, read_records):
+def test_duplicates_are_different(text, tiny_tokenizer, tmp_path, read_records):
     for duplicates in (1, 3):
         settings = {**SETTINGS, "duplicates": duplicates, "block_bytes": 100_000}
         write(tmp_path / str(duplicates), text, tiny_tokenizer, **settings)
@@ -190,7 +188,7 @@ def test_duplicates_differ(text, tiny_tokenizer, tmp_path, read_records):
 
 
 @pytest.mark.parametrize("num_workers", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_any_number_of_workers_writes_the_same_bytes(text, tiny_tokenizer, tmp_path, num_workers):
+def test_number_of_workers_does_not_change_the_bytes(text, tiny_tokenizer, tmp_path, num_workers):
     settings = {**SETTINGS, "packed": True}
     write(tmp_path / "1", text, tiny_tokenizer, **settings)
     write(tmp_path / "n", iter(text), TokenizerSpec.from_tokenizer(tiny_tokenizer), **settings, num_workers=num_workers)
@@ -198,9 +196,9 @@ def test_any_number_of_workers_writes_the_same_bytes(text, tiny_tokenizer, tmp_p
     assert len(read_content(tmp_path / "1")) > 7
 
 
-def test_the_seed_determines_the_bytes(text, tiny_tokenizer, folder, tmp_path):
-    write(tmp_path / "again", text, tiny_tokenizer, **SETTINGS)
-    assert read_content(tmp_path / "again") == read_content(folder)
+def test_seed_determines_the_bytes(text, tiny_tokenizer, folder, tmp_path):
+    write(tmp_path / "repeated", text, tiny_tokenizer, **SETTINGS)
+    assert read_content(tmp_path / "repeated") == read_content(folder)
     other = write(tmp_path / "other", text, tiny_tokenizer, **{**SETTINGS, "seed": 6})
     assert other["shards"] != read_manifest(folder)["shards"]
 
@@ -212,7 +210,7 @@ def test_packed_sequences_are_in_random_order(text, tiny_tokenizer, tmp_path, re
     assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
 
 
-def test_the_manifest_has_settings_sources_and_shards(tiny_tokenizer, tmp_path):
+def test_manifest_has_settings_sources_and_shards(tiny_tokenizer, tmp_path):
     (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in DOCUMENTS))
     text = FileText(find_sources(tmp_path / "a.txt"))
     written = write(tmp_path / "out", text, tiny_tokenizer, max_sequence_length=11, seed=5)
@@ -251,19 +249,19 @@ def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_rec
     assert tokens == "[CLS] un ##able the . play ##ing the a , b . play the . [SEP] c the . the d . [SEP]".split()
 
 
-def test_a_records_folder_has_its_tokenizer(folder):
+def test_records_folder_contains_its_tokenizer(folder):
     read_manifest(folder, tokenizer=BertTokenizer.from_checkpoint(folder))
 
 
-def test_a_spec_makes_the_same_tokenizer_and_the_same_files(tiny_tokenizer, tmp_path):
+def test_tokenizer_spec_gives_the_same_tokenizer_and_files(tiny_tokenizer, tmp_path):
     special = BertTokenizer(
         [*tiny_tokenizer.vocabulary, "[E1]"], lowercase=False, additional_special_tokens=["[E1]"], max_sequence_length=9
     )
     for tokenizer in (special, tiny_tokenizer, tiny_tokenizer.for_mediapipe()):
-        facts = TokenizerSpec.from_tokenizer(tokenizer)
-        assert TokenizerSpec.from_tokenizer(BertTokenizer(**facts.arguments)) == facts
+        spec = TokenizerSpec.from_tokenizer(tokenizer)
+        assert TokenizerSpec.from_tokenizer(BertTokenizer(**spec.arguments)) == spec
         tokenizer.save(tmp_path / "one")
-        facts.save(tmp_path / "two")
+        spec.save(tmp_path / "two")
         assert read_content(tmp_path / "one") == read_content(tmp_path / "two")
 
 
@@ -273,7 +271,7 @@ def test_progress_is_called_after_every_block(text, tiny_tokenizer, tmp_path):
     num_bytes = sum(len(sentence) + 1 for document in text for sentence in document)
     assert len(calls) == len(shard_paths(tmp_path / "out", read_manifest(tmp_path / "out"))) == 7
     assert {call[1] for call in calls} == {None}
-    assert all(before[2] < after[2] for before, after in itertools.pairwise(calls))
+    assert all(previous[2] < current[2] for previous, current in itertools.pairwise(calls))
     assert 0.9 * num_bytes < calls[-1][2] < 1.1 * num_bytes
 
 
@@ -298,7 +296,7 @@ def test_progress_is_called_after_every_block(text, tiny_tokenizer, tmp_path):
         ({"num_workers": 0}, "num_workers is 0; expected an integer >= 1"),
     ],
 )
-def test_bad_input_is_reported_and_leaves_nothing(tiny_tokenizer, tmp_path, changes, message):
+def test_invalid_input_is_rejected_and_writes_nothing(tiny_tokenizer, tmp_path, changes, message):
     arguments = {
         "text": DOCUMENTS,
         "tokenizer": tiny_tokenizer,
@@ -311,7 +309,7 @@ def test_bad_input_is_reported_and_leaves_nothing(tiny_tokenizer, tmp_path, chan
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_vocabulary_without_mask_is_rejected(tiny_tokenizer):
+def test_vocabulary_without_mask_is_rejected(tiny_tokenizer):
     with pytest.raises(InputError, match=r"none of the 17 lines is \[MASK\]"):
         TokenizerSpec(tuple(token for token in tiny_tokenizer.vocabulary if token != "[MASK]"))
 
@@ -325,7 +323,7 @@ def test_one_document_is_enough_for_the_other_objectives(tiny_tokenizer, tmp_pat
         assert manifest["num_examples"] >= 1
 
 
-def test_a_folder_is_replaced_only_with_overwrite(text, tiny_tokenizer, folder):
+def test_folder_is_replaced_only_with_overwrite(text, tiny_tokenizer, folder):
     before = read_manifest(folder)
     with pytest.raises(InputError, match="exists and is not empty"):
         write(folder, text, tiny_tokenizer, max_sequence_length=9)
@@ -341,7 +339,7 @@ def change_manifest(path: pathlib.Path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json does not exist"),
         (lambda folder: (folder / "train-00001.tfrecord").unlink(), r"train-00001\.tfrecord is missing"),
@@ -357,13 +355,13 @@ def change_manifest(path: pathlib.Path, **changes):
         (lambda folder: change_manifest(folder / "manifest.json", seed=None), "lacks seed: copy the folder again"),
     ],
 )
-def test_a_damaged_folder_is_rejected(folder, spoil, message):
-    spoil(folder)
+def test_damaged_folder_is_rejected(folder, damage, message):
+    damage(folder)
     with pytest.raises(InputError, match=message):
         read_manifest(folder)
 
 
-def test_one_flipped_bit_is_detected(folder):
+def test_flipped_bit_is_detected(folder):
     path = folder / "train-00000.tfrecord"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -372,7 +370,7 @@ def test_one_flipped_bit_is_detected(folder):
         read_manifest(folder)
 
 
-def test_another_tokenizer_is_rejected_with_both_values(folder, tiny_tokenizer):
+def test_other_tokenizer_is_rejected_with_both_values(folder, tiny_tokenizer):
     with pytest.raises(InputError, match=r"another tokenizer \(lowercase True there, False here; strip_accents True"):
         read_manifest(folder, tokenizer=BertTokenizer(tiny_tokenizer.vocabulary, lowercase=False))
     with pytest.raises(InputError, match=r"vocabulary_size 18 there, 19 here; vocabulary_sha256 \w+ there, \w+ here"):

@@ -1,4 +1,4 @@
-"""Pairs are half random or half swapped, random ones come from other documents, and no text is lost."""
+"""Half of the pairs are random or swapped, random segments are from other documents, and no text is lost."""
 
 import collections
 import dataclasses
@@ -21,8 +21,8 @@ SETTINGS = {"max_sequence_length": 37, "seed": 3, "short_sequence_rate": 0.1}
 
 
 @pytest.fixture(scope="module")
-def documents(made_documents):
-    return made_documents(NUM_DOCUMENTS)
+def documents(make_documents):
+    return make_documents(NUM_DOCUMENTS)
 
 
 def make_pairs(documents, pairs=generate_next_sentence_pairs, **changes):
@@ -60,7 +60,7 @@ def test_both_segments_are_contiguous_and_fit(documents, pairs, max_sequence_len
         assert len(first) + len(second) + 3 <= max_sequence_length
 
 
-def test_a_true_next_follows_and_a_random_one_is_from_another_document(documents):
+def test_next_segment_follows_and_random_segment_is_from_another_document(documents):
     kinds = collections.Counter()
     for first, second, is_random in make_pairs(documents, max_sequence_length=1000):
         kinds[is_random] += 1
@@ -70,20 +70,20 @@ def test_a_true_next_follows_and_a_random_one_is_from_another_document(documents
     assert min(kinds.values()) > 100
 
 
-def test_half_are_random_within_three_standard_errors():
-    """With sentences of one token, only the last chunk of a document can be a single sentence."""
-    documents = [[[index * 10_000 + place] for place in range(2000)] for index in range(20)]
+def test_half_of_the_pairs_are_random_within_three_standard_errors():
+    """If every sentence has one token, only the last chunk of a document can be a single sentence."""
+    documents = [[[index * 10_000 + position] for position in range(2000)] for index in range(20)]
     labels = [label for *_, label in make_pairs(documents, max_sequence_length=13, short_sequence_rate=0)]
-    num_lone = len(documents)  # a single last sentence of a document always gets a random one
-    low, high = sum(labels) - num_lone, sum(labels)
+    num_single = len(documents)  # the next segment of a single last sentence is always random
+    low, high = sum(labels) - num_single, sum(labels)
     error = 3 * math.sqrt(0.25 / len(labels))
     assert len(labels) > 5000
     assert high / len(labels) > 0.5 - error
     assert low / len(labels) < 0.5 + error
 
 
-def test_all_other_documents_are_drawn_about_equally_often():
-    documents = [[[index * 10_000 + place] for place in range(300)] for index in range(7)]
+def test_all_other_documents_are_drawn_equally_often():
+    documents = [[[index * 10_000 + position] for position in range(300)] for index in range(7)]
     drawn = collections.Counter(
         find_document(b) for seed in range(40) for _, b, f in make_pairs(documents, seed=seed) if f
     )
@@ -92,7 +92,7 @@ def test_all_other_documents_are_drawn_about_equally_often():
     assert max(abs(count - expected) for count in drawn.values()) < 4 * math.sqrt(expected)
 
 
-def test_every_sentence_is_used_even_if_a_random_one_replaced_it(documents):
+def test_every_sentence_is_used_even_if_a_random_segment_replaces_it(documents):
     used = set()
     for first, second, is_random in make_pairs(documents, max_sequence_length=10_000):
         used.update(first if is_random else first + second)
@@ -102,11 +102,11 @@ def test_every_sentence_is_used_even_if_a_random_one_replaced_it(documents):
 @pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 def test_short_sequence_rate_holds_within_three_standard_errors(pairs):
     """Short lengths are uniform from 2 to 61; 61 is the full length, so 59 of 60 are visible."""
-    documents = [[[index * 10_000 + place] for place in range(9001)] for index in range(7)]
+    documents = [[[index * 10_000 + position] for position in range(9001)] for index in range(7)]
     settings = {"max_sequence_length": 64}
     lengths = np.array([len(a) + len(b) + 3 for a, b, _ in make_pairs(documents, pairs, **settings)])
     short_rate, expected = np.mean(lengths < 64), 0.1 * 59 / 60
-    num_rests = 2 * len(documents)  # the rest at the end of a document is short anyway
+    num_rests = 2 * len(documents)  # the rest at the end of a document is short regardless of the rate
     error = 3 * math.sqrt(expected * (1 - expected) / len(lengths))
     assert len(lengths) > 900
     assert expected - error < short_rate < expected + error + num_rests / len(lengths)
@@ -115,7 +115,7 @@ def test_short_sequence_rate_holds_within_three_standard_errors(pairs):
         assert exact.count(61) >= len(exact) - len(documents)
 
 
-def test_long_segments_are_cut_at_both_ends_longest_first():
+def test_long_segments_are_truncated_at_both_ends_longest_first():
     documents = [[list(range(index * 10_000, index * 10_000 + 500))] for index in range(2)]
     starts = set()
     for seed in range(40):
@@ -123,41 +123,39 @@ def test_long_segments_are_cut_at_both_ends_longest_first():
             assert (len(first), len(second)) == (11, 10)
             starts.add(first[0] % 10_000)
     front_mean = np.mean(list(starts))
-    assert abs(front_mean - 489 / 2) < 30  # a fair coin for each removed token
+    assert abs(front_mean - 489 / 2) < 30  # each removed token is from either end with equal probability
     assert len(starts) > 10
 
 
 @pytest.mark.parametrize("pairs", [generate_next_sentence_pairs, generate_sentence_order_pairs])
 def test_draws_depend_only_on_seed_number_part_and_duplicate(documents, pairs):
     text = TokenizedText.from_sentences(documents)
-    whole = make_pairs(text, pairs)
-    assert make_pairs(text, pairs) == whole
-    odd = dataclasses.replace(
-        text.documents[4], number=999
-    )  # other draws for this document, and the same for all others
+    expected = make_pairs(text, pairs)
+    assert make_pairs(text, pairs) == expected
+    odd = dataclasses.replace(text.documents[4], number=999)  # changes the draws for this document only
     changed = make_pairs(dataclasses.replace(text, documents=[*text.documents[:4], odd, *text.documents[5:]]), pairs)
-    differing = [pair for pair in whole if pair not in changed]
+    differing = [pair for pair in expected if pair not in changed]
     assert differing
-    own = [first + second * (pairs is generate_sentence_order_pairs) for first, second, _ in differing]
-    assert {find_document(ids) for ids in own} == {4}
-    renumbered = [Document(place.number + 1, 0, place.start, place.end) for place in text.documents]
-    second_parts = [Document(place.number, 1, place.start, place.end) for place in text.documents]
+    first_segments = [first + second * (pairs is generate_sentence_order_pairs) for first, second, _ in differing]
+    assert {find_document(ids) for ids in first_segments} == {4}
+    renumbered = [Document(document.number + 1, 0, document.start, document.end) for document in text.documents]
+    second_parts = [Document(document.number, 1, document.start, document.end) for document in text.documents]
     others = [make_pairs(text, pairs, seed=4), make_pairs(text, pairs, duplicate=1)]
     others += [
         make_pairs(dataclasses.replace(text, documents=changed), pairs) for changed in (renumbered, second_parts)
     ]
-    assert len({str(pairs) for pairs in [whole, *others]}) == 5
+    assert len({str(pairs) for pairs in [expected, *others]}) == 5
 
 
-def test_a_single_document_borrows_random_segments_only(documents):
+def test_single_document_borrows_random_segments_only(documents):
     text = TokenizedText.from_sentences(documents[:3])
-    lone = TokenizedText(text.ids, text.starts, text.documents[:1], text.documents[1:])
-    found = make_pairs(lone)
-    assert {find_document(first) for first, *_ in found} == {0}
-    assert {find_document(second) for _, second, label in found if label} <= {1, 2}
+    single = TokenizedText(text.ids, text.starts, text.documents[:1], text.documents[1:])
+    pairs = make_pairs(single)
+    assert {find_document(first) for first, *_ in pairs} == {0}
+    assert {find_document(second) for _, second, label in pairs if label} <= {1, 2}
 
 
-def test_a_single_document_is_rejected_with_the_fix():
+def test_single_document_is_rejected_with_the_fix():
     with pytest.raises(
         InputError, match=r"the text has 1 document\(s\).*blank line between.*the objective sop or none"
     ):
@@ -167,36 +165,36 @@ def test_a_single_document_is_rejected_with_the_fix():
 
 def test_empty_sentences_and_documents_have_no_effect(documents):
     documents = documents[:9]
-    holed = [[[], documents[0][0], [], *documents[0][1:]], *documents[1:], []]
-    assert make_pairs(holed) == make_pairs(documents)
+    with_empty = [[[], documents[0][0], [], *documents[0][1:]], *documents[1:], []]
+    assert make_pairs(with_empty) == make_pairs(documents)
 
 
-def test_sentence_order_pairs_are_neighbours_swapped_half_of_the_time(documents):
+def test_sentence_order_pairs_are_adjacent_and_swapped_half_of_the_time(documents):
     labels = []
     for first, second, is_swapped in make_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000):
-        before, after = (second, first) if is_swapped else (first, second)
-        assert after[0] == before[-1] + 1
-        assert find_document(before) == find_document(after)
+        earlier, later = (second, first) if is_swapped else (first, second)
+        assert later[0] == earlier[-1] + 1
+        assert find_document(earlier) == find_document(later)
         labels.append(is_swapped)
-    many = [[[index * 10_000 + place] for place in range(3000)] for index in range(20)]
+    many = [[[index * 10_000 + position] for position in range(3000)] for index in range(20)]
     labels = [label for *_, label in make_pairs(many, generate_sentence_order_pairs, max_sequence_length=13)]
     assert len(labels) > 5000
     assert abs(np.mean(labels) - 0.5) < 3 * math.sqrt(0.25 / len(labels))
 
 
-def test_sentence_order_pairs_use_every_token_once_except_single_ones(documents):
+def test_sentence_order_pairs_use_every_token_once_except_single_tokens(documents):
     tokens = [
         p for a, b, _ in make_pairs(documents, generate_sentence_order_pairs, max_sequence_length=10_000) for p in a + b
     ]
     expected = [token for document in documents for sentence in document for token in sentence]
-    lone = [document[0][0] for document in documents if sum(map(len, document)) == 1]
+    single = [document[0][0] for document in documents if sum(map(len, document)) == 1]
     rests = set(expected) - set(tokens)
     assert len(tokens) == len(set(tokens))
-    assert set(lone) <= rests
-    assert all(token + 1 not in expected for token in rests)  # the last token of its document
+    assert set(single) <= rests
+    assert all(token + 1 not in expected for token in rests)  # the last token of a document
 
 
-def test_sentence_order_pairs_need_no_second_document_and_cut_a_single_sentence():
+def test_sentence_order_pairs_need_no_second_document_and_split_a_single_sentence():
     assert make_pairs([[[7, 8]]], generate_sentence_order_pairs) in ([([7], [8], 0)], [([8], [7], 1)])
     assert make_pairs([[[7]]], generate_sentence_order_pairs) == []
     cuts = {
