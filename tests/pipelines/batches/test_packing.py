@@ -101,7 +101,7 @@ def test_tokens_and_special_tokens_have_the_right_positions(tiny_tokenizer):
 def test_eager_tf_function_and_tf_data_agree(tiny_tokenizer, truncation, padding):
     padding = PADDINGS[padding]
     first, second = ["the unaffable a", "", "b, c."], ["playing", "the a b c d b a the", "c"]
-    for length in (5, 9):  # all sequences are truncated, some are
+    for length in (5, 9):  # truncates all sequences, or some
 
         def pack_pairs(a, b, length=length):
             return pack(tiny_tokenizer, a, b, max_sequence_length=length, truncation=truncation, **padding)
