@@ -63,7 +63,7 @@ def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Sourc
     elif hasattr(given, "to_dict") and hasattr(given, "columns"):  # pandas
         given = _with_whole_numbers(given.to_dict("records"))
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise InputError(f"{name} is a {type(given).__name__}; expected {_EXPECTED}")
+        raise InputError(f"{name} has type {type(given).__name__}; expected {_EXPECTED}")
     objects = [_object(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected at least one: pass another list")

@@ -87,7 +87,7 @@ def test_manifest_without_the_share_of_long_words_is_read():
 
 def test_manifests_of_format_version_2_are_read_with_current_keys():
     text = json.dumps({**MANIFEST, "format_version": 2})
-    text = text.replace("num_records", "num_records").replace("max_examples_per_sequence", "max_examples_per_sequence")
+    text = text.replace("num_records", "num_rows").replace("max_examples_per_sequence", "max_examples_a_row")
     use_manifest(text.encode())
     assert read_manifest("records") == {**MANIFEST, "format_version": 2}
 

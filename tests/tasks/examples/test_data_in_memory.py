@@ -146,8 +146,8 @@ def test_examples_of_an_array_have_indices(write):
 
 
 ERRORS = {
-    "dict": ({"text": ["a"]}, r"train is a dict; expected a path, a list of dicts such as"),
-    "number": (3, r"train is a int; expected a path, a list of dicts"),
+    "dict": ({"text": ["a"]}, r"train has type dict; expected a path, a list of dicts such as"),
+    "number": (3, r"train has type int; expected a path, a list of dicts"),
     "empty list": ([], r"train has no examples; expected at least one"),
     "text": (["a fine film"], r"train\[0\] is 'a fine film'; expected a dict such as .* or a pair"),
     "tuple of four": ([("a", "b", "c", "d")], r"train\[0\] is \('a', 'b', 'c', 'd'\); expected a dict"),
