@@ -1,4 +1,4 @@
-"""Trains every head in a separate process, because TensorFlow's devices are set when it starts."""
+"""Fixture that trains every head in a separate process, because TensorFlow fixes its devices when it starts."""
 
 import json
 import os
@@ -14,7 +14,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def train_heads():
-    """A function that trains all heads with options of `train_heads.py` and returns {head: [logs of each step]}."""
+    """Function that trains all heads with options of `train_heads.py`; returns the printed results, keyed by head."""
     done = {}
 
     def train(*options: str) -> dict:

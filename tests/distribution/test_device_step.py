@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.training import adamw
-from tests.distribution.train_heads import HEADS, NUM_ROWS, data_of
+from tests.distribution.train_heads import BATCH_SIZE, HEADS, make_data
 from tests.marks import slow
 
 HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext", "Print", "PrintV2"}
@@ -13,16 +13,16 @@ HOST_OPERATIONS = {"PyFunc", "EagerPyFunc", "PyFuncStateless", "IteratorGetNext"
 
 @pytest.fixture(params=["electra", *slow("token_classifier")])
 def head(request):
-    """Heads with every kind of loss, and one that samples."""
+    """Heads that together have every kind of loss; ELECTRA's also samples."""
     return request.param
 
 
 @pytest.fixture
 def model_and_batch(head):
-    """A compiled model and a batch of tensors."""
+    """Compiled model and a batch of tensors."""
     model = HEADS[head]()
     model.compile(adamw(1e-3, 10), accumulation_steps=2)
-    batch = tf.nest.map_structure(tf.constant, tuple(data_of(head, 1)))
+    batch = tf.nest.map_structure(tf.constant, tuple(make_data(head, 1)))
     model.build_step(batch)
     return model, batch
 
@@ -44,17 +44,17 @@ def test_xla_compiles_the_full_training_step(model_and_batch):
     losses = [float(step(batch)["loss"]) for _ in range(3)]
     assert np.isfinite(losses).all()
     assert int(model.optimizer.iterations) == 3
-    assert next(iter(batch[0].values())).shape[0] == NUM_ROWS
+    assert next(iter(batch[0].values())).shape[0] == BATCH_SIZE
 
 
 @pytest.mark.parametrize("head", ["token_classifier", *slow("electra")])
 def test_train_on_batch_and_test_on_batch_work(head):
-    batch = data_of(head, 1)
+    batch = make_data(head, 1)
     model, twin = HEADS[head](), HEADS[head]()
-    for one in (model, twin):
-        one.compile(adamw(1e-3, 10), jit_compile=False)
+    for each in (model, twin):
+        each.compile(adamw(1e-3, 10), jit_compile=False)
     twin.set_weights(model.get_weights())
-    assert model.test_on_batch(*batch)[0] == pytest.approx(twin.evaluate(*batch, batch_size=NUM_ROWS, verbose=0)[0])
+    assert model.test_on_batch(*batch)[0] == pytest.approx(twin.evaluate(*batch, batch_size=BATCH_SIZE, verbose=0)[0])
     model.train_on_batch(*batch)
     assert int(model.optimizer.iterations) == 1
     assert model.test_on_batch(*batch)[0] != pytest.approx(twin.test_on_batch(*batch)[0])

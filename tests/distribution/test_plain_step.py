@@ -1,4 +1,4 @@
-"""One replica without gradient accumulation uses Keras's own step, and the distributed step equals it."""
+"""A single replica without gradient accumulation uses Keras's own step, which equals the distributed step."""
 
 import keras
 import numpy as np
@@ -8,21 +8,23 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.training import adamw
 from tests.distribution.toy import train
-from tests.distribution.train_heads import CONFIG, HEADS, NUM_ROWS, Logs, data_of
+from tests.distribution.train_heads import BATCH_SIZE, CONFIG, HEADS, Logs, make_data
 from tests.marks import slow
 
 NUM_STEPS = 4
 
 
-def fitted(head: str, monkeypatch, *, config=CONFIG, **attributes) -> tuple[list[dict], list[np.ndarray], dict]:
-    """Train and evaluate a tiny model whose class gets `attributes`; return logs, weights and scores."""
+def train_and_evaluate(
+    head: str, monkeypatch, *, config=CONFIG, **attributes
+) -> tuple[list[dict], list[np.ndarray], dict]:
+    """Train and evaluate a tiny model after setting `attributes` on its class; return logs, weights and scores."""
     monkeypatch.setattr("tests.distribution.train_heads.CONFIG", config)
     keras.utils.set_random_seed(5)
     model = HEADS[head]()
     for name, value in attributes.items():
         monkeypatch.setattr(type(model), name, value)
     model.compile(adamw(1e-2, NUM_STEPS, clip_norm=0.5), jit_compile=False)
-    batches = tf.data.Dataset.from_tensor_slices(data_of(head, NUM_STEPS)).batch(NUM_ROWS)
+    batches = tf.data.Dataset.from_tensor_slices(make_data(head, NUM_STEPS)).batch(BATCH_SIZE)
     logs = Logs()
     model.fit(batches, callbacks=[logs], shuffle=False, verbose=0)
     scores = model.evaluate(batches.take(2), verbose=0, return_dict=True)
@@ -39,7 +41,7 @@ def assert_equal(ours, theirs, tolerance: float) -> None:
 
 @pytest.fixture
 def keras_steps():
-    """The kinds of models that trace Keras's own training step, in order."""
+    """Names of the model classes that trace Keras's own training step, in order."""
     traced = []
     step = keras.Model.train_step
 
@@ -54,10 +56,10 @@ def keras_steps():
 
 @pytest.mark.parametrize("head", ["pretrainer", *slow("classifier", "electra")])
 def test_single_device_traces_the_keras_step_once(head, keras_steps, monkeypatch):
-    """With dropout; the classifier has sample weights."""
-    plain = fitted(head, monkeypatch)
-    assert len(keras_steps) == 1  # `build_step` has made all variables before
-    divided = fitted(head, monkeypatch, is_distributed=True)
+    """Includes dropout, and for the classifier sample weights."""
+    plain = train_and_evaluate(head, monkeypatch)
+    assert len(keras_steps) == 1  # `build_step` has already created all variables
+    divided = train_and_evaluate(head, monkeypatch, is_distributed=True)
     assert len(keras_steps) == 1
     assert_equal(divided, plain, 1e-6)  # measured: 1.2e-7
     assert len({line["loss"] for line in plain[0]}) == NUM_STEPS
@@ -65,10 +67,10 @@ def test_single_device_traces_the_keras_step_once(head, keras_steps, monkeypatch
 
 @pytest.mark.slow
 def test_single_device_step_equals_the_keras_step(monkeypatch):
-    """Without dropout, because our masks depend on the step and Keras's do not."""
+    """Without dropout, because our masks depend on the step while those of Keras do not."""
     config = bk.BertConfig(**{**CONFIG.to_dict(), "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0})
-    ours = fitted("token_classifier", monkeypatch, config=config)
-    theirs = fitted(
+    ours = train_and_evaluate("token_classifier", monkeypatch, config=config)
+    theirs = train_and_evaluate(
         "token_classifier",
         monkeypatch,
         config=config,
@@ -84,7 +86,7 @@ def fit_once(head: str) -> None:
     """Train a new model on one batch."""
     model = HEADS[head]()
     model.compile(adamw(1e-2, NUM_STEPS), jit_compile=False)
-    model.fit(tf.data.Dataset.from_tensor_slices(data_of(head, 1)).batch(NUM_ROWS), shuffle=False, verbose=0)
+    model.fit(tf.data.Dataset.from_tensor_slices(make_data(head, 1)).batch(BATCH_SIZE), shuffle=False, verbose=0)
 
 
 def test_micro_batches_do_not_use_the_keras_step(keras_steps):
@@ -100,4 +102,4 @@ def test_keras_traces_its_own_step_twice(keras_steps, monkeypatch):
     assert len(keras_steps) == 1
     monkeypatch.setattr(bk.BertPretrainer, "make_train_function", keras.Model.make_train_function)
     fit_once("pretrainer")
-    assert len(keras_steps) == 1 + 2  # where Keras makes the variables of two losses while it traces
+    assert len(keras_steps) == 1 + 2  # Keras creates the variables of two losses while tracing

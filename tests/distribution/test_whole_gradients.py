@@ -1,6 +1,6 @@
-"""Replicas and micro-batches make the update of one device: gradients are summed, then clipped; no batch is lost.
+"""Replicas and micro-batches make the same updates as one device: sum, then clip the gradients; use every batch.
 
-SGD is among the optimizers since Adam and LAMB hardly notice gradients that are summed twice.
+SGD is one of the optimizers because Adam and LAMB are nearly unaffected by the scale of the gradients.
 """
 
 import json
@@ -16,24 +16,24 @@ import tensorflow as tf
 from bert_keras.distribution import clip_gradients
 from tests.distribution.conftest import REPOSITORY
 from tests.distribution.test_distributed_step import assert_same_training
-from tests.distribution.toy import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, data, makers, train
+from tests.distribution.toy import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, make_data, make_optimizers, train
 
-TOLERANCE = 1e-6  # of weights of about 0.5; measured: 1.2e-7
+TOLERANCE = 1e-6  # for weights of about 0.5; measured: 1.2e-7
 
 
 @pytest.fixture(scope="module")
 def report():
-    """The output of `toy.py` for some optimizers."""
-    return report_of(QUICK)
+    """Output of `toy.py` for the optimizers of the quick suite."""
+    return run_toy(QUICK)
 
 
 @pytest.fixture(scope="module")
-def whole_report():
-    """The output of `toy.py` for all optimizers."""
-    return report_of(makers())
+def full_report():
+    """Output of `toy.py` for all optimizers."""
+    return run_toy(make_optimizers())
 
 
-def report_of(names):
+def run_toy(names):
     """Run `toy.py` in a separate process with two devices."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "tests.distribution.toy", *names]
@@ -49,9 +49,9 @@ def test_clipped_gradients_equal_those_of_one_device(optimizer, report):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", makers())
-def test_clipped_gradients_equal_those_of_one_device_for_every_optimizer(optimizer, whole_report):
-    assert_same_as_one_device(whole_report["trained"][optimizer])
+@pytest.mark.parametrize("optimizer", make_optimizers())
+def test_clipped_gradients_equal_those_of_one_device_for_every_optimizer(optimizer, full_report):
+    assert_same_as_one_device(full_report["trained"][optimizer])
 
 
 def assert_same_as_one_device(trained):
@@ -66,34 +66,34 @@ def assert_same_as_one_device(trained):
 
 
 def test_compared_runs_clip_gradients_and_overflow_the_scaled_loss(report):
-    """Otherwise the comparison would prove nothing."""
+    """Otherwise the comparison would be meaningless."""
     plain, limited, scaled = (report["trained"][name]["one device"] for name in ("sgd plain", "sgd norm", QUICK[-1]))
     assert np.abs(np.array(plain["weights"][0]) - np.array(limited["weights"][0])).max() > 100 * TOLERANCE
     assert scaled["steps"] == NUM_STEPS - 2
 
 
 @pytest.mark.slow
-def test_compared_runs_reach_every_limit_and_overflow_only_at_the_larger_scale(whole_report):
-    """Otherwise the comparison would prove nothing."""
-    report = whole_report
+def test_compared_runs_reach_every_limit_and_overflow_only_at_the_larger_scale(full_report):
+    """Otherwise the comparison would be meaningless."""
+    report = full_report
     weights = {name: trained["one device"]["weights"] for name, trained in report["trained"].items()}
     kinds = [weights[f"sgd {limit}"] for limit in LIMITS]
     for ours, theirs in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
         assert np.abs(np.array(ours[0]) - np.array(theirs[0])).max() > 100 * TOLERANCE
-    left_out = {name: NUM_STEPS - report["trained"][f"scaled {name}"]["one device"]["steps"] for name in SCALES}
-    assert left_out == {"sgd global": 0, "adamw global": 2}
+    num_skipped = {name: NUM_STEPS - report["trained"][f"scaled {name}"]["one device"]["steps"] for name in SCALES}
+    assert num_skipped == {"sgd global": 0, "adamw global": 2}
 
 
 def test_fit_under_a_strategy_consumes_every_batch_once(report):
-    assert report["batches"] == [number for number in range(NUM_STEPS) for _ in range(2)]  # both replicas see it
+    assert report["batches"] == [number for number in range(NUM_STEPS) for _ in range(2)]  # once per replica
 
 
 def test_replicas_micro_batches_checkpointing_and_unpadding_do_not_change_the_training(report):
-    """All options together on a head with two losses; slow tests check each separately."""
+    """Combines all options on a head with two losses; slow tests check each separately."""
     divided, whole = report["pretrainer"]["divided"], report["pretrainer"]["whole"]
     assert_same_training(divided, whole, 1e-5)
     np.testing.assert_allclose(divided["weights"], whole["weights"], rtol=0, atol=1e-5)
-    assert len({logs["loss"] for logs in whole["steps"]}) == 20  # something was trained
+    assert len({logs["loss"] for logs in whole["steps"]}) == 20  # the weights changed
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -104,7 +104,7 @@ def test_clipping_equals_keras_bit_for_bit_on_one_device(limit):
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(2)])
     model.set_weights([np.array(weights) for weights in initial_weights()])
     model.compile(keras.optimizers.SGD(0.1, **LIMITS[limit]), "mse", jit_compile=False)
-    model.fit(*data(), batch_size=6, shuffle=False, verbose=0)
+    model.fit(*make_data(), batch_size=6, shuffle=False, verbose=0)
     for weights, theirs in zip(ours["weights"], model.get_weights(), strict=True):
         np.testing.assert_array_equal(np.float32(weights), theirs)
 

@@ -1,7 +1,7 @@
-"""Train a tiny model of every head and print the logs of each step as JSON.
+"""Train a tiny model of every head and print its logs, scores and weights as JSON.
 
-python train_heads.py [--devices 4] [--parts 2] [--steps 20] [--checkpointing] [--jit] [--jit-update]
-    [--skip-padding] [--policy mixed_float16]
+python train_heads.py [--devices 4] [--micro-batches 2] [--steps 20] [--checkpointing] [--jit] [--jit-update]
+    [--unpad] [--policy mixed_float16]
 """
 
 import argparse
@@ -18,7 +18,7 @@ import tensorflow as tf
 import bert_keras as bk
 from bert_keras.training import adamw
 
-NUM_ROWS, LENGTH, NUM_SLOTS, VOCABULARY = 8, 11, 4, 61
+BATCH_SIZE, LENGTH, NUM_MASKED, VOCABULARY = 8, 11, 4, 61
 CONFIG = bk.BertConfig(
     vocabulary_size=VOCABULARY,
     num_layers=1,
@@ -40,33 +40,33 @@ HEADS = {
 }
 
 
-def data_of(head: str, num_steps: int) -> tuple:
+def make_data(head: str, num_steps: int) -> tuple:
     """Draw sequences of very different lengths, so that the weights of their labels differ too."""
     rng = np.random.default_rng(3)
-    num_rows = NUM_ROWS * num_steps
-    lengths = rng.integers(3, LENGTH + 1, (num_rows, 1))
-    places = np.arange(LENGTH)[None, :]
-    padding_mask = (places < lengths).astype("int32")
+    num_sequences = BATCH_SIZE * num_steps
+    lengths = rng.integers(3, LENGTH + 1, (num_sequences, 1))
+    positions = np.arange(LENGTH)[None, :]
+    padding_mask = (positions < lengths).astype("int32")
     x = {
         "token_ids": rng.integers(5, VOCABULARY, padding_mask.shape).astype("int32") * padding_mask,
         "padding_mask": padding_mask,
-        "segment_ids": (places >= lengths // 2).astype("int32") * padding_mask,
+        "segment_ids": (positions >= lengths // 2).astype("int32") * padding_mask,
     }
     if head in ("pretrainer", "electra"):
-        used = np.arange(NUM_SLOTS) < rng.integers(0, np.minimum(NUM_SLOTS, lengths - 1) + 1)
-        draws = rng.random((num_rows, LENGTH - 1)) + (places[:, 1:] >= lengths)  # padding comes last
-        slots = np.argsort(draws, axis=1)[:, :NUM_SLOTS] + 1  # no place twice
-        x["mask_positions"] = (slots * used).astype("int32")
+        used = np.arange(NUM_MASKED) < rng.integers(0, np.minimum(NUM_MASKED, lengths - 1) + 1)
+        draws = rng.random((num_sequences, LENGTH - 1)) + (positions[:, 1:] >= lengths)  # sorts padding to the end
+        masked_positions = np.argsort(draws, axis=1)[:, :NUM_MASKED] + 1  # without duplicates
+        x["mask_positions"] = (masked_positions * used).astype("int32")
         ids = rng.integers(5, VOCABULARY, used.shape).astype("int32")
         y = {"mask_ids": ids, "mask_weights": used.astype("float32")}
-        return x, y | ({"next_sentence_labels": rng.integers(0, 2, num_rows)} if head == "pretrainer" else {})
+        return x, y | ({"next_sentence_labels": rng.integers(0, 2, num_sequences)} if head == "pretrainer" else {})
     if head == "token_classifier":
         return x, np.where(padding_mask == 1, rng.integers(0, 3, padding_mask.shape), -100).astype("int32")
     if head == "question_answerer":
         return x, {name: rng.integers(0, lengths[:, 0]) for name in ("start_positions", "end_positions")}
     if head == "multi_label":
-        return x, rng.integers(0, 2, (num_rows, 3)).astype("float32")
-    return x, rng.integers(0, 3, num_rows), rng.random(num_rows).astype("float32")
+        return x, rng.integers(0, 2, (num_sequences, 3)).astype("float32")
+    return x, rng.integers(0, 3, num_sequences), rng.random(num_sequences).astype("float32")
 
 
 class Logs(keras.callbacks.Callback):
@@ -84,13 +84,13 @@ class Logs(keras.callbacks.Callback):
 def main() -> None:
     """Train every head."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", type=int, default=0, help="logical devices to mirror on")
-    parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--devices", type=int, default=0, help="number of logical devices of the MirroredStrategy")
+    parser.add_argument("--micro-batches", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--checkpointing", action="store_true", help="compute each block twice")
+    parser.add_argument("--checkpointing", action="store_true", help="recompute the blocks in the backward pass")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--jit-update", action="store_true")
-    parser.add_argument("--skip-padding", action="store_true")
+    parser.add_argument("--unpad", action="store_true")
     parser.add_argument("--policy", default="float32")
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
     arguments = parser.parse_args()
@@ -100,36 +100,36 @@ def main() -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(arguments.devices)])
     keras.config.set_dtype_policy(arguments.policy)
-    options = {name: getattr(arguments, name) for name in ("steps", "jit", "jit_update", "parts")}
+    options = {name: getattr(arguments, name) for name in ("steps", "jit", "jit_update", "micro_batches")}
     options |= {"checkpointing": arguments.checkpointing, "unpad": arguments.unpad}
-    print(json.dumps({head: trained(head, strategy, **options) for head in arguments.heads}), flush=True)
+    print(json.dumps({head: train_head(head, strategy, **options) for head in arguments.heads}), flush=True)
 
 
-def trained(
+def train_head(
     head: str,
     strategy: tf.distribute.Strategy | None,
     *,
     steps: int = 20,
-    parts: int = 1,
+    micro_batches: int = 1,
     checkpointing: bool = False,
     unpad: bool = False,
     jit: bool = False,
     jit_update: bool = False,
 ) -> dict:
-    """Train one head; return the logs of each step, the scores and some weights."""
+    """Train a head; return the logs of each step, the scores and a sample of the weights."""
     keras.utils.set_random_seed(5)
     with strategy.scope() if strategy else contextlib.nullcontext():
         model = HEADS[head]()
-        optimizer = adamw(1e-2, steps, clip_norm=0.5)  # so that clipping counts at every step
+        optimizer = adamw(1e-2, steps, clip_norm=0.5)  # low enough to clip at every step
         optimizer.jit_update = jit_update
         model.compile(
             optimizer,
             jit_compile=jit,
-            accumulation_steps=parts,
+            accumulation_steps=micro_batches,
             gradient_checkpointing=checkpointing,
             unpad=unpad,
         )
-    data = tf.data.Dataset.from_tensor_slices(data_of(head, steps)).batch(NUM_ROWS, drop_remainder=True)
+    data = tf.data.Dataset.from_tensor_slices(make_data(head, steps)).batch(BATCH_SIZE, drop_remainder=True)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     data, logs = data.with_options(options), Logs()

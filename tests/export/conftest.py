@@ -1,4 +1,4 @@
-"""Small models of every kind, in which all sizes are different, and their tokenizer."""
+"""Tiny models of every kind with their tokenizer and task; all dimensions differ, so that mixed-up axes fail."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ LENGTH = 19
 KINDS = ("encoder", "classifier", "pair_classifier", "windowed_classifier", "multi_label", "regression", "embedder")
 KINDS += ("token_classifier", "question_answerer", "null_answerer", "masked_lm", "pretrainer", "electra")
 
-# settings of tasks, with lengths so short that texts are split into windows
+# task settings; the lengths are short enough to split texts into windows
 TASKS = {
     "pair_classifier": {"has_pairs": True},
     "windowed_classifier": {"max_sequence_length": 11, "window_overlap": 3},
@@ -59,7 +59,7 @@ def config(tokenizer):
 
 
 def build(kind: str, config):
-    """Return a model with random weights, including biases and norms, so that a missing one is noticed."""
+    """Build a model with random weights. Biases and norms are random too, so that tests notice when one is missing."""
     keras.utils.set_random_seed(5)
     model, rng = _make_model(kind, config), np.random.default_rng(5)
     for variable in model.variables:
@@ -88,7 +88,7 @@ def _make_model(kind: str, config):
 
 
 def make_task(kind: str, model, tokenizer, folder):
-    """Return the task of a model with the settings of `TASKS`; None if it has no task."""
+    """Restore the task of a model with the settings of `TASKS`; return None for models without a task."""
     if type(model).__name__ not in TASK_CLASSES:
         return None
     return dataclasses.replace(restore_task(folder, model, tokenizer), **TASKS.get(kind, {}))
@@ -96,7 +96,7 @@ def make_task(kind: str, model, tokenizer, folder):
 
 @pytest.fixture(scope="session")
 def references(config, tokenizer, tmp_path_factory):
-    """Return `references(kind)`: the model of a kind with its tokenizer and its task."""
+    """Function that returns the model of a kind with its tokenizer and its task."""
     empty, cache = tmp_path_factory.mktemp("empty"), {}
 
     def reference(kind: str) -> Reference:
@@ -110,7 +110,7 @@ def references(config, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def saved(references, tmp_path_factory):
-    """Return `saved(kind)`: the folder of a kind's SavedModel, written once. Copy it before changing it."""
+    """Function that returns the folder of a kind's SavedModel, written once. Copy it before changing it."""
 
     def folder(kind: str):
         reference = references(kind)
@@ -122,7 +122,7 @@ def saved(references, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tflite_file(references, tmp_path_factory):
-    """Return `tflite_file(kind, quantization)`: a kind's file for `LENGTH` tokens, written once."""
+    """Function that returns a kind's TFLite file for `LENGTH` tokens, written once per quantization."""
 
     def path(kind: str, quantization: str = "float32"):
         return made_once(
@@ -136,7 +136,7 @@ def tflite_file(references, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def onnx_file(references, tmp_path_factory):
-    """Return `onnx_file(kind)`: a kind's float32 file, written once."""
+    """Function that returns a kind's float32 ONNX file, written once."""
     return lambda kind: made_once(
         tmp_path_factory, f"{kind}.onnx", lambda path: write_onnx(references(kind).model, path)
     )
@@ -146,11 +146,11 @@ def _load_saved_model(path: str):
     return (load_once if "made_once" in path else run_saved_model.load)(path)
 
 
-load_once = functools.cache(run_saved_model.load)  # for the files of `saved`, which do not change
+load_once = functools.cache(run_saved_model.load)  # only for the files of `saved`, which never change
 
 
 class InThisProcess:
-    """`FreshProcess` in this process, because starting Python for each of many tests is slow."""
+    """Replacement for `FreshProcess` that runs in this process, because starting Python for each test is slow."""
 
     loaders: typing.ClassVar = {"saved_model": _load_saved_model, "tflite": run_tflite.load, "onnx": run_onnx.load}
 
@@ -175,6 +175,6 @@ class InThisProcess:
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Run artifacts in this process instead of a fresh one."""
+    """Run artifacts in this process instead of a new one."""
     monkeypatch.setattr(parity_check, "FreshProcess", InThisProcess)
     return

@@ -1,4 +1,4 @@
-"""Parity checks run in separate processes while the next artifact is written."""
+"""Parity checks run in separate processes while the next artifact is being written."""
 
 import time
 
@@ -21,7 +21,7 @@ serve(lambda: (lambda signature, inputs: {{"y": inputs["x"] + 1}}, {{"sum": {{}}
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Return `program(source)`, which installs a program as the runtime of ONNX files."""
+    """Function that installs a program as the runtime of ONNX files."""
 
     def use(source: str) -> None:
         folder = tmp_path / "runtimes"
@@ -93,7 +93,7 @@ def test_error_contains_the_last_line_or_the_extra_of_a_missing_runtime(program,
 
 
 class FakeCheck:
-    """A check that records its calls."""
+    """Check that records calls of its methods."""
 
     def __init__(self, events, name, passed=True):
         self.events, self.name, self.passed = events, name, passed

@@ -1,4 +1,4 @@
-"""Our models work like any Keras model: `.keras` files, functional models, `summary`, `export`."""
+"""Our models support the features of Keras models: `.keras` files, functional models, `summary`, `export`."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from tests.marks import slow
 INPUTS = ("token_ids", "padding_mask", "segment_ids")
 TOLERANCE = 1e-5
 
-# `import bert_keras` is all that the process knows of us
+# the new process imports our classes only through `import bert_keras`
 LOAD = """
 import pathlib, sys
 {imports}
@@ -33,13 +33,13 @@ for path in sorted(folder.glob("*.keras")):
 
 @pytest.fixture
 def features(make_batch):
-    """A batch with the features that every model accepts."""
+    """Batch with the features that every model accepts."""
     return {name: value for name, value in make_batch().items() if name in INPUTS}
 
 
 @pytest.fixture(scope="module")
 def saved_models(make_model, make_batch, run, tmp_path_factory):
-    """A folder with `.keras` files of two models and of a functional one, compiled with our losses and optimizer."""
+    """Folder with `.keras` files of two models and a functional model, compiled with our losses and optimizer."""
     folder = tmp_path_factory.mktemp("saved")
     batch = {name: value for name, value in make_batch().items() if name in INPUTS}
     np.savez(folder / "batch.npz", **batch)
@@ -59,7 +59,7 @@ def saved_models(make_model, make_batch, run, tmp_path_factory):
 @pytest.mark.parametrize(
     "imports",
     [
-        "import bert_keras, tensorflow, keras",  # TensorFlow looks for Keras, and imports it later
+        "import bert_keras, tensorflow, keras",  # TensorFlow searches for Keras but imports it later
         *slow(
             "import bert_keras, keras",
             "import bert_keras, importlib.util; importlib.util.find_spec('keras'); import keras",
@@ -161,9 +161,9 @@ def test_keras_exports_a_saved_model(kind, make_model, features, run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # tf2onnx 1.17, which Keras calls
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # tf2onnx 1.17, called by Keras
 def test_keras_exports_an_onnx_file(make_model, features, run, tmp_path):
-    import onnxruntime  # 0.2 s that the quick tests do not pay
+    import onnxruntime  # takes 0.2 s that quick tests save
 
     model = make_model("classifier")
     model.export(tmp_path / "model.onnx", format="onnx", verbose=False)

@@ -1,4 +1,4 @@
-"""Dropout zeros the right fraction of values, with a new mask per call, reproducible by its seed."""
+"""Dropout zeros the expected fraction of values, draws a new mask per call and is reproducible by its seed."""
 
 import itertools
 
@@ -15,7 +15,7 @@ NUM_VALUES = 300 * 7 * 101
 
 
 def masks(rate=0.1, num_calls=1, seed=3, jit_compile=False):
-    """The masks of several calls of one layer."""
+    """Return the masks of several calls of a layer."""
     layer = Dropout(rate, seed=seed)
     call = tf.function(lambda x: layer(x, training=True), jit_compile=jit_compile)
     return [call(tf.ones(SHAPE)).numpy() for _ in range(num_calls)]
@@ -34,7 +34,7 @@ def test_masks_of_positions_and_calls_are_independent(axis):
     first, second = (values == 0 for values in masks(num_calls=2))
     shifted = np.roll(first, 1, axis=axis)
     for other in (second, shifted, np.roll(second, 1, axis=axis)):
-        both = np.mean(first & other)  # of independent draws: 0.1 * 0.1
+        both = np.mean(first & other)  # independent draws coincide with probability 0.1 * 0.1
         assert abs(both - 0.01) < 4 * np.sqrt(0.01 * 0.99 / NUM_VALUES)
 
 
@@ -42,7 +42,7 @@ def test_every_random_bit_is_set_half_of_the_time():
     bits = random_bits(tf.constant([11, 4], tf.uint32), (1 << 17,)).numpy()
     for bit in range(32):
         assert abs(np.mean(bits >> bit & 1) - 0.5) < 4 * 0.5 / np.sqrt(1 << 17), bit
-    assert len(np.unique(bits)) > (1 << 17) - 8  # 2 repeats are expected of 2**17 draws of 2**32
+    assert len(np.unique(bits)) > (1 << 17) - 8  # 2**17 draws out of 2**32 values contain 2 duplicates on average
 
 
 def test_adjacent_seeds_do_not_produce_shifted_copies():
@@ -84,8 +84,8 @@ def test_rate_0_draws_no_random_numbers():
 def test_gradient_is_zero_where_values_were_dropped():
     layer, x = Dropout(0.4, seed=1), tf.Variable(tf.ones((1000,)))
     with tf.GradientTape() as tape:
-        kept = layer(x, training=True)
-    np.testing.assert_allclose(tape.gradient(kept, x), kept, rtol=0, atol=0)
+        outputs = layer(x, training=True)
+    np.testing.assert_allclose(tape.gradient(outputs, x), outputs, rtol=0, atol=0)
 
 
 def test_dropout_keeps_half_precision():
@@ -101,13 +101,13 @@ def test_config_restores_the_layer():
 def test_micro_batch_draws_the_masks_of_the_global_batch(compiled):
     layer = Dropout(0.4, seed=3)
 
-    def masks_of(first_sequence, num_sequences):
+    def draw_masks(first_sequence, num_sequences):
         step = Step(tf.constant(17), first_sequence, num_sequences, compiled=compiled)
         with within_step(step):
             return layer(tf.ones((num_sequences, 7, 11)), training=True).numpy()
 
-    whole = masks_of(0, 6)
-    np.testing.assert_array_equal(np.concatenate([masks_of(tf.constant(first), 2) for first in (0, 2, 4)]), whole)
+    whole = draw_masks(0, 6)
+    np.testing.assert_array_equal(np.concatenate([draw_masks(tf.constant(first), 2) for first in (0, 2, 4)]), whole)
     assert 0.3 < np.mean(whole == 0) < 0.5  # 462 values: 0.4 +- 0.02
 
 

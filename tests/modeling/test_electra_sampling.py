@@ -1,4 +1,4 @@
-"""ELECTRA's generator samples tokens from its softmax."""
+"""ELECTRA's generator samples tokens from its softmax distribution."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_ids_are_sampled_from_the_softmax(size, jit_compile):
     draw = tf.function(sample_ids, jit_compile=jit_compile)
     many = tf.repeat(tf.constant(logits), NUM_DRAWS // NUM_BATCHES, axis=1)
     bits = [random_bits(tf.constant([3, counter], tf.uint32), many.shape[:2]) for counter in range(NUM_BATCHES)]
-    ids = np.concatenate([draw(many, of_batch).numpy()[0] for of_batch in bits])
+    ids = np.concatenate([draw(many, batch_bits).numpy()[0] for batch_bits in bits])
     expected = np.exp(logits[0, 0].astype("float64"))
     expected *= NUM_DRAWS / expected.sum()
     counts = np.bincount(ids, minlength=size)
@@ -34,6 +34,6 @@ def test_sampling_depends_on_the_seed_and_skips_ids_of_probability_0():
     bits = [random_bits(tf.constant([1, counter], tf.uint32), (2, 50)) for counter in (1, 1, 2)]
     assert (sample_ids(tf.constant(logits), bits[0]).numpy() == 130).all()
     flat = tf.zeros((2, 50, 200))
-    draws = [sample_ids(flat, of_counter).numpy() for of_counter in bits]
+    draws = [sample_ids(flat, draw_bits).numpy() for draw_bits in bits]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert (draws[0] != draws[2]).mean() > 0.9

@@ -1,4 +1,4 @@
-"""Properties of a BERT encoder that hold for any weights."""
+"""Properties of BERT encoders that hold for any weights."""
 
 import numpy as np
 import pytest
@@ -8,22 +8,22 @@ from tests.conftest import MODELS
 from tests.marks import slow
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-TOLERANCE = 1e-5  # one text alone against the same text padded, packed or in a graph; measured: 3.4e-6
+TOLERANCE = 1e-5  # single texts vs. texts in a padded or packed batch or a graph; measured: 3.4e-6
 
 
-# an encoder, each kind of head, two encoders in one model; the slow suite has every model
+# an encoder, every kind of head, and a model of two encoders; the slow suite contains all models
 KINDS = ("encoder", "pretrainer", "classifier", "question_answerer", "embedder", "electra_with_generator")
 GRAPH_KINDS = ("pretrainer", "question_answerer", "electra_with_generator")
 
 
 def with_slow_ones(*kinds: str) -> list:
-    """Parametrize with the kinds of models of the quick suite; all other kinds are slow cases."""
+    """Return parameters for the kinds of models in the quick suite, and slow cases for all other kinds."""
     return [*kinds, *slow(*(kind for kind in MODELS if kind not in kinds))]
 
 
 @pytest.fixture
 def use_policy():
-    """A function that sets the global dtype policy for the rest of the test."""
+    """Function that sets the global dtype policy until the end of the test."""
     import keras
 
     before = keras.config.dtype_policy()
@@ -36,7 +36,7 @@ def test_padding_does_not_change_real_tokens(kind, make_model, make_batch, run):
     model = make_model(kind)
     batch = make_batch(lengths=(9, 9, 9), length=9)
     longer = {name: np.pad(value, ((0, 0), (0, 8))) for name, value in batch.items()}
-    longer["token_ids"][:, 9:], longer["segment_ids"][:, 9:] = 41, 1  # what stands there must not matter
+    longer["token_ids"][:, 9:], longer["segment_ids"][:, 9:] = 41, 1  # tokens at padding must have no effect
     short, long = run(model, batch), run(model, longer)
     for name, value in short.items():
         ours = long[name][:, :9] if value.ndim == 3 else long[name]
@@ -72,7 +72,7 @@ def test_packed_examples_do_not_attend_to_each_other(position_type, make_model, 
     second = make_batch(lengths=(5, 7), length=7, seed=2)
     names = ("token_ids", "segment_ids", "padding_mask")
     packed = {name: np.zeros((2, 17), "int32") for name in (*names, "pack_ids")}
-    starts = (8, 6)  # the second example of a row follows the first one at once
+    starts = (8, 6)  # the second example directly follows the first
     for row, start in enumerate(starts):
         length = int(second["padding_mask"][row].sum())
         for name in names:
@@ -126,7 +126,7 @@ def test_missing_segment_ids_default_to_zeros(make_model, make_batch, run):
 def test_every_feature_changes_the_outputs(change, make_model, make_batch, run):
     encoder, batch = make_model("encoder"), make_batch(lengths=(13, 13, 13))
     other = {name: value.copy() for name, value in batch.items()}
-    if change == "order":  # the same tokens at other positions
+    if change == "order":  # the same tokens in a different order
         other["token_ids"][:, [4, 5]] = other["token_ids"][:, [5, 4]]
     else:
         other[change][:, 5] = {"token_ids": 1, "segment_ids": 1 - other["segment_ids"][:, 5], "padding_mask": 0}[change]
@@ -159,11 +159,11 @@ def suffix(weight) -> str:
     return weight.path.split("/", 1)[1]
 
 
-@pytest.mark.slow  # up to 1.3 GB, which TensorFlow keeps; the quick suite counts the weights of base in a plan of it
+@pytest.mark.slow  # up to 1.3 GB that TensorFlow never frees; the quick suite tests `plan base` instead
 @pytest.mark.parametrize(
     ("preset", "model_class", "parameters"),
     [
-        # counted by hand from the sizes, and published as 110 M and 340 M (Devlin et al. 2018)
+        # counted by hand, and published as 110 M and 340 M (Devlin et al. 2018)
         ("base", "BertPretrainer", 110_106_428),
         ("base", "BertEncoder", 109_482_240),
         ("large", "BertEncoder", 335_141_888),
@@ -184,12 +184,12 @@ def test_logits_are_float32_under_mixed_precision(policy, kind, make_model, make
     assert model.dtype_policy.name == policy
     batch = make_batch()
     for name, value in run(model, batch).items():
-        wanted = policy.removeprefix("mixed_") if kind.startswith("encoder") else "float32"
-        assert str(value.dtype) == wanted, name
+        expected = policy.removeprefix("mixed_") if kind.startswith("encoder") else "float32"
+        assert str(value.dtype) == expected, name
 
 
 def test_layer_norms_are_float32_under_mixed_precision(make_model, make_batch, run, use_policy):
-    # a sum of squares of embeddings near 300 is past float16's 65,504; the norm cancels the factor
+    # the sum of squares of embeddings near 300 exceeds float16's maximum of 65,504; the norm cancels the factor
     full = make_model("encoder")
     use_policy("mixed_float16")
     half = make_model("encoder")
@@ -197,17 +197,17 @@ def test_layer_norms_are_float32_under_mixed_precision(make_model, make_batch, r
         for weight in model.weights:
             if "embeddings/" in weight.path and weight.path.endswith("/embeddings"):
                 weight.assign(weight * 1000.0)
-    ours, wanted = run(half, make_batch())["sequence_output"], run(full, make_batch())["sequence_output"]
-    np.testing.assert_allclose(ours.astype("float32"), wanted, rtol=0, atol=0.04)  # measured: 0.0044
+    ours, expected = run(half, make_batch())["sequence_output"], run(full, make_batch())["sequence_output"]
+    np.testing.assert_allclose(ours.astype("float32"), expected, rtol=0, atol=0.04)  # measured: 0.0044
 
 
 def test_bfloat16_is_close_to_float32(make_model, make_batch, run, use_policy):
     full = run(make_model("pretrainer"), make_batch(), return_hidden_states=True)
     use_policy("mixed_bfloat16")
     half = run(make_model("pretrainer"), make_batch(), return_hidden_states=True)
-    for ours, wanted in zip(half["hidden_states"], full["hidden_states"], strict=True):
-        difference = ours.astype("float32") - wanted
-        assert np.sqrt(np.mean(difference**2)) < 0.02  # measured: 0.0104; the states have a mean square near 1
+    for ours, expected in zip(half["hidden_states"], full["hidden_states"], strict=True):
+        difference = ours.astype("float32") - expected
+        assert np.sqrt(np.mean(difference**2)) < 0.02  # measured: 0.0104; the mean square of the states is near 1
     for name in ("mlm_logits", "next_sentence_logits"):
         np.testing.assert_allclose(half[name], full[name], rtol=0, atol=0.2, err_msg=name)  # measured: 0.075
 
@@ -261,10 +261,10 @@ def test_new_weights_have_the_distribution_of_bert():
     for weight in encoder.weights:
         values, kind = np.asarray(weight), weight.path.rsplit("/", 1)[1]
         if kind in ("kernel", "embeddings"):
-            # a normal cut at two deviations keeps 0.8796 of its deviation
+            # truncation at two standard deviations multiplies the standard deviation by 0.8796
             assert abs(values.std() / (0.03 * 0.8796) - 1.0) < 0.15, weight.path
             assert np.abs(values).max() <= 0.06, weight.path
         else:
             assert (values == {"bias": 0.0, "beta": 0.0, "gamma": 1.0}[kind]).all(), weight.path
     kernels = [np.asarray(weight).ravel()[:50] for weight in encoder.weights if weight.path.endswith("kernel")]
-    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels), "two layers drew the same numbers"
+    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels), "two layers have the same weights"

@@ -1,4 +1,4 @@
-"""Every head can overfit a tiny batch, and its loss matches its formula."""
+"""Every head overfits a tiny batch, and its loss matches its formula."""
 
 import math
 
@@ -8,10 +8,10 @@ import pytest
 import bert_keras as bk
 from tests.marks import slow, slow_except
 
-TOLERANCE = 5e-6  # of losses of 1 to 10, in float32 against float64; measured: 5e-7
+TOLERANCE = 5e-6  # float32 against float64, for losses of 1 to 10; measured: 5e-7
 SMALL = {"hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0, "num_layers": 1}
 NUM_EPOCHS = 12
-# plain gradient descent traces in a third of Adam's time; ELECTRA's two losses need more than that
+# SGD traces in a third of Adam's time; ELECTRA's two losses need Adam
 LEARNING_RATES = {"masked_lm": 0.2, "pretrainer": 0.1, "multi_label": 0.2, "regression": 0.005}
 MASKED_KINDS = ("masked_lm", "pretrainer", "electra_with_generator")
 LEARNERS = (
@@ -26,7 +26,7 @@ LEARNERS = (
 
 @pytest.fixture
 def task(make_batch):
-    """A function that draws the features and labels of a kind of model."""
+    """Function that draws features and labels for a kind of model."""
 
     def draw(kind: str) -> tuple[dict, object]:
         slots = kind in MASKED_KINDS
@@ -85,8 +85,8 @@ def test_dataset_in_a_graph_trains_like_arrays_in_eager_mode(kind, task, make_mo
     np.testing.assert_allclose(*losses, rtol=0, atol=TOLERANCE)
 
 
-def loss_by_hand(kind: str, outputs: dict, y) -> float:
-    """Compute the loss from the logits by its formula, in NumPy float64."""
+def compute_loss_by_hand(kind: str, outputs: dict, y) -> float:
+    """Compute the loss from the logits with its formula, in NumPy float64."""
     if kind in ("masked_lm", "pretrainer"):
         loss = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
         if kind == "pretrainer":
@@ -125,13 +125,13 @@ def test_loss_matches_its_formula(kind, task, make_model, run):
     model.compile(optimizer="adam", run_eagerly=True)
     loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
     outputs = run(model, x)
-    if kind == "question_answerer":  # no answer stands in the padding
+    if kind == "question_answerer":  # answers are never in the padding
         outputs = {name: np.where(x["padding_mask"] == 1, logits, -np.inf) for name, logits in outputs.items()}
-    assert math.isclose(loss, loss_by_hand(kind, outputs, y), abs_tol=TOLERANCE)
+    assert math.isclose(loss, compute_loss_by_hand(kind, outputs, y), abs_tol=TOLERANCE)
 
 
 def test_electra_loss_matches_its_formula(task, make_model, run):
-    # at evaluation the generator puts in its best guess, so that the number can be computed by hand
+    # in evaluation the generator takes the most likely token, so that the loss can be computed by hand
     model = make_model("electra_with_generator", **SMALL)
     x, y = task("electra_with_generator")
     model.compile(optimizer="adam", run_eagerly=True)
@@ -145,7 +145,7 @@ def test_electra_loss_matches_its_formula(task, make_model, run):
     generator = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
     wanted = generator + 50.0 * weighted_mean(per_token, x["padding_mask"])
     loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
-    assert math.isclose(loss, wanted, rel_tol=4e-7)  # of a loss near 50; measured: 4e-8
+    assert math.isclose(loss, wanted, rel_tol=4e-7)  # measured: 4e-8, for a loss near 50
 
 
 @pytest.mark.parametrize("kind", MASKED_KINDS)
@@ -175,7 +175,7 @@ def test_ignored_token_does_not_change_the_loss(task, make_model, run):
         report = model.evaluate(x, labels, batch_size=3, verbose=0, return_dict=True)
         logits = run(model, x)["logits"]
         assert math.isclose(
-            report["loss"], loss_by_hand("token_classifier", {"logits": logits}, labels), abs_tol=TOLERANCE
+            report["loss"], compute_loss_by_hand("token_classifier", {"logits": logits}, labels), abs_tol=TOLERANCE
         )
         right = (logits.argmax(axis=-1) == labels)[labels >= 0]
         assert math.isclose(report["accuracy"], right.mean(), abs_tol=1e-6)
@@ -209,7 +209,7 @@ def test_regression_accepts_labels_of_one_or_two_dimensions(shape, task, make_mo
     x, y = task("regression")
     model.compile(optimizer="adam", run_eagerly=True)
     loss = model.evaluate(x, y.reshape(shape), batch_size=3, verbose=0, return_dict=True)["loss"]
-    assert math.isclose(loss, loss_by_hand("regression", run(model, x), y), abs_tol=TOLERANCE)
+    assert math.isclose(loss, compute_loss_by_hand("regression", run(model, x), y), abs_tol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
@@ -228,12 +228,12 @@ def test_every_weight_gets_a_gradient(kind, task, make_model):
     for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
         if gradient is None or not np.abs(tf.convert_to_tensor(gradient).numpy()).max() > 0:
             still.append(weight.path.split("/", 1)[1])
-    # the bias of the keys adds the same to every score of a row, so that the softmax cancels it
+    # the key bias adds a constant to all scores of a query, which the softmax cancels
     allowed = {"pooler/kernel", "pooler/bias"} if kind in ("token_classifier", "question_answerer") else set()
     assert not [path for path in still if not path.endswith("key/bias") and path not in allowed]
 
 
-@pytest.mark.slow  # float16 is also trained in tests/training/optimizers/test_adamw_and_lamb.py
+@pytest.mark.slow  # tests/training/optimizers/test_adamw_and_lamb.py also trains in float16
 @pytest.mark.parametrize(("kind", "policy"), [("pretrainer", "mixed_bfloat16"), ("classifier", "mixed_float16")])
 def test_mixed_precision_learns(kind, policy, task, make_model):
     import keras
@@ -256,7 +256,7 @@ def test_pretrainer_requires_a_pooler(sizes):
 
 
 def test_compiling_a_discriminator_without_generator_is_rejected(make_model):
-    # which tokens were replaced is known only to a generator
+    # only a generator determines which tokens are replaced
     model = make_model("electra", **SMALL)
     with pytest.raises(bk.InputError, match="generator"):
         model.compile(optimizer="adam")
@@ -303,7 +303,7 @@ def test_embedder_reports_the_invalid_argument(arguments, named, sizes):
 
 @pytest.mark.parametrize("field", ["embedding_dim", "vocabulary_size", "layer_norm_epsilon"])
 def test_generator_with_different_embeddings_is_rejected(field, sizes):
-    # the epsilon belongs to the shared embeddings' norm, and would be another one in the generator's own folder
+    # epsilon belongs to the norm of the shared embeddings; the generator's own folder would have a different one
     values = {"embedding_dim": 22, "vocabulary_size": 61, "layer_norm_epsilon": 1e-3}
     generator = bk.BertConfig(**{**sizes, field: values[field]})
     with pytest.raises(bk.InputError, match=field):

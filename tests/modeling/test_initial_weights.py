@@ -1,4 +1,4 @@
-"""Distributions of new weights: output layers as in transformers, all others as in Google's code."""
+"""Distributions of new weights: output layers as in transformers, all other layers as in Google's code."""
 
 import keras
 import numpy as np
@@ -19,16 +19,18 @@ def encoder():
 
 @pytest.fixture
 def new_kernels(encoder):
-    """The output layers of two heads of 150 classes."""
-    of_tokens = bk.BertTokenClassifier(bk.BertEncoder(encoder.config, pooler=False), 150)
-    return [np.array(layer.kernel) for layer in (bk.BertClassifier(encoder, 150).classifier, of_tokens.classifier)]
+    """Kernels of the output layers of two heads with 150 classes."""
+    token_classifier = bk.BertTokenClassifier(bk.BertEncoder(encoder.config, pooler=False), 150)
+    return [
+        np.array(layer.kernel) for layer in (bk.BertClassifier(encoder, 150).classifier, token_classifier.classifier)
+    ]
 
 
 def test_new_head_is_drawn_from_an_untruncated_normal(new_kernels):
-    """As in transformers; a truncated normal has 0.88 of the deviation and no value beyond two deviations."""
+    """Same as in transformers; truncation at two standard deviations would multiply the deviation by 0.88."""
     theirs = np.random.default_rng(0).normal(0, RANGE, (256, 150))
     for kernel in new_kernels:
-        assert_drawn_alike(kernel, theirs)
+        assert_same_distribution(kernel, theirs)
 
 
 @pytest.mark.slow  # imports torch
@@ -41,10 +43,10 @@ def test_new_head_has_the_distribution_of_transformers(new_kernels):
     config.num_hidden_layers = 0
     theirs = transformers.BertForSequenceClassification(config).classifier.weight.detach().numpy()
     for kernel in new_kernels:
-        assert_drawn_alike(kernel, theirs.T)
+        assert_same_distribution(kernel, theirs.T)
 
 
-def assert_drawn_alike(kernel: np.ndarray, theirs: np.ndarray) -> None:
+def assert_same_distribution(kernel: np.ndarray, theirs: np.ndarray) -> None:
     assert kernel.shape == theirs.shape
     assert kernel.std() == pytest.approx(theirs.std(), rel=0.03)
     for share in (0.5, 0.95, 0.999):

@@ -1,4 +1,4 @@
-"""The JAX backend: the same outputs for the same weights, and a training step that learns."""
+"""JAX backend: same outputs for the same weights, and a training step that learns."""
 
 import functools
 import json
@@ -16,12 +16,12 @@ import bert_keras as bk
 TOLERANCE = 2e-5  # measured: 3.1e-6
 KINDS = ("encoder", "pretrainer", "classifier", "token_classifier", "question_answerer", "embedder", "electra")
 
-# runs in a process of its own, because a process has one Keras backend
+# a process has only one Keras backend, so the script runs in a new one
 SCRIPT = """
 import json, pathlib, sys
 import keras
 import numpy as np
-import bert_keras  # this import alone lets Keras find our classes
+import bert_keras  # registers our classes with Keras
 
 folder = pathlib.Path(sys.argv[1])
 keras.utils.set_random_seed(5)  # dropout
@@ -30,7 +30,7 @@ batch = dict(np.load(folder / "batch.npz"))
 report = {}
 
 
-def trained(model, features, labels):
+def train(model, features, labels):
     from bert_keras.training import adamw
 
     model.compile(optimizer=adamw(3e-3, None))
@@ -45,12 +45,12 @@ for path in sorted(folder.glob("*.keras")):
     np.savez(folder / f"{path.stem}.jax.npz", **outputs)
     if path.stem == "classifier":
         model.export(folder / "exported", verbose=False)
-        report["classifier"] = trained(model, batch, np.array([2, 0, 1]))
+        report["classifier"] = train(model, batch, np.array([2, 0, 1]))
     if path.stem == "pretrainer":
-        slots = {"mask_ids": np.array([[7, 60], [5, 0], [33, 9]])}
-        slots["mask_weights"] = np.array([[1, 1], [1, 0], [1, 1]], "float32")
+        labels = {"mask_ids": np.array([[7, 60], [5, 0], [33, 9]])}
+        labels["mask_weights"] = np.array([[1, 1], [1, 0], [1, 1]], "float32")
         features = {**batch, "mask_positions": np.array([[3, 5], [2, 0], [1, 2]])}
-        report["pretrainer"] = trained(model, features, {**slots, "next_sentence_labels": np.array([0, 1, 1])})
+        report["pretrainer"] = train(model, features, {**labels, "next_sentence_labels": np.array([0, 1, 1])})
 report["tensorflow_ran"] = "tensorflow.python" in sys.modules
 (folder / "report.json").write_text(json.dumps(report))
 """
@@ -58,7 +58,7 @@ report["tensorflow_ran"] = "tensorflow.python" in sys.modules
 
 @pytest.fixture(scope="module")
 def run_on_jax(make_model, make_batch, run, tmp_path_factory):
-    """A function that runs saved models on JAX and returns the folder of `KIND.*.npz` and `report.json`."""
+    """Function that runs saved models on JAX and returns the folder with `KIND.*.npz` and `report.json`."""
     return functools.cache(functools.partial(saved_and_run, make_model, make_batch, run, tmp_path_factory))
 
 
@@ -78,7 +78,7 @@ def saved_and_run(make_model, make_batch, run, tmp_path_factory, *kinds: str, **
     return folder
 
 
-QUICK_KINDS = ("classifier",)  # a process with JAX and one model takes 14 s of processor time, with all of them 37 s
+QUICK_KINDS = ("classifier",)  # 14 s of processor time for JAX and one model, 37 s for all models
 
 
 def assert_same_outputs(folder: pathlib.Path, kind: str) -> None:
@@ -92,7 +92,7 @@ def assert_same_export(folder: pathlib.Path) -> None:
     """Check that a SavedModel exported on JAX accepts any batch size and length and has TensorFlow's outputs."""
     features = {name: tf.constant(value) for name, value in np.load(folder / "batch.npz").items()}
     wanted = np.load(folder / "classifier.tensorflow.npz")["logits"]
-    exported = tf.saved_model.load(str(folder / "exported"))  # its variables live as long as it does
+    exported = tf.saved_model.load(str(folder / "exported"))  # must stay alive, because it owns the variables
     names = ("token_ids", "padding_mask", "segment_ids")
     np.testing.assert_allclose(
         exported.serve({name: features[name] for name in names})["logits"], wanted, rtol=0, atol=TOLERANCE

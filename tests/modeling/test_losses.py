@@ -1,4 +1,4 @@
-"""Cross-entropy equals TensorFlow's in value and gradient; accuracy equals Keras's."""
+"""Cross-entropy has TensorFlow's value and gradient; accuracy equals that of Keras."""
 
 import gc
 import weakref
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy, cross_entropy
 
-TOLERANCE = 5e-6  # of losses up to 20; measured: 9.5e-7
+TOLERANCE = 5e-6  # for losses up to 20; measured: 9.5e-7
 
 
 @pytest.fixture
@@ -84,7 +84,9 @@ def test_training_step_is_freed_with_its_graph():
             loss = cross_entropy(logits, ids)
         return tape.gradient(loss, logits)
 
-    step = tf.function(gradient, autograph=False)  # a conversion that fails, as with Python 3.13, keeps the graph
+    step = tf.function(
+        gradient, autograph=False
+    )  # AutoGraph fails on Python 3.13, and a failed conversion keeps the graph alive
     step = step.get_concrete_function(tf.TensorSpec((3, 7)), tf.TensorSpec((3,), tf.int32))
     graph = weakref.ref(step.graph)
     del step

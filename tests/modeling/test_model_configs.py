@@ -10,7 +10,7 @@ import bert_keras as bk
 from tests.conftest import MODELS
 from tests.marks import slow_except
 
-# values other than the defaults for every argument of every model; an argument without one fails the test
+# non-default values for every argument of every model; the test fails for arguments without one
 ARGUMENTS = {
     "pooler": False,
     "num_classes": 6,
@@ -26,7 +26,7 @@ ARGUMENTS = {
     "head_act": "gelu",
 }
 NOT_STORED = {
-    # what a model shares with another one cannot be a part of its own config: the other one restores it
+    # shared layers are not part of a model's config, because the model that owns them restores them
     ("BertEncoder", "embeddings"),
 }
 CLASSES = (
@@ -75,7 +75,7 @@ def test_config_contains_every_constructor_argument(class_name):
 
 
 def non_default_arguments(model_class) -> dict:
-    """Return a value for every argument of `__init__`, each different from its default."""
+    """Return a non-default value for every argument of `__init__`."""
     config = bk.BertConfig(**OTHER_CONFIG)
     values = {
         **ARGUMENTS,
@@ -87,14 +87,14 @@ def non_default_arguments(model_class) -> dict:
     for name, parameter in inspect.signature(model_class.__init__).parameters.items():
         if name in ("self", "kwargs") or (model_class.__name__, name) in NOT_STORED:
             continue
-        assert name in values, f"{model_class.__name__} has a new argument {name}: give this test a value for it"
+        assert name in values, f"{model_class.__name__} has a new argument {name}: add a value for it to this test"
         assert values[name] != parameter.default
         arguments[name] = values[name]
     return arguments
 
 
 def getattr_or_sub(model, name: str):
-    """Return an argument from the model; `pooler` is a layer or None, all others are attributes."""
+    """Return the argument `name` of a model; `pooler` is a layer or None, all others are attributes."""
     value = getattr(model, name)
     return value is not None if name == "pooler" else value
 

@@ -1,4 +1,6 @@
-"""Packed sequences have the loss and the gradients of the same examples in separate sequences."""
+"""Packed sequences have the same loss and gradients as their examples in separate sequences."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -7,49 +9,50 @@ import tensorflow as tf
 import bert_keras as bk
 from tests.marks import slow
 
-LOSS_TOLERANCE = 4e-6  # of losses near 6; measured: 4.8e-7
-GRADIENT_TOLERANCE = 3e-6  # of the largest gradient of a weight; measured: 3.1e-7
-LENGTHS = ((6, 4, 5), (9, 7), (3, 3, 8))  # of the examples in three packed rows
-LENGTH, NUM_SLOTS, SLOTS_AN_EXAMPLE = 17, 7, 3
+LOSS_TOLERANCE = 4e-6  # measured: 4.8e-7, for losses near 6
+GRADIENT_TOLERANCE = 3e-6  # relative to the largest gradient of a weight; measured: 3.1e-7
+LENGTHS = ((6, 4, 5), (9, 7), (3, 3, 8))  # of the examples in three packed sequences
+LENGTH, NUM_MASKED, MAX_MASKED_PER_EXAMPLE = 17, 7, 3
 
 
 def draw_examples(sizes):
-    """Eight examples of different lengths with masked positions and next-sentence labels."""
+    """Draw eight examples of different lengths with masked positions and next-sentence labels."""
     rng = np.random.default_rng(3)
     examples = []
-    for size in (size for row in LENGTHS for size in row):
-        num_slots = int(rng.integers(1, min(SLOTS_AN_EXAMPLE, size - 1) + 1))
+    for size in itertools.chain(*LENGTHS):
+        num_masked = int(rng.integers(1, min(MAX_MASKED_PER_EXAMPLE, size - 1) + 1))
         examples.append(
             {
                 "token_ids": rng.integers(5, sizes["vocabulary_size"], size),
                 "segment_ids": (np.arange(size) >= size // 2).astype("int32"),
-                "mask_positions": np.sort(rng.permutation(size - 1)[:num_slots] + 1),
-                "mask_ids": rng.integers(5, sizes["vocabulary_size"], num_slots),
+                "mask_positions": np.sort(rng.permutation(size - 1)[:num_masked] + 1),
+                "mask_ids": rng.integers(5, sizes["vocabulary_size"], num_masked),
                 "next_sentence_labels": int(rng.integers(0, 2)),
             }
         )
     return examples
 
 
-def rows_of(groups, *, length: int, num_slots: int, num_packs: int | None):
-    """Put each group of examples into one sequence; `num_packs` None: one per sequence, without packing features."""
+def make_batch(groups, *, length: int, num_masked: int, num_packs: int | None):
+    """Put each group of examples into one sequence; with `num_packs=None`, omit the features of packing."""
     shapes = {"token_ids": length, "segment_ids": length, "padding_mask": length, "pack_ids": length}
-    shapes |= {"mask_positions": num_slots, "mask_ids": num_slots, "pack_starts": num_packs or 1}
+    shapes |= {"mask_positions": num_masked, "mask_ids": num_masked, "pack_starts": num_packs or 1}
     x = {name: np.zeros((len(groups), width), "int32") for name, width in shapes.items()}
-    mask_weights = np.zeros((len(groups), num_slots), "float32")
+    mask_weights = np.zeros((len(groups), num_masked), "float32")
     labels, label_weights = np.zeros((2, len(groups), num_packs or 1), "float32")
     for row, group in enumerate(groups):
-        start = slot = 0
+        start = num_placed = 0
         for number, example in enumerate(group):
-            size, more = len(example["token_ids"]), len(example["mask_ids"])
+            size, num_new = len(example["token_ids"]), len(example["mask_ids"])
             for name in ("token_ids", "segment_ids"):
                 x[name][row, start : start + size] = example[name]
             x["padding_mask"][row, start : start + size], x["pack_ids"][row, start : start + size] = 1, number + 1
-            x["mask_positions"][row, slot : slot + more] = example["mask_positions"] + start
-            x["mask_ids"][row, slot : slot + more], mask_weights[row, slot : slot + more] = example["mask_ids"], 1.0
+            masked = slice(num_placed, num_placed + num_new)
+            x["mask_positions"][row, masked] = example["mask_positions"] + start
+            x["mask_ids"][row, masked], mask_weights[row, masked] = example["mask_ids"], 1.0
             x["pack_starts"][row, number] = start
             labels[row, number], label_weights[row, number] = example["next_sentence_labels"], 1.0
-            start, slot = start + size, slot + more
+            start, num_placed = start + size, num_placed + num_new
     y = {"mask_ids": x.pop("mask_ids"), "mask_weights": mask_weights}
     y |= {"next_sentence_labels": labels.astype("int32"), "next_sentence_weights": label_weights}
     if num_packs is None:
@@ -60,14 +63,16 @@ def rows_of(groups, *, length: int, num_slots: int, num_packs: int | None):
 
 @pytest.fixture
 def both_layouts(sizes):
-    """The same examples packed and in separate sequences."""
+    """Batches with the same examples, packed and in separate sequences."""
     examples = draw_examples(sizes)
-    groups, place = [], 0
-    for row in LENGTHS:
-        groups.append(examples[place : place + len(row)])
-        place += len(row)
-    alone = rows_of([[example] for example in examples], length=11, num_slots=SLOTS_AN_EXAMPLE, num_packs=None)
-    return rows_of(groups, length=LENGTH, num_slots=NUM_SLOTS, num_packs=4), alone
+    groups, start = [], 0
+    for lengths in LENGTHS:
+        groups.append(examples[start : start + len(lengths)])
+        start += len(lengths)
+    separate = make_batch(
+        [[example] for example in examples], length=11, num_masked=MAX_MASKED_PER_EXAMPLE, num_packs=None
+    )
+    return make_batch(groups, length=LENGTH, num_masked=NUM_MASKED, num_packs=4), separate
 
 
 def loss_and_gradients(model, x, y, jit_compile):
@@ -101,7 +106,7 @@ def test_packing_does_not_change_loss_and_gradients(kind, jit_compile, both_layo
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=GRADIENT_TOLERANCE * scale, err_msg=weight.path)
 
 
-@pytest.mark.slow  # tests/training/test_objectives.py trains packed rows too
+@pytest.mark.slow  # tests/training/test_objectives.py trains packed sequences too
 def test_packed_sequences_train_in_fit(both_layouts, make_model):
     (x, y), _ = both_layouts
     model = make_model("pretrainer", hidden_dropout_rate=0.0, attention_dropout_rate=0.0)
@@ -112,12 +117,12 @@ def test_packed_sequences_train_in_fit(both_layouts, make_model):
 
 
 def test_each_packed_example_has_its_own_next_sentence_logits(both_layouts, make_model, run):
-    (x, _), (x_alone, _) = both_layouts
+    (x, _), (x_separate, _) = both_layouts
     model = make_model("pretrainer")
-    packed, alone = run(model, x)["next_sentence_logits"], run(model, x_alone)["next_sentence_logits"]
+    packed, separate = run(model, x)["next_sentence_logits"], run(model, x_separate)["next_sentence_logits"]
     assert packed.shape == (3, 4, 2)
-    taken = np.concatenate([packed[row, : len(lengths)] for row, lengths in enumerate(LENGTHS)])
-    np.testing.assert_allclose(taken, alone, rtol=0, atol=4e-6)  # measured: 4.0e-7
+    used = np.concatenate([packed[row, : len(lengths)] for row, lengths in enumerate(LENGTHS)])
+    np.testing.assert_allclose(used, separate, rtol=0, atol=4e-6)  # measured: 4.0e-7
 
 
 def test_masked_lm_rejects_pack_starts(both_layouts, make_model):

@@ -1,4 +1,4 @@
-"""Philox bits are unbiased, depend only on seed and index, and any part of a draw can be computed alone."""
+"""Philox bits are unbiased and depend only on seed and index, so that any part of a draw can be computed alone."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_partial_draw_equals_that_part_of_the_full_draw(first_index):
 
 
 def test_shape_does_not_change_the_values():
-    shape = tf.unstack(tf.constant([5, 7, 3]))  # sizes that are known only when the step runs
+    shape = tf.unstack(tf.constant([5, 7, 3]))  # known only when the step runs
     values = tf.function(lambda: philox_bits(SEED, [shape[0], 7, shape[2]]))()
     np.testing.assert_array_equal(values, philox_bits(SEED, (105,)).numpy().reshape(5, 7, 3))
 
@@ -27,7 +27,7 @@ def test_every_random_bit_is_set_half_of_the_time():
     bits = philox_bits(SEED, (NUM_VALUES,)).numpy()
     for bit in range(32):
         assert abs(np.mean(bits >> bit & 1) - 0.5) < 4 * 0.5 / np.sqrt(NUM_VALUES), bit
-    assert len(np.unique(bits)) > NUM_VALUES - 8  # 2 repeats are expected of 2**17 draws of 2**32
+    assert len(np.unique(bits)) > NUM_VALUES - 8  # 2**17 draws out of 2**32 values contain 2 duplicates on average
 
 
 def test_adjacent_seeds_do_not_produce_shifted_copies():

@@ -1,4 +1,4 @@
-"""With `query_positions` the last block computes only these vectors, and they are the same."""
+"""With `query_positions`, the last block computes only the vectors at these positions, without changing them."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
 
 
 def packed(batch):
-    """The batch with two packed examples per sequence."""
+    """Return the batch with two packed examples per sequence."""
     places = np.arange(batch["token_ids"].shape[1])
     return {**batch, "pack_ids": ((places > 2) + 1).astype("int32") * batch["padding_mask"]}
 
@@ -24,42 +24,42 @@ def test_vectors_at_query_positions_equal_those_of_the_full_sequence(
     layout, changes, jit_compile, make_model, make_batch
 ):
     encoder, batch = make_model("encoder_without_pooler", **changes), layout(make_batch())
-    read = tf.function(lambda: encoder(batch, query_positions=POSITIONS), jit_compile=jit_compile)()
-    assert list(read) == ["sequence_output"]
-    whole = encoder(batch)["sequence_output"].numpy()
-    wanted = np.take_along_axis(whole, POSITIONS[:, :, None], axis=1)
-    np.testing.assert_allclose(read["sequence_output"], wanted, rtol=0, atol=TOLERANCE)
+    selected = tf.function(lambda: encoder(batch, query_positions=POSITIONS), jit_compile=jit_compile)()
+    assert list(selected) == ["sequence_output"]
+    full = encoder(batch)["sequence_output"].numpy()
+    expected = np.take_along_axis(full, POSITIONS[:, :, None], axis=1)
+    np.testing.assert_allclose(selected["sequence_output"], expected, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classifier", "classifier_without_pooler"])
 def test_head_outputs_do_not_depend_on_query_positions(kind, make_model, make_batch, run):
-    slots = ["mask_positions"] if kind in ("pretrainer", "masked_lm") else []
-    model, batch = make_model(kind), make_batch("token_ids", "padding_mask", "segment_ids", *slots)
-    read, whole = run(model, batch), run(model, batch, return_hidden_states=True, return_attention_scores=True)
-    assert set(whole) - set(read) == {"hidden_states", "attention_scores"}
-    for name, value in read.items():
-        np.testing.assert_allclose(value, whole[name], rtol=0, atol=TOLERANCE, err_msg=name)
+    extra_features = ["mask_positions"] if kind in ("pretrainer", "masked_lm") else []
+    model, batch = make_model(kind), make_batch("token_ids", "padding_mask", "segment_ids", *extra_features)
+    selected, full = run(model, batch), run(model, batch, return_hidden_states=True, return_attention_scores=True)
+    assert set(full) - set(selected) == {"hidden_states", "attention_scores"}
+    for name, value in selected.items():
+        np.testing.assert_allclose(value, full[name], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
 def test_query_positions_do_not_change_gradients(make_model, make_batch):
     encoder, batch = make_model("encoder_without_pooler"), make_batch()
     factors = np.random.default_rng(4).normal(size=(3, 3, 30)).astype("float32")
 
-    def gradients(vectors_of):
+    def gradients(compute_vectors):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(vectors_of() * factors)
+            loss = tf.reduce_sum(compute_vectors() * factors)
         return tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
 
-    read = gradients(lambda: encoder(batch, query_positions=POSITIONS)["sequence_output"])
-    whole = gradients(lambda: tf.gather(encoder(batch)["sequence_output"], POSITIONS, batch_dims=1))
-    for ours, theirs, weight in zip(read, whole, encoder.trainable_weights, strict=True):
+    selected = gradients(lambda: encoder(batch, query_positions=POSITIONS)["sequence_output"])
+    full = gradients(lambda: tf.gather(encoder(batch)["sequence_output"], POSITIONS, batch_dims=1))
+    for ours, theirs, weight in zip(selected, full, encoder.trainable_weights, strict=True):
         ours, theirs = tf.convert_to_tensor(ours), tf.convert_to_tensor(theirs)
         scale = max(1.0, float(tf.reduce_max(tf.abs(theirs))))
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE * scale, err_msg=weight.path)
 
 
 def test_query_positions_save_flops(make_model, make_batch):
-    """Counted by XLA."""
+    """FLOPs as counted by TensorFlow's profiler."""
     encoder, batch = make_model("encoder_without_pooler", num_layers=1), make_batch()
 
     def flops(**options):

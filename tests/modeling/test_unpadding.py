@@ -29,8 +29,8 @@ def packed(make_batch):
 
 
 @pytest.fixture
-def both(sizes):
-    """A function that runs an encoder on a batch without and with unpadding."""
+def run_both(sizes):
+    """Function that runs an encoder on a batch without and with unpadding."""
     encoder = bk.BertEncoder(bk.BertConfig(**{**sizes, "hidden_dropout_rate": 0.0, "attention_dropout_rate": 0.0}))
 
     def run(batch, **options) -> list[dict]:
@@ -44,57 +44,57 @@ def both(sizes):
 
 
 @pytest.mark.parametrize("kind", ["batch", "packed"])
-def test_unpadding_keeps_real_tokens_and_zeros_padding(kind, both, request):
+def test_unpadding_keeps_real_tokens_and_zeros_padding(kind, run_both, request):
     batch = request.getfixturevalue(kind)
-    whole, skipping = both(batch, return_hidden_states=True, return_attention_scores=True)
+    padded, unpadded = run_both(batch, return_hidden_states=True, return_attention_scores=True)
     real = batch["padding_mask"].astype(bool)
-    filled = real.any(axis=1)
+    is_not_empty = real.any(axis=1)
     assert not real.all()
-    states = [(one["sequence_output"], *one["hidden_states"]) for one in (whole, skipping)]
+    states = [(one["sequence_output"], *one["hidden_states"]) for one in (padded, unpadded)]
     for theirs, ours in zip(*states, strict=True):
         np.testing.assert_allclose(ours.numpy()[real], theirs.numpy()[real], rtol=0, atol=TOLERANCE)
-        assert not ours.numpy()[filled][~real[filled]].any()
+        assert not ours.numpy()[is_not_empty][~real[is_not_empty]].any()
     np.testing.assert_allclose(
-        skipping["pooled_output"][filled], whole["pooled_output"][filled], rtol=0, atol=TOLERANCE
+        unpadded["pooled_output"][is_not_empty], padded["pooled_output"][is_not_empty], rtol=0, atol=TOLERANCE
     )
-    for theirs, ours in zip(whole["attention_scores"], skipping["attention_scores"], strict=True):
-        readers = np.broadcast_to(real[:, None, :], theirs.shape[:3])
-        np.testing.assert_allclose(ours.numpy()[readers], theirs.numpy()[readers], rtol=0, atol=TOLERANCE)
+    for theirs, ours in zip(padded["attention_scores"], unpadded["attention_scores"], strict=True):
+        queries = np.broadcast_to(real[:, None, :], theirs.shape[:3])
+        np.testing.assert_allclose(ours.numpy()[queries], theirs.numpy()[queries], rtol=0, atol=TOLERANCE)
 
 
-def test_unpadding_does_not_change_query_positions(both, batch):
-    filled = batch["padding_mask"].any(axis=1)
-    places = np.minimum([[0, 2, 1]], batch["padding_mask"].sum(axis=1, keepdims=True) - 1).clip(0).astype("int32")
-    theirs, ours = (one["sequence_output"].numpy() for one in both(batch, query_positions=places))
-    np.testing.assert_allclose(ours[filled], theirs[filled], rtol=0, atol=TOLERANCE)
+def test_unpadding_does_not_change_query_positions(run_both, batch):
+    is_not_empty = batch["padding_mask"].any(axis=1)
+    positions = np.minimum([[0, 2, 1]], batch["padding_mask"].sum(axis=1, keepdims=True) - 1).clip(0).astype("int32")
+    theirs, ours = (one["sequence_output"].numpy() for one in run_both(batch, query_positions=positions))
+    np.testing.assert_allclose(ours[is_not_empty], theirs[is_not_empty], rtol=0, atol=TOLERANCE)
     assert np.isfinite(ours).all()
 
 
-def test_batch_of_empty_sequences_has_finite_outputs(both, batch):
-    """A replica can get such a share of the last batch."""
+def test_batch_of_empty_sequences_has_finite_outputs(run_both, batch):
+    """The last batch of a replica can be empty."""
     batch["padding_mask"][:] = 0
-    places = np.zeros((len(batch["token_ids"]), 1), "int32")
-    _, ours = both(batch, query_positions=places)
+    positions = np.zeros((len(batch["token_ids"]), 1), "int32")
+    _, ours = run_both(batch, query_positions=positions)
     assert np.isfinite(ours["sequence_output"]).all()
 
 
-def test_unpadding_does_not_change_gradients(both, batch):
-    encoder, gradients = both.encoder, []
-    readers = tf.random.stateless_normal((*batch["token_ids"].shape, encoder.config.hidden_dim), [1, 2])
-    readers *= batch["padding_mask"][:, :, None]
+def test_unpadding_does_not_change_gradients(run_both, batch):
+    encoder, gradients = run_both.encoder, []
+    factors = tf.random.stateless_normal((*batch["token_ids"].shape, encoder.config.hidden_dim), [1, 2])
+    factors *= batch["padding_mask"][:, :, None]
     weights = [weight.value for weight in encoder.trainable_weights if "pooler" not in weight.path]
     for encoder.unpad_in_training in (False, True):
         with tf.GradientTape() as tape:
-            read = tf.reduce_sum(encoder(batch, training=True)["sequence_output"] * readers)
-        gradients.append([tf.convert_to_tensor(gradient) for gradient in tape.gradient(read, weights)])
+            loss = tf.reduce_sum(encoder(batch, training=True)["sequence_output"] * factors)
+        gradients.append([tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)])
     for theirs, ours in zip(*gradients, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_unpad_in_training_does_not_affect_inference(both, batch):
+def test_unpad_in_training_does_not_affect_inference(run_both, batch):
     outputs = []
-    for both.encoder.unpad_in_training in (False, True):
-        outputs.append(both.encoder(batch)["sequence_output"].numpy())
+    for run_both.encoder.unpad_in_training in (False, True):
+        outputs.append(run_both.encoder(batch)["sequence_output"].numpy())
     np.testing.assert_array_equal(*outputs)
 
 

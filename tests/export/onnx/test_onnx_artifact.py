@@ -1,4 +1,4 @@
-"""Export to ONNX: all kinds of models pass the parity check in onnxruntime, and wrong files fail it."""
+"""Parity check of ONNX files: every kind of model passes in onnxruntime, and wrong files fail."""
 
 import json
 
@@ -22,8 +22,8 @@ from tests.marks import slow_except
 
 SINGLE = [
     kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")
-]  # others have the same outputs for ids
-TOLERANCE = 2e-5  # measured: 8.3e-6 in logits over the vocabulary, 5.5e-6 in others
+]  # the other kinds have the same outputs for ids
+TOLERANCE = 2e-5  # measured: 8.3e-6 for logits over the vocabulary, 5.5e-6 for other outputs
 
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "embedder"]))
@@ -31,7 +31,7 @@ def test_every_model_passes_the_parity_check_in_onnxruntime(kind, references, on
     report = start_onnx_check(references(kind), onnx_file(kind)).report()
     assert report["passed"], report
     assert (report["measure"], report["num_inputs"]) == ("max", 24)
-    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
     assert report["signatures"][""]["inputs"]["token_type_ids"] == ["int64", ["batch", "sequence"]]
     if kind == "embedder":
         assert set(report["outputs"]) == {"ids/sentence_embedding", "ids/last_hidden_state"}
@@ -42,40 +42,40 @@ def test_every_model_passes_the_parity_check_in_onnxruntime(kind, references, on
 def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, onnx_file):
     report = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).report()
     assert (report["passed"], report["num_inputs"]) == (True, 200)
-    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
 
 
 def change_weights(change):
-    """Return a function that changes the weights of a file by `change(name, array)`."""
+    """Return a function that replaces each weight of a file with `change(name, array)`."""
 
-    def broken(file):
+    def apply(file):
         for tensor in file.graph.initializer:
             array = numpy_helper.to_array(tensor)
             if array.dtype == np.float32:
                 tensor.CopyFrom(numpy_helper.from_array(change(tensor.name, array), tensor.name))
 
-    return broken
+    return apply
 
 
 def rename_inputs(names):
     """Return a function that renames the inputs of a file."""
 
-    def broken(file):
+    def apply(file):
         for node in file.graph.node:
             node.input[:] = [names.get(name, name) for name in node.input]
 
-    return broken
+    return apply
 
 
 def zero_input(name):
-    """Return a function that replaces an input of a file by zeros."""
+    """Return a function that replaces an input of a file with zeros."""
 
-    def broken(file):
+    def apply(file):
         node = helper.make_node("Sub", [name, name], ["zeros"])
         rename_inputs({name: "zeros"})(file)
         file.graph.node.insert(0, node)
 
-    return broken
+    return apply
 
 
 SWAPPED = {"attention_mask": "token_type_ids", "token_type_ids": "attention_mask"}
@@ -93,18 +93,17 @@ WRONG = {
     ),
     "segments zeroed": zero_input("token_type_ids"),
 }
-
-
-VISIBLE_IN_8_BITS = ("mask and segments swapped", "segments zeroed")  # the others change no more than quantization does
+# quantization changes the outputs more than the other faults do
+VISIBLE_IN_8_BITS = ("mask and segments swapped", "segments zeroed")
 
 
 @pytest.mark.parametrize(
-    ("how", "is_quantized"), [*((how, False) for how in WRONG), *((how, True) for how in VISIBLE_IN_8_BITS)]
+    ("fault", "is_quantized"), [*((fault, False) for fault in WRONG), *((fault, True) for fault in VISIBLE_IN_8_BITS)]
 )
-def test_wrong_file_is_rejected(how, is_quantized, references, onnx_file, tmp_path, in_this_process):
+def test_wrong_file_is_rejected(fault, is_quantized, references, onnx_file, tmp_path, in_this_process):
     file = onnx.load(onnx_file("pair_classifier"))
     before = file.SerializeToString()
-    WRONG[how](file)
+    WRONG[fault](file)
     assert file.SerializeToString() != before
     onnx.save(file, tmp_path / "model.onnx")
     if is_quantized:

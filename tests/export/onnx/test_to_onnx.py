@@ -1,4 +1,4 @@
-"""ONNX: outputs like in Keras for any batch size and length, and a folder that other tools open."""
+"""ONNX files: same outputs as Keras for any batch size and length, in a folder that other tools can open."""
 
 import collections
 import json
@@ -28,7 +28,7 @@ from tests.conftest import MODELS
 from tests.marks import slow_except
 
 TOLERANCE = 2e-5  # measured: 7.7e-6 with factorized embeddings, 5.2e-6 otherwise; values are up to 5.9
-SHAPES = {(13, 9, 4): 13, (1,): 1, (17, 2): 17}  # lengths of the texts: length of the batch
+SHAPES = {(13, 9, 4): 13, (1,): 1, (17, 2): 17}  # text lengths: padded length of the batch
 ANY_SIZES = ["batch", "sequence"]
 SHORT = slow_except(MODELS, quick=["classifier", "masked_lm", "embedder"])
 ENCODERS = [{"hidden_act": "gelu_tanh"}, {"embedding_dim": 18, "position_type": "sinusoidal"}]
@@ -37,7 +37,7 @@ MORE_ENCODERS = [{"hidden_act": "relu"}, {"embedding_dim": 18}, {"position_type"
 
 @pytest.fixture(scope="module")
 def exported(make_model, tmp_path_factory):
-    """A function that returns the model of a kind and its ONNX file, which is written once."""
+    """Function that returns a model of a kind and its ONNX file, written once."""
     folder, cache = tmp_path_factory.mktemp("onnx"), {}
 
     def export(kind, **changes):
@@ -69,7 +69,7 @@ def count_operations(model) -> collections.Counter:
 
 
 def count_optimized_operations(path, folder) -> collections.Counter:
-    """Count the operations of a file after onnxruntime has optimized it."""
+    """Count the operations of a file after onnxruntime's optimization."""
     open_session(path, optimized_model_filepath=str(folder / "optimized.onnx"))
     return count_operations(onnx.load(folder / "optimized.onnx"))
 
@@ -84,7 +84,7 @@ def check_same(model, path, make_batch, run):
             np.testing.assert_allclose(got[name], value, rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Keras, for a text of one token
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # raised by Keras for one-token texts
 @pytest.mark.parametrize("kind", SHORT)
 def test_outputs_of_every_model_equal_keras(kind, exported, make_batch, run):
     check_same(*exported(kind), make_batch, run)
@@ -140,7 +140,7 @@ def test_weights_are_written_once_and_have_hugging_face_names(exported):
     np.testing.assert_array_equal(weights["encoder.layer.1.attention.self.key.weight"], kernel)
     vocabulary_size = model.encoder.config.vocabulary_size
     assert [name for name, value in weights.items() if vocabulary_size in value.shape] == [
-        "embeddings.word_embeddings.weight",  # tied: also the matrix of the head
+        "embeddings.word_embeddings.weight",  # tied to the matrix of the head
         "cls.predictions.bias",
     ]
 
@@ -159,9 +159,9 @@ def test_onnxruntime_fuses_every_block(exported, tmp_path):
     num_layers = model.encoder.config.num_layers
     counts = count_optimized_operations(path, tmp_path)
     assert counts["LayerNormalization"] == 2 * num_layers + 1
-    assert counts["Gemm"] == 6 * num_layers  # every dense layer includes its bias
+    assert counts["Gemm"] == 6 * num_layers  # every dense layer is fused with its bias
     assert counts["Gelu"] == num_layers
-    assert counts["FusedMatMul"] == num_layers  # scaled scores
+    assert counts["FusedMatMul"] == num_layers  # attention scores with their scale
     assert not {"ReduceMean", "Sqrt", "Erf", "Less"} & set(counts)
 
 
@@ -169,20 +169,20 @@ def test_onnxruntime_fuses_googles_gelu(exported, tmp_path):
     model, path = exported("encoder", hidden_act="gelu_tanh")
     counts = count_optimized_operations(path, tmp_path)
     assert counts["FastGelu"] == model.config.num_layers
-    assert counts["Tanh"] == 0  # that of the pooler is fused with its product
+    assert counts["Tanh"] == 0  # tanh of the pooler is fused with its dense layer
 
 
 def test_operation_missing_from_onnx_is_rejected_and_nothing_is_written(make_model, tmp_path, monkeypatch):
     from bert_keras.modeling import layers
 
-    monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # uses erfc
+    monkeypatch.setitem(layers.ACTIVATIONS, "gelu", lambda x: keras.ops.gelu(x, approximate=False))  # uses Erfc
     with pytest.raises(ParityError, match=r"cannot convert Erfc to ONNX, so nothing was written"):
         write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_graph_that_lost_an_input_is_rejected(make_model, tmp_path, monkeypatch):
-    def lose_input(model):
+    def drop_input(model):
         model = rewrite_model(model)
         inputs = [one for one in model.graph.input if one.name != "token_type_ids"]
         model.graph.ClearField("input")
@@ -190,7 +190,7 @@ def test_graph_that_lost_an_input_is_rejected(make_model, tmp_path, monkeypatch)
         return model
 
     rewrite_model = to_onnx.rewrite_model
-    monkeypatch.setattr(to_onnx, "rewrite_model", lose_input)
+    monkeypatch.setattr(to_onnx, "rewrite_model", drop_input)
     with pytest.raises(ParityError, match=r"with the inputs \['attention_mask', 'input_ids'\]; expected"):
         write_onnx(make_model("encoder", num_layers=1), tmp_path / "model.onnx")
 
@@ -242,7 +242,7 @@ def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, m
     graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_int8._gather_quantized)
     graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_int8._multiply_by_quantized_table)
     model = graph.build_model()
-    onnx.helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})  # silences its advice
+    onnx.helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})  # silences advice
     settings = {"per_channel": True, "reduce_range": True, "weight_type": quantization.QuantType.QInt8}
     quantization.quantize_dynamic(model, tmp_path / "theirs.onnx", op_types_to_quantize=["MatMul"], **settings)
     ours, theirs = (count_operations(onnx.load(tmp_path / name)) for name in ("ours.onnx", "theirs.onnx"))
@@ -259,7 +259,7 @@ def test_quantized_files_contain_no_float32_matrices_or_tables(exported, tmp_pat
     floats = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32 and array.ndim > 1}
     size = model.encoder.config.vocabulary_size
     assert floats["embeddings.word_embeddings.weight_scales"] == (size, 1)
-    assert all(1 in shape for shape in floats.values()), floats  # the scales of the rows
+    assert all(1 in shape for shape in floats.values()), floats  # one scale per table row
     assert np.abs(arrays["embeddings.word_embeddings.weight_8_bits"]).max() == 127
     kernels = [array for name, array in arrays.items() if name.endswith("_7_bits")]
     assert len(kernels) == 6 * model.encoder.config.num_layers + 1
@@ -293,8 +293,8 @@ def test_folder_contains_the_files_of_hugging_face_tools(exported, tmp_path, mon
         "1_Pooling/config.json",
     }
     assert json.loads((tmp_path / "classifier/config.json").read_text("utf-8"))["id2label"] == {"0": "nö", "1": "ja"}
-    read = tokenizers.Tokenizer.from_file(str(tmp_path / "classifier/tokenizer.json"))
-    assert read.encode("the cat").ids == [2, *tokenizer.tokenize(["the cat"]).to_list()[0], 3]
+    loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "classifier/tokenizer.json"))
+    assert loaded.encode("the cat").ids == [2, *tokenizer.tokenize(["the cat"]).to_list()[0], 3]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The parity check refuses every artifact that differs from its checkpoint, whatever the cause."""
+"""The parity check detects every artifact that differs from its checkpoint."""
 
 import json
 import shutil
@@ -27,9 +27,9 @@ def read_text_inputs(folder):
 
 
 def change_features(**changes):
-    """Return a function that makes the exported model run on changed features."""
+    """Return a function that makes the exported model run on modified features."""
 
-    def broken(monkeypatch, reference):
+    def apply(monkeypatch, reference):
         def run(model, features):
             return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
 
@@ -39,7 +39,7 @@ def change_features(**changes):
         )
         return reference
 
-    return broken
+    return apply
 
 
 def with_tanh_gelu(monkeypatch, reference):
@@ -58,48 +58,48 @@ def with_other_tokenizer(monkeypatch, reference):
     return Reference(reference.model, tokenizer, reference.task)
 
 
-GRAPHS = {  # errors of the graph
-    "segments zeroed": change_features(segment_ids=lambda given: 0 * given["segment_ids"]),
+GRAPHS = {  # faults of the graph
+    "segments zeroed": change_features(segment_ids=lambda features: 0 * features["segment_ids"]),
     "tanh for erf": with_tanh_gelu,
     "cased for uncased": with_other_tokenizer,
     "mask and segments swapped": change_features(
-        padding_mask=lambda given: given["segment_ids"], segment_ids=lambda given: given["padding_mask"]
+        padding_mask=lambda features: features["segment_ids"], segment_ids=lambda features: features["padding_mask"]
     ),
-    "padding not masked": change_features(padding_mask=lambda given: 0 * given["padding_mask"] + 1),
+    "padding not masked": change_features(padding_mask=lambda features: 0 * features["padding_mask"] + 1),
 }
 
 
-@pytest.mark.parametrize("how", ["tanh for erf", "cased for uncased"])
-def test_wrong_graph_is_rejected(how, references, monkeypatch, in_this_process):
-    written = GRAPHS[how](monkeypatch, references("pair_classifier"))
+@pytest.mark.parametrize("fault", ["tanh for erf", "cased for uncased"])
+def test_wrong_graph_is_rejected(fault, references, monkeypatch, in_this_process):
+    written = GRAPHS[fault](monkeypatch, references("pair_classifier"))
     signatures = to_saved_model.ServedModel(written.model, written.tokenizer, written.task).signatures()
-    seen = FakeArtifact(signatures).report(references("pair_classifier"), monkeypatch)
-    assert not seen["passed"], seen
-    assert describe_differences(seen)
+    report = FakeArtifact(signatures).report(references("pair_classifier"), monkeypatch)
+    assert not report["passed"], report
+    assert describe_differences(report)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", list(GRAPHS))
-def test_saved_model_of_a_wrong_graph_is_rejected(how, references, tmp_path, monkeypatch):
+@pytest.mark.parametrize("fault", list(GRAPHS))
+def test_saved_model_of_a_wrong_graph_is_rejected(fault, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
-    with monkeypatch.context() as broken:
-        written = GRAPHS[how](broken, reference)
+    with monkeypatch.context() as patch:
+        written = GRAPHS[fault](patch, reference)
         to_saved_model.write_saved_model(written.model, written.tokenizer, written.task, tmp_path / "1")
-    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
-    assert not seen["passed"], seen
-    assert describe_differences(seen)
+    report = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
+    assert not report["passed"], report
+    assert describe_differences(report)
 
 
 class FakeArtifact:
-    """Signatures that are checked like an artifact, with changed inputs or outputs."""
+    """Signatures that pass through the parity check like an artifact, with modified inputs or outputs."""
 
     def __init__(self, signatures):
         self.signatures = signatures
 
     def report(self, reference, monkeypatch, change_inputs=lambda _, inputs: inputs, change_outputs=dict) -> dict:
         def answer(signature, inputs):
-            given = change_inputs(signature, inputs)
-            outputs = self.signatures[signature](**{name: tf.constant(value) for name, value in given.items()})
+            changed = change_inputs(signature, inputs)
+            outputs = self.signatures[signature](**{name: tf.constant(value) for name, value in changed.items()})
             return change_outputs({name: values.numpy() for name, values in outputs.items()})
 
         monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, {}))
@@ -107,7 +107,7 @@ class FakeArtifact:
 
 
 class LoadedArtifact(FakeArtifact):
-    """A SavedModel that is loaded once for many tests."""
+    """SavedModel that is loaded once for many tests."""
 
     def __init__(self, folder):
         self.model = tf.saved_model.load(str(folder))
@@ -121,17 +121,17 @@ class LoadedArtifact(FakeArtifact):
 
 @pytest.fixture(scope="module")
 def loaded(saved):
-    """The SavedModel of a classifier of pairs, with weights that can be changed."""
+    """SavedModel of a classifier for pairs, with weights that can be changed."""
     return LoadedArtifact(saved("pair_classifier"))
 
 
 def change_all(shape, change):
-    """Return a change of all weights of one shape; (40,) is that of the biases of the inner dense layers."""
+    """Return a function that changes all weights of a shape; (40,) selects the biases of the inner dense layers."""
     return lambda weights: [change(weight) if weight.shape == shape else weight for weight in weights]
 
 
 def change_last(shape, change):
-    """Return a change of the last weight of a shape."""
+    """Return a function that changes the last weight of a shape."""
 
     def changed(weights):
         last = max(number for number, weight in enumerate(weights) if weight.shape == shape)
@@ -151,68 +151,66 @@ WEIGHTS = {
     "second half of positions off by one": change_all(
         (LENGTH, 36), lambda table: np.concatenate([table[:9], table[8:-1]])
     ),
-    "the last two positions swapped": change_all((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
-    "classes in another order": lambda weights: [
+    "last two positions swapped": change_all((LENGTH, 36), lambda table: table[[*range(LENGTH - 2), -1, -2]]),
+    "classes in a different order": lambda weights: [
         weight[..., [1, 0, 2]] if weight.shape in ((36, 3), (3,)) else weight for weight in weights
     ],
 }
 
 
-@pytest.mark.parametrize("how", list(WEIGHTS))
-def test_wrong_weights_are_rejected(how, references, loaded, monkeypatch, in_this_process):
-    loaded.assign(WEIGHTS[how](loaded.weights))
-    seen = loaded.report(references("pair_classifier"), monkeypatch)
+@pytest.mark.parametrize("fault", list(WEIGHTS))
+def test_wrong_weights_are_rejected(fault, references, loaded, monkeypatch, in_this_process):
+    loaded.assign(WEIGHTS[fault](loaded.weights))
+    report = loaded.report(references("pair_classifier"), monkeypatch)
     loaded.assign(loaded.weights)
-    assert not seen["passed"], seen
-    assert describe_differences(seen)
+    assert not report["passed"], report
+    assert describe_differences(report)
 
 
 INPUTS = {
-    "as they are": lambda given: given,
-    "mask and segments swapped": lambda given: {
-        **given,
-        "attention_mask": given["token_type_ids"],
-        "token_type_ids": given["attention_mask"],
+    "unchanged": lambda inputs: inputs,
+    "mask and segments swapped": lambda inputs: {
+        **inputs,
+        "attention_mask": inputs["token_type_ids"],
+        "token_type_ids": inputs["attention_mask"],
     },
-    "segments zeroed": lambda given: {**given, "token_type_ids": 0 * given["token_type_ids"]},
-    "padding not masked": lambda given: {**given, "attention_mask": 0 * given["attention_mask"] + 1},
-    "a token cut off": lambda given: {**given, "attention_mask": np.roll(given["attention_mask"], -1, axis=1)},
+    "segments zeroed": lambda inputs: {**inputs, "token_type_ids": 0 * inputs["token_type_ids"]},
+    "padding not masked": lambda inputs: {**inputs, "attention_mask": 0 * inputs["attention_mask"] + 1},
+    "last token masked": lambda inputs: {**inputs, "attention_mask": np.roll(inputs["attention_mask"], -1, axis=1)},
 }
 
 
-@pytest.mark.parametrize("how", list(INPUTS))
-def test_wrong_inputs_are_rejected(how, references, loaded, monkeypatch, in_this_process):
-    seen = loaded.report(
-        references("pair_classifier"), monkeypatch, lambda name, given: INPUTS[how](given) if name == "ids" else given
-    )
-    assert seen["passed"] == (how == "as they are"), seen
+@pytest.mark.parametrize("fault", list(INPUTS))
+def test_wrong_inputs_are_rejected(fault, references, loaded, monkeypatch, in_this_process):
+    change = lambda name, inputs: INPUTS[fault](inputs) if name == "ids" else inputs  # noqa: E731
+    report = loaded.report(references("pair_classifier"), monkeypatch, change)
+    assert report["passed"] == (fault == "unchanged"), report
 
 
 TEXTS = {
-    "the two texts swapped": lambda given: {"text": given["second_text"], "second_text": given["text"]},
-    "no second text": lambda given: {**given, "second_text": probe_inputs.to_bytes_array([""] * len(given["text"]))},
+    "texts swapped": lambda inputs: {"text": inputs["second_text"], "second_text": inputs["text"]},
+    "no second text": lambda inputs: {**inputs, "second_text": probe_inputs.to_bytes_array([""] * len(inputs["text"]))},
 }
 
 
-@pytest.mark.parametrize("how", list(TEXTS))
-def test_wrong_texts_are_rejected(how, references, loaded, monkeypatch, in_this_process):
-    seen = loaded.report(
-        references("pair_classifier"), monkeypatch, lambda name, given: given if name == "ids" else TEXTS[how](given)
-    )
-    assert not seen["passed"], seen
+@pytest.mark.parametrize("fault", list(TEXTS))
+def test_wrong_texts_are_rejected(fault, references, loaded, monkeypatch, in_this_process):
+    change = lambda name, inputs: inputs if name == "ids" else TEXTS[fault](inputs)  # noqa: E731
+    report = loaded.report(references("pair_classifier"), monkeypatch, change)
+    assert not report["passed"], report
 
 
 def test_swapped_label_names_are_rejected(references, loaded, monkeypatch, in_this_process):
     other = {"rot": b"gr\xc3\xbcn", "gr\xc3\xbcn": b"rot"}
 
-    def renamed(outputs):
+    def rename_labels(outputs):
         names = [other.get(name.decode("latin-1"), name) for name in outputs.get("label", ())]
         return {**outputs, **({"label": np.array(names, object)} if names else {})}
 
-    seen = loaded.report(references("pair_classifier"), monkeypatch, change_outputs=renamed)
-    assert not seen["passed"]
-    assert seen["labels"]["label"]["differ"] > 5
-    assert seen["labels"]["label_id"]["differ"] == 0
+    report = loaded.report(references("pair_classifier"), monkeypatch, change_outputs=rename_labels)
+    assert not report["passed"]
+    assert report["labels"]["label"]["differ"] > 5
+    assert report["labels"]["label_id"]["differ"] == 0
 
 
 @pytest.mark.slow
@@ -222,17 +220,17 @@ def test_labels_in_a_different_order_are_rejected(references, tmp_path, in_this_
     model.set_weights(reference.model.get_weights())
     task = reference.task.__class__(labels=("grün", "rot", "blau"), max_sequence_length=LENGTH)
     to_saved_model.write_saved_model(model, reference.tokenizer, task, tmp_path / "1")
-    seen = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
-    assert not seen["passed"]
-    assert seen["labels"]["label"]["differ"] > 5
+    report = parity_check.start_saved_model_check(reference, tmp_path / "1").report()
+    assert not report["passed"]
+    assert report["labels"]["label"]["differ"] > 5
 
 
 def test_output_with_a_different_name_is_rejected(references, loaded, monkeypatch, in_this_process):
     reference = references("pair_classifier")
     answer, signatures = (lambda signature, inputs: {"output_0": np.zeros((len(next(iter(inputs.values()))), 3))}), {}
     monkeypatch.setitem(InThisProcess.loaders, "saved_model", lambda _: (answer, signatures))
-    seen = parity_check.start_saved_model_check(reference, "tests/export").report()
-    assert "ids/logits: expected the shape (3,), got None" in describe_differences(seen)
+    report = parity_check.start_saved_model_check(reference, "tests/export").report()
+    assert "ids/logits: expected the shape (3,), got None" in describe_differences(report)
 
 
 def test_either_of_two_tied_labels_passes():
@@ -310,7 +308,7 @@ def test_saved_model_is_published_with_its_parity_report_and_can_be_verified(che
     assert set(read_text_inputs(out / "saved_model/1")) == {"text", "second_text"}
 
 
-@pytest.mark.slow  # the four tests after `test_artifact_with_differences_is_not_published` cover its parts
+@pytest.mark.slow  # its parts are tested by the four tests after `test_artifact_with_differences_is_not_published`
 def test_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_process):
     out = tmp_path / "artifacts"
     (out / "saved_model/1").mkdir(parents=True)
@@ -318,11 +316,11 @@ def test_second_export_gets_the_next_version(checkpoint, tmp_path, in_this_proce
     bk.export_model(checkpoint, out, pairs=False)
     assert set(read_text_inputs(out / "saved_model/2")) == {"text"}
     assert list(json.loads((out / "parity.json").read_text())["artifacts"]) == ["saved_model/1", "saved_model/2"]
-    [seen] = verify(out / "saved_model/2", checkpoint).values()
-    assert seen["passed"]
+    [report] = verify(out / "saved_model/2", checkpoint).values()
+    assert report["passed"]
 
 
-@pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
+@pytest.mark.slow  # test_checks.py tests failures of a fresh process
 def test_damaged_saved_model_is_rejected(checkpoint, saved, tmp_path):
     shutil.copytree(saved("pair_classifier"), tmp_path / "1")
     variables = next((tmp_path / "1/variables").glob("*.data-*"))
@@ -348,8 +346,8 @@ def test_verify_reads_from_the_artifact_whether_it_accepts_pairs(references, sav
     reference = references("pair_classifier")
     settings = {**reference.task.settings(), "has_pairs": False}
     bk.save(reference.model, reference.tokenizer, tmp_path / "singles", task=settings)
-    [seen] = verify(saved("pair_classifier"), tmp_path / "singles").values()
-    assert seen["passed"]
+    [report] = verify(saved("pair_classifier"), tmp_path / "singles").values()
+    assert report["passed"]
 
 
 def test_setting_pairs_overrides_the_stored_task(checkpoint):
@@ -366,7 +364,7 @@ def test_reports_are_added_to_an_existing_parity_report(tmp_path):
     }
 
 
-@pytest.mark.slow  # like any failure of a fresh process (test_checks.py)
+@pytest.mark.slow  # test_checks.py tests failures of a fresh process
 def test_artifact_that_fails_to_load_is_rejected(tmp_path):
     with pytest.raises(ParityError, match=r"nowhere does not run in a fresh process: .*nowhere"):
         query_artifact("saved_model", tmp_path / "nowhere", [("ids", {"input_ids": np.zeros((1, 2), "int32")})])
@@ -435,11 +433,11 @@ def test_arrays_survive_a_round_trip(tmp_path):
     empty = np.empty((0, 3), object)
     arrays = {(0, "text"): strings, (1, "none"): empty, (1, "ids"): np.arange(6, dtype="int32").reshape(2, 3)}
     exchange.write_arrays(tmp_path / "arrays.npz", arrays)
-    read = exchange.read_arrays(tmp_path / "arrays.npz")
-    assert list(read) == list(arrays)
+    loaded = exchange.read_arrays(tmp_path / "arrays.npz")
+    assert list(loaded) == list(arrays)
     for key, values in arrays.items():
-        assert (read[key].dtype, read[key].shape) == (values.dtype, values.shape)
-        assert read[key].tolist() == values.tolist()
+        assert (loaded[key].dtype, loaded[key].shape) == (values.dtype, values.shape)
+        assert loaded[key].tolist() == values.tolist()
 
 
 def test_sampled_positions_of_vocabulary_logits_are_compared():
@@ -450,12 +448,12 @@ def test_sampled_positions_of_vocabulary_logits_are_compared():
 
 def test_parity_check_compares_the_same_positions_on_both_sides(references, saved, monkeypatch, in_this_process):
     monkeypatch.setattr(exchange, "MAX_WIDTH", 10)
-    monkeypatch.setattr(parity_check, "build_text_function", lambda *_: None)  # only sequences of ids
+    monkeypatch.setattr(parity_check, "build_text_function", lambda *_: None)  # only id sequences
     reference = references("masked_lm")
-    seen = parity_check.start_saved_model_check(reference, saved("masked_lm")).report()
-    assert seen["passed"]
+    report = parity_check.start_saved_model_check(reference, saved("masked_lm")).report()
+    assert report["passed"]
     num_tokens = sum(
         len(sequence.token_ids)
         for sequence in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)
     )
-    assert 24 < seen["labels"]["ids/logits"]["compared"] < num_tokens  # about eight of each sequence
+    assert 24 < report["labels"]["ids/logits"]["compared"] < num_tokens  # about eight per sequence

@@ -1,4 +1,4 @@
-"""Probe inputs of the parity check: few and chosen by default, many in the thorough set."""
+"""Probe inputs of the parity check: a small selection by default, many in the thorough set."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def test_default_sequences_include_short_and_long_texts_pairs_and_twins(referenc
     lengths = [len(sequence.token_ids) for sequence in sequences]
     assert len(sequences) == 24
     assert {1, 2, 3, 256, 511, 512} < set(lengths)
-    assert sum(lengths) < 1700  # long sequences take most of the time
+    assert sum(lengths) < 1700  # the check spends most of its time on long sequences
     pairs = [length for length, sequence in zip(lengths, sequences, strict=True) if sequence.segment_ids.any()]
     assert {4, 512} < set(pairs)
     assert 9 <= len(pairs) <= 15
@@ -98,24 +98,24 @@ def test_thorough_setting_chooses_the_probe_inputs():
 
 @pytest.mark.parametrize("options", [[], ["--thorough"]])
 def test_thorough_is_an_option_of_the_export_command(options, checkpoint, tmp_path, monkeypatch):
-    given = {}
+    settings_used = {}
 
     def export(*_, **settings):
-        given.update(settings)
+        settings_used.update(settings)
         return {"artifacts": {}}
 
     monkeypatch.setattr(artifacts, "export_model", export)
     assert main(["export", str(checkpoint), str(tmp_path / "out"), *options]) == 0
-    assert given["thorough"] == bool(options)
+    assert settings_used["thorough"] == bool(options)
 
 
 def test_thorough_is_an_option_of_the_verify_command(checkpoint, tmp_path, monkeypatch, capsys):
-    given = {}
-    monkeypatch.setattr("bert_keras.export.verify.verify", lambda *_, **settings: given.update(settings) or {})
+    settings_used = {}
+    monkeypatch.setattr("bert_keras.export.verify.verify", lambda *_, **settings: settings_used.update(settings) or {})
     (tmp_path / "model.onnx").touch()
     for options, thorough in (([], False), (["--thorough"], True)):
         assert main(["verify", str(tmp_path / "model.onnx"), str(checkpoint), *options]) == 0
-        assert given == {"thorough": thorough}
+        assert settings_used == {"thorough": thorough}
 
 
 def test_checkpoint_is_loaded_once_when_files_are_scored(

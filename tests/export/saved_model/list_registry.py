@@ -1,9 +1,9 @@
-"""List the ops and kernels of an unpacked TensorFlow through its C API, in a process without another TensorFlow.
+"""List the ops and kernels of an unpacked TensorFlow through its C API, without importing another TensorFlow.
 
     python list_registry.py FOLDER
 
-FOLDER contains `tensorflow/libtensorflow_*` and optionally `tensorflow_text/`. The protocol buffers `ops`, `kernels`
-and `ops_with_text` are written to it.
+FOLDER contains `tensorflow/libtensorflow_*` and optionally `tensorflow_text/`. The script writes the protocol buffers
+`ops`, `kernels` and `ops_with_text` to it.
 """
 
 import ctypes

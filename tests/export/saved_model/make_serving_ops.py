@@ -1,14 +1,14 @@
-"""Write `export/saved_model/serving_ops.txt` from the wheels of TensorFlow releases, which are not installed.
+"""Write `export/saved_model/serving_ops.txt` from the wheels of TensorFlow releases, without installing them.
 
     for v in 2.12.1 2.13.1 2.14.1 2.15.1 2.16.2 2.17.1 2.18.1 2.19.1 2.20.0 2.21.0; do
         pip download -d WHEELS --no-deps --only-binary :all: --python-version 3.11 \\
             --platform manylinux2014_x86_64 --platform manylinux_2_27_x86_64 tensorflow-cpu==$v
     done
-    pip download (the same options) tensorflow-text==2.12.1 tensorflow-text==2.21.1, one at a time
+    pip download (the same options) tensorflow-text==2.12.1 tensorflow-text==2.21.1, in separate calls
     python tests/export/saved_model/make_serving_ops.py WHEELS > export/saved_model/serving_ops.txt
 
-Takes a minute and 2 GB of wheels. For each release, a separate process loads its libraries and lists what they have
-registered through TensorFlow's C API. TensorFlow 2.12 is needed for tensorflow-text 2.12.1, which loads into no other.
+The script takes a minute and 2 GB of wheels. A separate process per release loads its libraries and lists their
+registered ops through TensorFlow's C API. tensorflow-text 2.12.1 loads only into TensorFlow 2.12.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from tensorflow.core.framework import kernel_def_pb2, op_def_pb2, types_pb2
 
 RELEASES = [f"2.{minor}" for minor in range(13, 22)]
-TEXT_IN_SERVING = "2.12"  # the version that TensorFlow Serving links; see the head of the table
+TEXT_IN_SERVING = "2.12"  # linked into TensorFlow Serving; see the head of the table
 _NEWEST = RELEASES[-1]
 _LIBRARIES = ("tensorflow/libtensorflow_", "tensorflow_text/python/", "tensorflow/include/tensorflow/core/public/")
 
@@ -57,7 +57,7 @@ class Release:
             self.graph_version = _read_graph_version(root)
 
     def list_facts(self) -> set[str]:
-        """Return the ops, attributes and values that this release knows, as the table spells them."""
+        """Return the ops, attributes and values of this release, spelled as in the table."""
         return {fact for op in self.ops.values() for fact in list_facts(op, self.kernel_types.get(op.name, {}))}
 
 
@@ -67,7 +67,7 @@ def parse_ops(data: bytes) -> dict[str, op_def_pb2.OpDef]:
 
 
 def parse_kernels(data: bytes) -> dict[str, dict[str, set[int]]]:
-    """Return the types with CPU kernels, keyed by op and attribute; all types are supported for other attributes."""
+    """Return the types with CPU kernels, keyed by op and attribute; other attributes support all types."""
     constraints = defaultdict(list)
     for kernel in kernel_def_pb2.KernelList.FromString(data).kernel:
         if kernel.device_type == "CPU" and not kernel.label:
@@ -92,7 +92,7 @@ def list_facts(op: op_def_pb2.OpDef, kernel_types: Mapping[str, set[int]]) -> It
 
 
 def find_first_releases(facts: Mapping[str, set[str]], releases: list[str]) -> Iterable[tuple[str, str]]:
-    """Yield (release, fact) for each fact that the last of `releases` knows and the first does not."""
+    """Yield (release, fact) for each fact that is new since the first of `releases`."""
     for fact in sorted(facts[releases[-1]] - facts[releases[0]]):
         unknown_to = [number for number, release in enumerate(releases) if fact not in facts[release]]
         yield releases[unknown_to[-1] + 1], fact.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""The op audit names every op and attribute of a SavedModel that an older TensorFlow Serving does not know."""
+"""The op audit lists every op and attribute of a SavedModel that an older TensorFlow Serving does not support."""
 
 import re
 
@@ -15,7 +15,7 @@ from tests.export.saved_model.make_serving_ops import find_first_releases, list_
 from tests.marks import slow_except
 
 RELEASES = [f"2.{minor}" for minor in range(13, 22)]
-KINDS = ("windowed_classifier", "masked_lm", "null_answerer")  # together 107 of the 109 ops of all 13 kinds
+KINDS = ("windowed_classifier", "masked_lm", "null_answerer")  # they contain 107 of the 109 ops of all 13 kinds
 
 
 def save(folder, function, *specs, **settings):
@@ -27,7 +27,7 @@ def save(folder, function, *specs, **settings):
 
 
 def rewrite(folder, change):
-    """Change the protocol buffers in the file of a SavedModel."""
+    """Modify the protocol buffer in the file of a SavedModel."""
     path = folder / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     change(saved)
@@ -48,7 +48,7 @@ def lenient_gather(x, indices):
     return {"y": tf.raw_ops.GatherNd(params=x, indices=indices, bad_indices_policy="IGNORE")}
 
 
-def strict_gather(x, indices):
+def gather_with_policy(x, indices):
     return {"y": tf.raw_ops.GatherNd(params=x, indices=indices, bad_indices_policy="")}
 
 
@@ -66,9 +66,9 @@ def test_exported_models_run_on_the_oldest_server(kind, saved):
     audit = audit_saved_model(saved(kind))
     assert audit["min_serving"] == serving_releases.OLDEST_SERVING == "2.13"
     assert audit["tensorflow"] == tf.__version__
-    assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # for one text or two
+    assert audit["ops"]["FastWordpieceTokenizeWithOffsets"] in (1, 2)  # one per text input
     assert audit["ops"]["MatMul"] > 20
-    assert not [op for op in audit["ops"] if op.startswith("__inference")]  # function calls are not ops
+    assert not [op for op in audit["ops"] if op.startswith("__inference")]  # no function calls
     assert audit["ignored_attributes"] == ["VarHandleOp.debug_name"]
 
 
@@ -110,13 +110,13 @@ def test_tensorflow_text_op_missing_from_servers_is_rejected(tmp_path):
 
 
 def test_newer_attribute_with_its_default_value_is_accepted(tmp_path):
-    save(tmp_path, strict_gather, MATRIX, INDICES)
+    save(tmp_path, gather_with_policy, MATRIX, INDICES)
 
     def write_defaults(saved):
         for function in saved.meta_graphs[0].graph_def.library.function:
             for node in function.node_def:
                 if node.op == "GatherNd":
-                    assert "bad_indices_policy" not in node.attr  # TensorFlow strips it
+                    assert "bad_indices_policy" not in node.attr  # TensorFlow removes it
                     node.attr["bad_indices_policy"].s = b""
 
     rewrite(tmp_path, write_defaults)
@@ -175,7 +175,7 @@ def test_folder_without_a_saved_model_is_rejected(tmp_path):
 
 
 def test_table_ends_with_the_installed_tensorflow():
-    """A newer TensorFlow may write ops that the table does not contain: run make_serving_ops.py."""
+    """If this fails, run make_serving_ops.py: a newer TensorFlow may write ops that are missing from the table."""
     assert list(serving_releases.read_graph_versions()) == RELEASES
     assert ".".join(tf.__version__.split(".")[:2]) == RELEASES[-1]
     assert serving_releases.read_graph_versions()[RELEASES[-1]] == tf.version.GRAPH_DEF_VERSION

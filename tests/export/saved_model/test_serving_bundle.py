@@ -1,4 +1,4 @@
-"""The warm-up file and the files in `serving/`, read like TensorFlow Serving reads them."""
+"""The warm-up file and the files in `serving/`, parsed as TensorFlow Serving does."""
 
 import base64
 import itertools
@@ -25,9 +25,9 @@ from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read
 IDS = ("input_ids", "attention_mask", "token_type_ids")
 TEXTS = np.array([b"a cat", "naïve\0".encode(), b"\xff\xfe"], object)
 
-# One request for the signature `s` of the model `m` with the input `x` = [7] (int32), as nested (tag, length, value),
-# after tensorflow_serving/apis/{prediction_log,predict,model}.proto and tensor.proto. The generated classes of
-# tensorflow-serving-api 2.21.0 read the files that `write_warmup` writes and write the same bytes (tested by hand).
+# A request for the signature `s` of the model `m` with the input `x` = [7] (int32), as nested (tag, length, value),
+# see tensorflow_serving/apis/{prediction_log,predict,model}.proto and tensor.proto. A manual test with the generated
+# classes of tensorflow-serving-api 2.21.0 read the files of `write_warmup` and wrote the same bytes.
 TENSOR = b"\x08\x03" + b"\x12\x04\x12\x02\x08\x01" + b"\x3a\x01\x07"  # dtype 3, shape [1], int_val [7]
 ENTRY = b"\x0a\x01x" + b"\x12" + bytes([len(TENSOR)]) + TENSOR
 SPEC = b"\x0a\x01m" + b"\x1a\x01s"
@@ -37,7 +37,7 @@ RECORD = b"\x32" + bytes([len(LOG)]) + LOG
 
 
 class TinyModel(tf.Module):
-    """A model without weights whose signatures are quick to build."""
+    """Model without weights whose signatures trace quickly."""
 
     def __init__(self, *text_inputs: str):
         super().__init__()
@@ -67,7 +67,7 @@ def write_version(out: pathlib.Path, *text_inputs: str) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Return `written(*text_inputs)`: a folder with `saved_model/1`, written once."""
+    """Function that returns a folder with `saved_model/1`, written once."""
     cache = {}
 
     def folder(*text_inputs):
@@ -140,7 +140,7 @@ def test_damaged_or_different_warm_up_file_is_rejected(model):
     with pytest.raises(ParityError, match=r"is not a file of warm-up requests \(truncated record"):
         read_warmup(model)
     for record, reason in ((b"\x12\x00", "not a request for a prediction"), (b"\xff", "")):
-        with tf.io.TFRecordWriter(str(path)) as writer:  # the first is a ClassifyLog
+        with tf.io.TFRecordWriter(str(path)) as writer:  # the first record is a ClassifyLog
             writer.write(record)
         with pytest.raises(ParityError, match=rf"is not a file of warm-up requests \(.*{reason}"):
             read_warmup(model)
@@ -172,13 +172,13 @@ def test_missing_saved_model_is_rejected(tmp_path):
 
 
 def answer_rest(body: dict, signatures) -> dict[str, np.ndarray]:
-    """Answer a REST request like TensorFlow Serving: in columns, with dtypes of the signature and `b64` for bytes."""
+    """Answer a REST request in column format like TensorFlow Serving, with the signature's dtypes and `b64` bytes."""
     assert set(body) == {"signature_name", "inputs"}
     function = signatures[body["signature_name"]]
     specs = function.structured_input_signature[1]
     assert set(body["inputs"]) == set(specs)
-    given = {name: tf.constant(from_json(body["inputs"][name]), spec.dtype) for name, spec in specs.items()}
-    return {name: value.numpy() for name, value in function(**given).items()}
+    inputs = {name: tf.constant(from_json(body["inputs"][name]), spec.dtype) for name, spec in specs.items()}
+    return {name: value.numpy() for name, value in function(**inputs).items()}
 
 
 def from_json(value):
@@ -251,10 +251,10 @@ class _Stub:
     def __init__(self, channel):
         pass
 
-    def Predict(self, request, timeout):  # noqa: N802  the name in the real stub
+    def Predict(self, request, timeout):  # noqa: N802  the real stub's name
         assert request.model_spec.name == "my-model"
-        given = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in request.inputs.items()}
-        answers = self.signatures[request.model_spec.signature_name](**given)
+        inputs = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in request.inputs.items()}
+        answers = self.signatures[request.model_spec.signature_name](**inputs)
         return types.SimpleNamespace(outputs={name: tf.make_tensor_proto(value) for name, value in answers.items()})
 
 
@@ -316,7 +316,7 @@ def test_server_settings_parse_and_name_the_model(model, tmp_path):
     assert config.model_version_policy.latest.num_versions == 1
     batching = parse_settings(tmp_path / "serving/batching.config", "BatchingParameters")
     assert (batching.max_batch_size.value, batching.batch_timeout_micros.value) == (32, 2000)
-    assert not batching.pad_variable_length_inputs  # the server would pad attention_mask with ones
+    assert not batching.pad_variable_length_inputs  # otherwise the server would pad attention_mask with ones
 
 
 def test_image_contains_the_files_named_in_the_settings(model, tmp_path):

@@ -1,4 +1,4 @@
-"""SavedModels accept raw strings and return the answers of their checkpoint's task."""
+"""SavedModels accept raw strings and return the predictions of their checkpoint."""
 
 import dataclasses
 import functools
@@ -24,14 +24,17 @@ from tests.export.conftest import KINDS, LENGTH, load_once
 from tests.marks import slow_except
 
 TEXTS = ["the cat sat", "", "every dog ran off with its red hat .", "Ünknown 中 😀"]
-QUICK = ("pair_classifier", "token_classifier", "masked_lm")  # other tests save them, too
+QUICK = ("pair_classifier", "token_classifier", "masked_lm")  # other tests save them too
 NOT_SAVED = ("windowed_classifier", "multi_label", "regression", "null_answerer", "embedder", "encoder")
-TOLERANCE = 2e-5  # measured: 5.0e-6 in the logits over the vocabulary, 4.1e-6 in others
+TOLERANCE = 2e-5  # measured: 5.0e-6 for logits over the vocabulary, 4.1e-6 for other outputs
 
 
 @pytest.fixture(scope="session")
 def get_function(references, saved):
-    """Return `get_function(kind)`: the default signature of a SavedModel, for most kinds before it is saved."""
+    """Function that returns the default signature of a kind.
+
+    Kinds outside of `QUICK` run without being saved.
+    """
     functions = {}
 
     def get(kind: str):
@@ -47,7 +50,7 @@ def get_function(references, saved):
 
 @pytest.fixture(scope="module")
 def served(get_function):
-    """Return `served(kind, **texts)`: the answers of a SavedModel."""
+    """Function that returns the outputs of a SavedModel for texts."""
 
     def answer(kind: str, **texts):
         encoded = {
@@ -60,7 +63,7 @@ def served(get_function):
 
 
 def _answer(owner, function, texts):
-    del owner  # keeps the variables alive until here
+    del owner  # kept alive, because it owns the variables
     outputs = function(**{name: tf.constant(column, tf.string) for name, column in texts.items()})
     return {name: values.numpy() for name, values in outputs.items()}
 
@@ -80,8 +83,8 @@ def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, referenc
 
 def check_report(report):
     assert report["passed"], report
-    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
-    assert not any(seen["differ"] for seen in report["labels"].values())
+    assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
+    assert not any(label["differ"] for label in report["labels"].values())
     for side in ("inputs", "outputs"):
         for dtype, shape in report["signatures"]["ids"][side].values():
             assert shape[0] is None  # any batch size
@@ -95,9 +98,9 @@ def test_predictions_of_every_task_equal_its_checkpoint(kind, references, served
     texts = parity_check._choose_texts(reference, DEFAULT, names)
     answer = served(kind, **parity_check._build_text_inputs(names, texts))
     expect_text_answers(reference, texts)(comparison, parity_check._split_answers([answer], [range(len(texts))]))
-    seen = comparison.report()
-    assert seen["passed"], seen
-    assert sum(one["compared"] for one in seen["labels"].values()) >= 32 or kind in ("embedder", "regression")
+    report = comparison.report()
+    assert report["passed"], report
+    assert sum(one["compared"] for one in report["labels"].values()) >= 32 or kind in ("embedder", "regression")
 
 
 def test_classifier_returns_labels_and_probabilities(references, served):
@@ -110,10 +113,10 @@ def test_classifier_returns_labels_and_probabilities(references, served):
 
 
 def test_batching_does_not_change_predictions(served):
-    together = served("classifier", text=TEXTS)
+    batched = served("classifier", text=TEXTS)
     for place, text in enumerate(TEXTS):
-        alone = served("classifier", text=[text])
-        np.testing.assert_allclose(alone["scores"][0], together["scores"][place], rtol=0, atol=TOLERANCE)
+        single = served("classifier", text=[text])
+        np.testing.assert_allclose(single["scores"][0], batched["scores"][place], rtol=0, atol=TOLERANCE)
 
 
 def test_pairs_are_two_named_strings(references, served):
@@ -179,32 +182,32 @@ EDGES = {
 )
 def test_unusual_strings_do_not_change_other_predictions(kind, served):
     others = [b"the cat sat", b"a [MASK] dog ran"]
-    alone = served(kind, text=others)
-    together = served(kind, text=[others[0], *EDGES.values(), others[1]])
-    for name, values in alone.items():
+    expected = served(kind, text=others)
+    batched = served(kind, text=[others[0], *EDGES.values(), others[1]])
+    for name, values in expected.items():
         for place, number in ((0, 0), (1, -1)):
             unpadded = tuple(slice(size) for size in np.shape(values[place]))
-            got = together[name][number][unpadded] if values.ndim > 1 else together[name][number]
+            got = batched[name][number][unpadded] if values.ndim > 1 else batched[name][number]
             if values.dtype.kind == "f":
                 np.testing.assert_allclose(got, values[place], rtol=0, atol=TOLERANCE)
             else:
                 np.testing.assert_array_equal(got, values[place])
-    assert all(np.isfinite(values).all() for values in together.values() if values.dtype.kind == "f")
-    if "num_words" in together:
-        assert together["num_words"][2] == 6 * 4762
+    assert all(np.isfinite(values).all() for values in batched.values() if values.dtype.kind == "f")
+    if "num_words" in batched:
+        assert batched["num_words"][2] == 6 * 4762
 
 
 @pytest.mark.parametrize("kind", slow_except(["question_answerer", "null_answerer"], quick=["null_answerer"]))
 @pytest.mark.parametrize("edge", slow_except(EDGES, quick=["empty", "100 kB", "not UTF-8", "only spaces"]))
 def test_unusual_questions_and_contexts_do_not_change_other_answers(edge, kind, served):
     others = {"question": [b"who sat ?"], "context": [b"The cat sat on a mat."]}
-    alone = served(kind, **others)
+    expected = served(kind, **others)
     for questions, contexts in (([EDGES[edge]], [b"a red hat"]), ([b"who ?"], [EDGES[edge]])):
-        together = served(kind, question=others["question"] + questions, context=others["context"] + contexts)
-        assert together["answer"][0] == alone["answer"][0]
-        np.testing.assert_allclose(together["best_scores"][0], alone["best_scores"][0], rtol=0, atol=TOLERANCE)
-        assert np.isfinite(together["score"]).all()
-        together["answer"][1].decode("utf-8")  # answers are valid UTF-8
+        batched = served(kind, question=others["question"] + questions, context=others["context"] + contexts)
+        assert batched["answer"][0] == expected["answer"][0]
+        np.testing.assert_allclose(batched["best_scores"][0], expected["best_scores"][0], rtol=0, atol=TOLERANCE)
+        assert np.isfinite(batched["score"]).all()
+        batched["answer"][1].decode("utf-8")  # raises unless the answer is valid UTF-8
 
 
 def test_empty_batch_is_accepted(served):
@@ -221,7 +224,7 @@ def test_batches_are_padded_to_their_longest_text(served):
     assert served("encoder", text=["cat " * 99])["last_hidden_state"].shape == (1, LENGTH, 36)
 
 
-@pytest.mark.slow  # test_parity_check.py also runs a SavedModel in a fresh process
+@pytest.mark.slow  # test_parity_check.py runs a SavedModel in a fresh process too
 def test_saved_model_does_not_need_this_package(saved, tmp_path):
     code = (
         "import sys, tensorflow as tf, tensorflow_text\n"
@@ -243,7 +246,7 @@ def test_texts_are_passed_to_artifacts_as_bytes():
 
 
 def test_words_are_cut_without_copying_the_text():
-    """`tf.strings.substr` copies the text for each of its words: 2.8 GB for 100 kB."""
+    """`tf.strings.substr` would copy the text once per word: 2.8 GB for 100 kB."""
     function = tf.function(lambda texts, numbers, ends: TextCharacters.decode(texts).cut(numbers, 0 * ends, ends))
     specs = [tf.TensorSpec([None], tf.string), *[tf.TensorSpec([None], tf.int32)] * 2]
     operations = {operation.type for operation in function.get_concrete_function(*specs).graph.get_operations()}

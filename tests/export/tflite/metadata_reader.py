@@ -1,4 +1,4 @@
-"""Read the metadata of a TFLite file back, as MediaPipe does."""
+"""Reader of the metadata of TFLite files; it accepts what MediaPipe accepts."""
 
 import os
 import pathlib
@@ -23,14 +23,14 @@ from bert_keras.export.tflite.tflite_file import parse_tflite, read_metadata_ent
 
 
 class Metadata(NamedTuple):
-    """The metadata of a file.
+    """Metadata of a TFLite file.
 
     Attributes:
-        name, description: those of the model.
-        min_parser_version: the oldest schema version that a reader must support.
-        inputs, outputs: the names of its tensors, in the order of the graph.
-        labels: the names of the classes, in the order of the output; None for an embedder.
-        vocabulary: the tokens, in the order of their ids.
+        name, description: name and description of the model.
+        min_parser_version: oldest schema version that a reader must support.
+        inputs, outputs: names of the tensors, in the order of the graph.
+        labels: class names, in the order of the output; None for an embedder.
+        vocabulary: tokens, in the order of their ids.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(path: str | os.PathLike) -> Metadata:
-    """Read the metadata that `add_metadata` wrote.
+    """Read the metadata of `add_metadata`.
 
     Raises:
         InputError: the file has no such metadata.
@@ -68,7 +68,7 @@ def read_metadata(path: str | os.PathLike) -> Metadata:
 
 
 def _associated_files(path) -> dict[str, tuple[str, ...]]:
-    """Return the lines of each appended file, keyed by name."""
+    """Return the lines of each associated file, keyed by file name."""
     if not zipfile.is_zipfile(path):
         return {}
     with zipfile.ZipFile(path) as archive:

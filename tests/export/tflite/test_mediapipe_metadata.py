@@ -1,4 +1,4 @@
-"""TFLite files with metadata: MediaPipe's own classes run them and answer like our emulation of MediaPipe."""
+"""TFLite files with metadata: MediaPipe's own classes give the same results as our emulation of MediaPipe."""
 
 import functools
 import shutil
@@ -21,7 +21,7 @@ from tests.pipelines.text.tokenizer_texts import random_texts, rich_vocabulary
 LENGTH = 17
 LABELS = ("grün", "红 色", "blå-\U0001f600", "black")
 ABOUT = {"name": "Farben", "description": "The colour of a text, by Zoë."}
-TOLERANCE = 1e-5  # measured: 1.1e-6 in probabilities, 3.5e-6 in vectors that are not normalized
+TOLERANCE = 1e-5  # measured: 1.1e-6 for probabilities, 3.5e-6 for unnormalized vectors
 TEXTS = [
     *(
         "",
@@ -34,7 +34,7 @@ TEXTS = [
         "a b " * 40,
         "x" * 300,
     ),
-    *(text for text in random_texts(300, seed=3) if "\x00" not in text),  # which ends a text in MediaPipe
+    *(text for text in random_texts(300, seed=3) if "\x00" not in text),  # MediaPipe ends a text at NUL
 ][:200]
 
 
@@ -45,7 +45,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def write_file(tokenizer, make_model, tmp_path_factory):
-    """A function that returns the model of a kind and copies its TFLite file, without metadata, to a path."""
+    """Function that returns a model of a kind and copies its TFLite file, without metadata, to a path."""
     models, folder = {}, tmp_path_factory.mktemp("plain")
 
     def copy(kind, path):
@@ -60,10 +60,10 @@ def write_file(tokenizer, make_model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def mediapipe_text():
-    """MediaPipe's module for text tasks."""
+    """Module of MediaPipe's text tasks."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # from importing mediapipe
+            warnings.simplefilter("ignore")  # raised by the import of mediapipe
             from mediapipe.tasks.python import text
     except (ImportError, OSError) as error:
         pytest.skip(f"mediapipe cannot be imported: {error}")
@@ -77,7 +77,7 @@ def make_base_options(path):
 
 
 def classify_in_mediapipe(mediapipe_text, path):
-    """Return the probability of each label for each of TEXTS, (B, C)."""
+    """Return the probabilities `(B, C)` of the labels for TEXTS."""
     options = mediapipe_text.TextClassifierOptions(base_options=make_base_options(path))
     with mediapipe_text.TextClassifier.create_from_options(options) as classifier:
         heads = [classifier.classify(text).classifications for text in TEXTS]
@@ -88,7 +88,7 @@ def classify_in_mediapipe(mediapipe_text, path):
 
 @pytest.fixture(scope="module")
 def emulate(tokenizer):
-    """A function that returns the output of a model for TEXTS, tokenized like MediaPipe does."""
+    """Function that returns an output of a model for TEXTS, tokenized as in MediaPipe."""
     batch = bk.pack(tokenizer.for_mediapipe(), TEXTS, max_sequence_length=LENGTH, pad_to_length=LENGTH)
     return lambda model, name: np.asarray(model(batch, training=False)[name])
 
@@ -235,7 +235,7 @@ def test_metadata_is_added_once(write_file, tokenizer, tmp_path):
 
 
 def write_small(path, output, lengths) -> None:
-    """Write a file without a model, with a signature for each length and one output."""
+    """Write a file without a model, with one signature per length and one output."""
     functions = {}
     for length in lengths:
         names = ("input_ids", "attention_mask", "token_type_ids")

@@ -1,4 +1,4 @@
-"""Export to TFLite: all kinds of models pass the parity check in LiteRT, wrong files fail it; quantization search."""
+"""Parity check of TFLite files in LiteRT, the exported folder, and the quantization search."""
 
 import json
 
@@ -27,9 +27,9 @@ from tests.marks import slow_except
 
 SINGLE = [
     kind for kind in KINDS if kind not in ("windowed_classifier", "null_answerer")
-]  # others have the same outputs for ids
+]  # the other kinds have the same outputs for ids
 TOLERANCE = 2e-5  # measured: 3.6e-6
-ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # in standard deviations; measured: 0.0009 and 0.021
+ROUNDED = {"float16": 0.005, "dynamic_int8": 0.1}  # relative to the standard deviation; measured: 0.0009 and 0.021
 
 
 @pytest.mark.parametrize("kind", slow_except(SINGLE, quick=["pair_classifier", "token_classifier"]))
@@ -37,7 +37,7 @@ def test_every_model_passes_the_parity_check_in_litert(kind, references, tflite_
     report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind)).report()
     assert report["passed"], report
     assert (report["measure"], report["num_inputs"]) == ("max", 24)
-    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
     assert report["signatures"][SIGNATURE]["inputs"]["token_type_ids"] == ["int32", [1, LENGTH]]
 
 
@@ -46,13 +46,13 @@ def test_every_model_passes_the_parity_check_in_litert(kind, references, tflite_
 def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, tflite_file):
     report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).report()
     assert (report["passed"], report["num_inputs"]) == (True, 200)
-    assert max(seen["max"] for seen in report["outputs"].values()) < TOLERANCE
+    assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
 
 
 def change_constants(change):
-    """Return a function that changes each float32 array of a file by `change(array)`."""
+    """Return a function that replaces each float32 array of a file with `change(array)`."""
 
-    def broken(file):
+    def apply(file):
         for graph in file.subgraphs:
             for tensor in graph.tensors:
                 buffer = file.buffers[tensor.buffer]
@@ -60,7 +60,7 @@ def change_constants(change):
                     array = np.frombuffer(bytes(buffer.data), "float32").reshape(tensor.shape)
                     buffer.data = np.frombuffer(change(array).astype("float32").tobytes(), np.uint8)
 
-    return broken
+    return apply
 
 
 def swap_inputs(file):
@@ -70,7 +70,7 @@ def swap_inputs(file):
         entry.name = names.get(entry.name, entry.name)
 
 
-def equal_segments(array):
+def equalize_segments(array):
     """Make both segment embeddings equal, as if all segment ids were 0."""
     return np.stack([array[0], array[0]]) if array.shape == (2, 36) else array
 
@@ -78,29 +78,29 @@ def equal_segments(array):
 WRONG = {
     "biases dropped": change_constants(lambda array: 0 * array if array.shape == (40,) else array),
     "half precision": change_constants(lambda array: array.astype("float16")),
-    "segments zeroed": change_constants(equal_segments),
+    "segments zeroed": change_constants(equalize_segments),
     "mask and segments swapped": swap_inputs,
 }
 
 
-@pytest.mark.parametrize("how", list(WRONG))
-def test_wrong_file_is_rejected(how, references, tflite_file, tmp_path, in_this_process):
-    seen = check_broken(WRONG[how], references, tflite_file("pair_classifier"), tmp_path / "model.tflite")
-    assert not seen["passed"], seen
+@pytest.mark.parametrize("fault", list(WRONG))
+def test_wrong_file_is_rejected(fault, references, tflite_file, tmp_path, in_this_process):
+    report = check_broken(WRONG[fault], references, tflite_file("pair_classifier"), tmp_path / "model.tflite")
+    assert not report["passed"], report
 
 
 @pytest.mark.parametrize(
-    "how", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
+    "fault", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
 )
-def test_wrong_quantized_file_is_rejected(how, references, tflite_file, tmp_path, in_this_process):
-    path = tflite_file("pair_classifier", "dynamic_int8")  # small matrices such as the segment embeddings stay float32
-    seen = check_broken(WRONG[how], references, path, tmp_path / "model.tflite")
-    assert (seen["passed"], seen["measure"]) == (False, "mean_relative")
+def test_wrong_quantized_file_is_rejected(fault, references, tflite_file, tmp_path, in_this_process):
+    path = tflite_file("pair_classifier", "dynamic_int8")  # small matrices, such as segment embeddings, stay float32
+    report = check_broken(WRONG[fault], references, path, tmp_path / "model.tflite")
+    assert (report["passed"], report["measure"]) == (False, "mean_relative")
 
 
-def check_broken(how, references, path, broken_path):
+def check_broken(change, references, path, broken_path):
     file = schema.ModelT.InitFromObj(parse_tflite(path.read_bytes()))
-    how(file)
+    change(file)
     builder = flatbuffers.Builder()
     builder.Finish(file.Pack(builder), IDENTIFIER)
     broken_path.write_bytes(builder.Output())
@@ -116,7 +116,7 @@ def test_wrong_activation_is_rejected(references, tmp_path, monkeypatch, in_this
 
 @pytest.fixture(scope="module")
 def exported(references, tmp_path_factory):
-    """A classifier with files of two quantizations, each with one length and with two."""
+    """Folder of a classifier and its files: two quantizations, each with one sequence length and with two."""
     folder = tmp_path_factory.mktemp("tflite")
     reference = references("classifier")
     bk.save(reference.model, reference.tokenizer, folder / "classifier", task=reference.task.settings())
@@ -149,7 +149,7 @@ def check_files(out, quantizations):
     for kind, limit in ROUNDED.items():
         if kind in quantizations:
             outputs = parity[f"tflite/model_{kind}.tflite"]["outputs"].values()
-            assert 0 < max(seen["mean_relative"] for seen in outputs) < limit
+            assert 0 < max(output["mean_relative"] for output in outputs) < limit
     assert set(parity["tflite/model_float32_lengths.tflite"]["signatures"]) == {"length_7", f"length_{LENGTH}"}
     vocabulary = (out / "tflite/vocab.txt").read_text("utf-8").split("\n")[:-1]
     assert vocabulary[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -180,8 +180,8 @@ def test_predictions_of_a_file_equal_its_checkpoint(kind, references, tflite_fil
     run = TfliteRunner(tflite_file(kind), reference.model, LENGTH, is_token_level=reference.task.is_token_level)
     predictor = Predictor(reference.model, reference.tokenizer, reference.task)
     texts = ["the cat sat on a mat and every dog ran off with its red hat . " * 2, "", "a dog"]
-    given = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
-    examples = [reference.task.make_example(*([one] if isinstance(one, str) else one)) for one in given]
+    inputs = [(text, texts[0]) for text in texts] if kind == "question_answerer" else texts
+    examples = [reference.task.make_example(*([one] if isinstance(one, str) else one)) for one in inputs]
     encoded = reference.task.encode(reference.tokenizer, examples)
     got, expected = reference.task.decode(encoded, run(encoded), examples), predictor.answer(examples)
     for one, other in zip(got, expected, strict=True):
@@ -253,14 +253,14 @@ def test_file_is_also_scored_with_the_mediapipe_tokenizer(references, exported):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quantization", ["float32", "float16", "dynamic_int8"])
-@pytest.mark.parametrize("how", ["segments zeroed", "mask and segments swapped"])
-def test_file_with_a_wrong_graph_is_rejected(how, quantization, references, tmp_path, monkeypatch):
+@pytest.mark.parametrize("fault", ["segments zeroed", "mask and segments swapped"])
+def test_file_with_a_wrong_graph_is_rejected(fault, quantization, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
-    GRAPHS[how](monkeypatch, None)
+    GRAPHS[fault](monkeypatch, None)
     write_tflite(reference.model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
     monkeypatch.undo()
-    seen = tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").report()
-    assert (seen["passed"], seen["measure"]) == (False, "max" if quantization == "float32" else "mean_relative")
+    report = tflite_artifact.start_tflite_file_check(reference, tmp_path / "model.tflite").report()
+    assert (report["passed"], report["measure"]) == (False, "max" if quantization == "float32" else "mean_relative")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""TFLite files: outputs like in Keras under Hugging Face names, all weights, and only builtin operators."""
+"""TFLite files: same outputs as Keras under Hugging Face names, all weights, and only builtin operators."""
 
 import functools
 import pathlib
@@ -22,7 +22,7 @@ from tests.marks import slow_except
 LENGTH = 13
 INPUTS = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
 softmax = functools.partial(scipy.special.softmax, axis=-1)
-# outputs of a file: the model's output, and the function that is applied to it
+# file outputs: output of the model, and a function to apply to it
 OUTPUTS = {
     "encoder": {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"},
     "encoder_without_pooler": {"last_hidden_state": "sequence_output"},
@@ -39,7 +39,7 @@ OUTPUTS = {
     "electra": {"logits": "replaced_logits"},
     "electra_with_generator": {"logits": "replaced_logits"},
 }
-TOLERANCE = 2e-5  # measured: 2.6e-6 in logits over the vocabulary, 1.8e-7 in probabilities
+TOLERANCE = 2e-5  # measured: 2.6e-6 for logits over the vocabulary, 1.8e-7 for probabilities
 # for vectors with a standard deviation of 1.1; measured: 0.0040 and 0.085
 ROUNDED = {"float16": 0.02, "dynamic_int8": 0.4}
 
@@ -57,18 +57,18 @@ def run_litert(path, batch, signature="serving_default"):
 
 
 def expect(kind, model, batch):
-    """Return the outputs of Keras for a batch, under the names of a file."""
+    """Return the outputs of the Keras model for a batch, keyed by the names in the file."""
     outputs = {name: np.asarray(value) for name, value in model(batch, training=False).items()}
     named = {name: (ours, np.array) if isinstance(ours, str) else ours for name, ours in OUTPUTS[kind].items()}
     return {name: function(outputs[ours]) for name, (ours, function) in named.items()}
 
 
-def largest_difference(got, wanted):
-    assert got.keys() == wanted.keys()
-    for name in wanted:
+def largest_difference(got, expected):
+    assert got.keys() == expected.keys()
+    for name in expected:
         assert got[name].dtype == np.float32
-        assert got[name].shape == wanted[name].shape
-    return max(float(np.abs(got[name] - wanted[name]).max()) for name in wanted)
+        assert got[name].shape == expected[name].shape
+    return max(float(np.abs(got[name] - expected[name]).max()) for name in expected)
 
 
 @pytest.mark.parametrize("kind", slow_except(MODELS, quick=["classifier", "masked_lm"]))
@@ -100,14 +100,14 @@ def test_classifier_has_one_output(kind, name, function, make_model):
 def test_quantized_weights_change_outputs_a_little(quantization, make_model, make_batch, tmp_path):
     model, batch = make_model("encoder_without_pooler", num_layers=1, hidden_dim=35), make_batch(length=LENGTH)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH, quantization=quantization)
-    got, wanted = run_litert(tmp_path / "model.tflite", batch), expect("encoder_without_pooler", model, batch)
-    assert TOLERANCE < largest_difference(got, wanted) < ROUNDED[quantization]
-    # measured: 1.004 and 1.12, because matrices of fewer than 1,024 values, here the positions, stay float32
+    got, expected = run_litert(tmp_path / "model.tflite", batch), expect("encoder_without_pooler", model, batch)
+    assert TOLERANCE < largest_difference(got, expected) < ROUNDED[quantization]
+    # measured: 1.004 and 1.12, because matrices below 1,024 values, here the positions, stay float32
     assert facts.constant_bytes < facts.weight_bytes * {"float16": 1.01, "dynamic_int8": 1.13}[quantization]
 
 
 def write_lengths(model, path, lengths):
-    """Write a file with a signature for each length."""
+    """Write a file with one signature per length."""
     with trace_tflite_source(model, {f"length_{length}": length for length in lengths}) as source:
         return write_tflite_from_source(source, path, "float32")
 
@@ -115,7 +115,7 @@ def write_lengths(model, path, lengths):
 def test_signatures_of_several_lengths_share_their_weights(make_model, make_batch, tmp_path):
     model, lengths = make_model("pretrainer", num_layers=2), (5, 13)
     facts = write_lengths(model, tmp_path / "model.tflite", lengths)
-    assert facts.constant_bytes < 1.05 * facts.weight_bytes  # measured: 1.03, the second position table takes 0.02
+    assert facts.constant_bytes < 1.05 * facts.weight_bytes  # measured: 1.03, 0.02 for the second position table
     found = read_signatures(parse_tflite((tmp_path / "model.tflite").read_bytes()))
     assert {name: signature.inputs["input_ids"] for name, signature in found.items()} == {
         f"length_{length}": (1, length) for length in lengths
@@ -141,7 +141,7 @@ def test_minilm_files_have_the_expected_sizes(tmp_path):
 
 
 def convert_without_weights(model) -> bytes:
-    """Return a file without weights, which the converter writes if a Keras model owns the variables."""
+    """Convert a model wrongly, so that the file has no weights: the Keras model owns the variables."""
     function = build_ids_function(model, batch_size=1, length=LENGTH)
     return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
 
@@ -161,7 +161,7 @@ def test_single_missing_bias_is_detected(make_model, tmp_path):
     model = make_model("encoder", num_layers=1)
     facts = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     bias = model.blocks[0].intermediate.bias
-    bias.assign(np.zeros(bias.shape))  # the converter folds these 44 floats
+    bias.assign(np.zeros(bias.shape))  # the converter removes these 44 zeros
     fewer = write_tflite(model, tmp_path / "model.tflite", length=LENGTH)
     assert fewer.weight_bytes == facts.weight_bytes - 4 * 44
     with pytest.raises(ParityError, match="the converter left some out"):
@@ -169,7 +169,7 @@ def test_single_missing_bias_is_detected(make_model, tmp_path):
 
 
 def convert_function(function) -> bytes:
-    """Return the file of a function of four floats."""
+    """Convert a function of four floats."""
     traced = tf.function(function, input_signature=[tf.TensorSpec([4], tf.float32)], autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced.get_concrete_function()], tf.Module())
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
