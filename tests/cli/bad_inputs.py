@@ -1,7 +1,7 @@
-"""Cases of bad input as data, and a process that runs all of them.
+"""Cases of bad input, and a process that runs all of them.
 
 Run as `python -m tests.cli.bad_inputs FOLDER`: it prints a JSON object with the exit status, standard output and
-standard error of each case, the files that it changed, and whether TensorFlow was loaded by then.
+standard error of each case, the files that it changed, and the TensorFlow modules loaded by then.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ SIZES = {
 }
 TASK = ["--train", "train.csv", "--dev", "dev.csv"]
 
-# name: the command line and a pattern that its message matches
+# name: (command line, pattern of the message)
 CASES = {
-    # model folders, with each kind of command
+    # model folders, once per command
     "predict: missing folder": ("predict nothing", r"nothing does not exist; expected a checkpoint folder"),
     "evaluate: missing folder": ("evaluate nothing dev.csv", r"nothing does not exist"),
     "fill-mask: missing folder": ("fill-mask nothing [MASK]", r"nothing does not exist"),
@@ -38,28 +38,28 @@ CASES = {
     "inspect: missing folder": ("inspect nothing cat --out out", r"nothing does not exist"),
     "plan: missing folder": ("plan nothing", r"nothing is neither a folder nor a preset"),
     "pretrain: missing folder": ("pretrain nothing out", r"nothing does not exist"),
-    "a file instead of a folder": ("predict train.csv", r"train\.csv is not a folder"),
-    "a folder without a config": ("predict no_config", r"no_config is not a checkpoint .* expected config\.json"),
-    "a truncated config": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
-    "a config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
-    "a config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),
-    "a config of another model": ("predict roberta", r"roberta.config\.json has model_type 'roberta'"),
-    "another architecture": ("predict choice", r"has the architecture 'BertForMultipleChoice'"),
+    "file instead of a folder": ("predict train.csv", r"train\.csv is not a folder"),
+    "folder without a config": ("predict no_config", r"no_config is not a checkpoint .* expected config\.json"),
+    "truncated config": ("predict cut_config", r"cut_config.config\.json is not readable JSON"),
+    "config that is a list": ("predict list_config", r"list_config.config\.json holds a JSON list"),
+    "config without sizes": ("predict bare_config", r"bare_config.config\.json lacks vocab_size, .*hidden_size"),
+    "config of a different model type": ("predict roberta", r"roberta.config\.json has model_type 'roberta'"),
+    "unsupported architecture": ("predict choice", r"has the architecture 'BertForMultipleChoice'"),
     "missing weights": ("predict no_weights", r"no_weights has no model\.safetensors"),
     "truncated weights": ("predict cut", r"model\.safetensors has [\d,]+ bytes; expected [\d,]+, as in its header"),
     "weights without a header": ("predict no_header", r"model\.safetensors is not a safetensors file"),
-    "a truncated header": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
+    "truncated header": ("predict cut_header", r"model\.safetensors is not a safetensors file"),
     "pickled weights": ("predict pickled", r"pytorch_model\.bin', a pickle"),
-    "a missing tensor": (
+    "missing tensor": (
         "predict no_tensor",
         r"no_tensor lacks 1 of the \d+ tensors of BertClassifier \(bert\.encoder\.layer\.0\.output\.dense\.bias\)",
     ),
-    "a tensor of another shape": (
+    "tensor with the wrong shape": (
         "evaluate other_shape dev.csv",
         r"tensor bert\.encoder\.layer\.0\.output\.dense\.bias, read as .*, has shape \(7,\); expected \(6,\)",
     ),
-    "a missing head": ("convert no_head out", r"no_head lacks 2 of .* tensors of BertClassifier \(classifier\."),
-    "a missing shard": ("export no_shard out", r"model-2\.safetensors is missing"),
+    "missing head": ("convert no_head out", r"no_head lacks 2 of .* tensors of BertClassifier \(classifier\."),
+    "missing shard": ("export no_shard out", r"model-2\.safetensors is missing"),
     "no vocabulary: predict": (
         "predict no_vocab",
         r"no_vocab has no vocabulary, neither tokenizer\.json nor vocab\.txt",
@@ -68,17 +68,20 @@ CASES = {
     "no vocabulary: finetune": ("finetune no_vocab out --train train.csv --dev dev.csv", r"no_vocab has no vocabulary"),
     "no vocabulary: export": ("export no_vocab out", r"no_vocab has no vocabulary"),
     "no vocabulary: inspect": ("inspect no_vocab cat --out out", r"no_vocab has no vocabulary"),
-    "another vocabulary": ("predict long_vocab", r"vocab\.txt has 17 tokens, the model's token table 16 rows"),
-    "a changed vocabulary": ("predict changed_vocab", r"vocab\.txt does not match its recorded SHA-256"),
-    "another tokenizer": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
-    "a task setting of a later version": (
+    "vocabulary of a different size": (
+        "predict long_vocab",
+        r"vocab\.txt has 17 tokens, the model's token table 16 rows",
+    ),
+    "modified vocabulary": ("predict changed_vocab", r"vocab\.txt does not match its recorded SHA-256"),
+    "unsupported tokenizer": ("predict other_rules", r"has word_tokenizer_type 'mecab'"),
+    "task setting of a later version": (
         "predict other_task",
         r"has the task setting new_setting, which this version does not know",
     ),
-    "a setting of a later version": ("predict other_setting", r"has new_setting under 'bert_keras'"),
+    "setting of a later version": ("predict other_setting", r"has new_setting under 'bert_keras'"),
     # heads
-    "predict: an encoder": ("predict encoder", r"encoder holds a BertEncoder, which has no task head"),
-    "evaluate: an encoder": (
+    "predict: encoder": ("predict encoder", r"encoder holds a BertEncoder, which has no task head"),
+    "evaluate: encoder": (
         "evaluate encoder dev.csv",
         r"encoder holds a BertEncoder, which has no task head; expected one of BertClassifier, .*: fine-tune it first",
     ),
@@ -93,32 +96,44 @@ CASES = {
     "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text or a pair"),
     "predict: missing file": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),
     "inspect: no text": ("inspect good --out out", r"there are 0 texts"),
-    "inspect: a layer": ("inspect good cat --out out --layer 1", r"there is no layer 1; the model has only layer 0"),
-    "inspect: a head": ("inspect good cat --out out --head 2", r"there is no head 2; the model has heads 0 to 1"),
+    "inspect: layer out of range": (
+        "inspect good cat --out out --layer 1",
+        r"there is no layer 1; the model has only layer 0",
+    ),
+    "inspect: head out of range": (
+        "inspect good cat --out out --head 2",
+        r"there is no head 2; the model has heads 0 to 1",
+    ),
     "inspect: no records": ("inspect good --training --out out", r"has no training history"),
     # data files
-    "a missing column": ("predict good train.csv --text-column body", r"there is no column 'body'"),
-    "no column of texts": ("predict good odd.csv", r"no column has a usual name for texts"),
-    "an empty table": ("predict good empty.csv", r"empty\.csv is empty; expected a line of column names"),
-    "another encoding": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
-    "a first line that is bad": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
-    "a file of questions": ("predict good questions.json", r"questions\.json is a JSON object; expected a list"),
-    "an ending": ("predict good texts.doc", r"texts\.doc ends in '\.doc'; expected"),
-    "evaluate: a label": ("evaluate good other.csv", r"other\.csv, line 2: the label 'bird' is not one of the model's"),
+    "missing column": ("predict good train.csv --text-column body", r"there is no column 'body'"),
+    "no text column": ("predict good odd.csv", r"no column has a usual name for texts"),
+    "empty table": ("predict good empty.csv", r"empty\.csv is empty; expected a line of column names"),
+    "not UTF-8": ("predict good latin.txt", r"latin\.txt, line 1: byte 0xe9 at column 4 is not UTF-8"),
+    "bad first line": ("predict good blank.txt", r"blank\.txt, line 1: the line is empty"),
+    "invalid file of questions": ("predict good questions.json", r"questions\.json is a JSON object; expected a list"),
+    "unsupported extension": ("predict good texts.doc", r"texts\.doc ends in '\.doc'; expected"),
+    "evaluate: unknown label": (
+        "evaluate good other.csv",
+        r"other\.csv, line 2: the label 'bird' is not one of the model's",
+    ),
     "evaluate: no labels": ("evaluate good texts.csv", r"texts\.csv, line 1: no column has a usual name for labels"),
-    "evaluate: a file of tags": ("evaluate good tags.conll", r"tags\.conll is a file for the task tag"),
-    "evaluate: an option of another task": ("evaluate good dev.csv --word-column 1", r"--word-column is for tag"),
-    "evaluate: the same file twice": ("evaluate good dev.csv --out x --plot x", r"--out and --plot are both x"),
-    "finetune: a label only in dev": (
+    "evaluate: file of tags": ("evaluate good tags.conll", r"tags\.conll is a file for the task tag"),
+    "evaluate: option of another task": ("evaluate good dev.csv --word-column 1", r"--word-column is for tag"),
+    "evaluate: one output file for two options": (
+        "evaluate good dev.csv --out x --plot x",
+        r"--out and --plot are both x",
+    ),
+    "finetune: label only in dev": (
         "finetune good out --train train.csv --dev other.csv",
         r"other\.csv, line 2: .*'bird'",
     ),
-    "finetune: no label": (
+    "finetune: no label column": (
         "finetune good out --train texts.csv --dev dev.csv",
         r"no column has a usual name for labels",
     ),
-    "finetune: a short row": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
-    "finetune: a line of JSON": ("finetune good out --train bad.jsonl --dev dev.csv", r"bad\.jsonl, line 1"),
+    "finetune: missing field": ("finetune good out --train short.csv --dev dev.csv", r"short\.csv, line 3"),
+    "finetune: invalid JSON line": ("finetune good out --train bad.jsonl --dev dev.csv", r"bad\.jsonl, line 1"),
     "finetune: tags": (
         "finetune good out --task tag --train bad.conll --dev tags.conll",
         r"bad\.conll, line 2",
@@ -127,23 +142,23 @@ CASES = {
         "finetune good out --task answer --train questions.json --dev questions.json",
         r"questions\.json",
     ),
-    "finetune: a learning rate": (
+    "finetune: learning rate of 0": (
         "finetune good out --train train.csv --dev dev.csv --learning-rate 0",
         r"'0' is not a number above 0",
     ),
-    "finetune: an option of another task": (
+    "finetune: option of another task": (
         "finetune good out --train train.csv --dev dev.csv --max-answer-length 3",
         r"--max-answer-length is for answer",
     ),
-    "finetune: a separator of one label": (
+    "finetune: separator for single_label": (
         "finetune good out --train train.csv --separator ;",
         r"--separator is for the problem multi_label, and the problem is single_label: leave it out",
     ),
-    "evaluate: a separator of one label": (
+    "evaluate: separator for single_label": (
         "evaluate good dev.csv --separator ;",
         r"--separator is for the problem multi_label, and the problem is single_label: leave it out",
     ),
-    "finetune: workers and a bad file": (
+    "finetune: workers and no label column": (
         "finetune good out --train texts.csv --dev dev.csv --workers 2",
         r"no column has a usual name for labels",
     ),
@@ -165,20 +180,23 @@ CASES = {
     "demo: OUT exists": ("demo encoder", r"encoder exists and is not empty"),
     # other arguments
     "verify: no artifact": ("verify encoder good", r"encoder contains no artifact"),
-    "plan: sequences that are too long": (
+    "plan: sequences too long": (
         "plan tiny --length 600",
         r"length is 600; the model accepts at most 512 tokens",
     ),
-    "plan: a recipe": ("plan bad.toml", r"bad\.toml"),
-    "plan: a missing recipe": ("plan no.toml", r"no\.toml"),
+    "plan: invalid recipe": ("plan bad.toml", r"bad\.toml"),
+    "plan: missing recipe": ("plan no.toml", r"no\.toml"),
     "pretrain: no records": ("pretrain no_config out", r"no_config"),
     "pretrain: damaged records": ("pretrain bad_records out", r"bad_records.manifest\.json"),
     "make-records: no vocabulary": ("make-records no.txt out", r"no\.txt does not exist"),
     "make-records: not a vocabulary": ("make-records train.csv out", r"train\.csv"),
-    "make-records: a setting": ("make-records good/vocab.txt out --max-sequence-length 2", r"max_sequence_length|2"),
+    "make-records: invalid setting": (
+        "make-records good/vocab.txt out --max-sequence-length 2",
+        r"max_sequence_length|2",
+    ),
     "make-records: no text": ("make-records good/vocab.txt out --text no.txt", r"no\.txt"),
     "learn-vocab: no text": ("learn-vocab out.txt --text no.txt", r"no\.txt does not exist"),
-    "learn-vocab: a size": ("learn-vocab out.txt --size 5", r"a vocabulary of 5 tokens has no room"),
+    "learn-vocab: size too small": ("learn-vocab out.txt --size 5", r"a vocabulary of 5 tokens has no room"),
     # missing packages and environment variables
     "export: no LiteRT": (
         "without=ai_edge_litert export good out --to tflite",
@@ -186,20 +204,20 @@ CASES = {
     ),
     "export: no tf2onnx": ("without=tf2onnx export good out --to onnx", r"--to onnx needs the package 'tf2onnx'"),
     "export: no onnxruntime": ("without=onnxruntime export good out --to onnx", r"needs the package 'onnxruntime'"),
-    "export: several missing": (
+    "export: several missing packages": (
         "without=tf2onnx without=ai_edge_litert export good out --to onnx tflite",
         r"'tf2onnx', which .*; .*'ai-edge-litert', which",
     ),
-    "export: a label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
-    "export: many bad rows": (
+    "export: unknown label": ("export good out --to tflite --eval other.csv", r"other\.csv, line 2: the label 'bird'"),
+    "export: too many bad examples": (
         "export good out --to tflite --eval worse.csv",
         r"2 of 4 examples are bad: .* skip them with --on-error skip",
     ),
-    "export: skipped bad rows": (
+    "export: skipped bad examples": (
         "export good out --to tflite --eval worse.csv --on-error skip --tflite-length 20",
         r"TFLite files is 20; expected 3 to 19",
     ),
-    "export: options of another artifact": (
+    "export: options of another format": (
         "export good out --eval dev.csv --tolerance 1 --quantize float32 --tflite-length 9 --tflite-lengths 8",
         r"--quantize, --eval, --tolerance, --tflite-length, --tflite-lengths is for --to tflite, and --to is saved",
     ),
@@ -211,20 +229,20 @@ CASES = {
         "export good out --to tflite --text-column text --on-error skip",
         r"--text-column, --on-error is for the file of --eval: leave it out, or name a file",
     ),
-    "evaluate: a masked LM with a prompt": (
+    "evaluate: masked LM with a prompt": (
         "evaluate mlm latin.txt --prompt query",
         r"--prompt is not for a masked LM on a file of texts: leave it out",
     ),
-    "evaluate: a masked LM and a bad line": ("evaluate mlm latin.txt", r"latin\.txt, line 1: byte 0xe9"),
-    "evaluate: a masked LM and only bad lines": (
+    "evaluate: masked LM with a bad line": ("evaluate mlm latin.txt", r"latin\.txt, line 1: byte 0xe9"),
+    "evaluate: masked LM with only bad lines": (
         "evaluate mlm latin.txt --on-error skip",
         r"latin\.txt has no good examples, 1 of 1 examples is bad: latin\.txt, line 1: byte 0xe9",
     ),
-    "predict: options of files with a text": (
+    "predict: file options with a text": (
         ["predict", "good", "the cat", "--format", "csv", "--text-column", "text"],
         r"--format, --text-column is for files, and a text was given: leave it out",
     ),
-    "predict: an option of another task": (
+    "predict: option of another task": (
         "predict good train.csv --word-column text",
         r"--word-column is for tag, and the task is classify: leave it out",
     ),
@@ -233,23 +251,26 @@ CASES = {
         r"mlm has no task head, so it cannot be evaluated",
     ),
     "export: auto without examples": ("export good out --to tflite --quantize auto", r"auto excludes others and needs"),
-    "export: a tolerance without auto": (
+    "export: tolerance without auto": (
         "export good out --to tflite --eval dev.csv --tolerance 1",
         r"a tolerance of 1\.0 points was given, which only the quantization auto uses: leave it out",
     ),
-    "export: an unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
-    "export: an invalid model name": (
+    "export: unknown release": ("export good out --min-serving 1.0", r"Serving 1\.0 is not in the table of ops"),
+    "export: invalid model name": (
         "export good out --model-name a/b",
         r"the model's name is 'a/b'; expected letters",
     ),
-    "export: a length": ("export good out --to tflite --tflite-length 20", r"TFLite files is 20; expected 3 to 19"),
-    "export: one of several lengths": (
+    "export: length out of range": (
+        "export good out --to tflite --tflite-length 20",
+        r"TFLite files is 20; expected 3 to 19",
+    ),
+    "export: one of several lengths out of range": (
         "export good out --to tflite --tflite-lengths 9 2",
         r"TFLite files is 2; expected 3",
     ),
-    "export: a parity report of another program": (
-        "export good foreign",
-        r"foreign.parity\.json is not a parity report of bert-keras",
+    "export: parity report of another program": (
+        "export good third_party",
+        r"third_party.parity\.json is not a parity report of bert-keras",
     ),
     "verify: no LiteRT": ("without=ai_edge_litert verify lite good", r"checking a tflite file needs the package"),
     "verify: no onnxruntime": ("without=onnxruntime verify artifact good", r"needs the package 'onnxruntime'"),
@@ -258,7 +279,7 @@ CASES = {
         r"drawing figures needs the package 'matplotlib', .* pip install 'bert-keras\[plots\]'",
     ),
     "inspect: no matplotlib": ("without=matplotlib inspect good cat --out out", r"needs the package 'matplotlib'"),
-    "inspect: no matplotlib for a training": (
+    "inspect: no matplotlib for training curves": (
         "without=matplotlib inspect good --training --out out",
         r"needs the package 'matplotlib'",
     ),
@@ -281,7 +302,7 @@ CASES = {
             "demo out",
         )
     },
-    "another backend": (
+    "unsupported backend": (
         "KERAS_BACKEND=torch predict good dev.csv",
         r"KERAS_BACKEND is 'torch'; expected tensorflow or jax",
     ),
@@ -289,12 +310,12 @@ CASES = {
         "finetune good out --train train.csv --dev dev.csv --strategy multi-worker",
         r"TF_CONFIG is not set; expected",
     ),
-    "pretrain: a bad TF_CONFIG": (
+    "pretrain: invalid TF_CONFIG": (
         "TF_CONFIG={} pretrain bad_records out --strategy multi-worker",
         r"TF_CONFIG is '\{\}'; expected",
     ),
-    # data of fine-tuning
-    "finetune: a label only in dev, as JSON": (
+    # training data
+    "finetune: label only in dev, as JSON": (
         "finetune good out --train train.csv --dev other.json",
         r"other\.json\[0\]: the label 'bird' is not in train\.csv",
     ),
@@ -303,41 +324,44 @@ CASES = {
         r"--dev dev\.csv and --dev-share 0\.1 were both given",
     ),
     "finetune: UTF-16": ("finetune good out --train utf16.csv", r"utf16\.csv is UTF-16; expected UTF-8"),
-    "finetune: many bad rows": (
+    "finetune: too many bad examples": (
         "finetune good out --train worse.csv",
         r"2 of 4 examples are bad: worse\.csv, line 3: ",
     ),
-    "evaluate: many bad rows": ("evaluate good worse.csv", r"2 of 4 examples are bad: worse\.csv, line 3: .*line 4: "),
-    "an unknown option": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
-    "an unknown command": ("foretell good", r"invalid choice: 'foretell'"),
+    "evaluate: too many bad examples": (
+        "evaluate good worse.csv",
+        r"2 of 4 examples are bad: worse\.csv, line 3: .*line 4: ",
+    ),
+    "unknown option": ("predict good --nonsense", r"unrecognized arguments: --nonsense"),
+    "unknown command": ("foretell good", r"invalid choice: 'foretell'"),
 }
 
 
 def main(folder: str) -> None:
-    """Write the folders and files into `folder`, run each case there, and print the results."""
+    """Write the folders and files to `folder`, run each case there, and print the results."""
     os.chdir(folder)
     write_inputs()
-    seen = {}
+    results = {}
     files = list_files()
     for name, (command, _) in CASES.items():
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = run(command.split() if isinstance(command, str) else command)
         loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
-        seen[name] = {"status": status, "out": out.getvalue(), "err": err.getvalue(), "loaded": loaded}
-        seen[name]["changed"] = sorted(set(list_files().items()) ^ set(files.items()))
-    print(json.dumps(seen))
+        results[name] = {"status": status, "out": out.getvalue(), "err": err.getvalue(), "loaded": loaded}
+        results[name]["changed"] = sorted(set(list_files().items()) ^ set(files.items()))
+    print(json.dumps(results))
 
 
 def list_files() -> dict[str, int]:
-    """Return the time of the last change of each file and folder, keyed by path."""
+    """Return the modification time of each file and folder, keyed by path."""
     return {str(path): path.lstat().st_mtime_ns for path in pathlib.Path().rglob("*")}
 
 
 def run(command: list[str]) -> int:
-    """Run a command as a shell does, with empty standard input.
+    """Run a command as a shell would, with empty standard input.
 
-    Environment variables, `NAME=VALUE`, and packages to hide, `without=PACKAGE`, may precede the command.
+    The command may start with environment variables, `NAME=VALUE`, and packages to hide, `without=PACKAGE`.
     """
     from bert_keras.cli.main import main
 
@@ -351,7 +375,7 @@ def run(command: list[str]) -> int:
     ):
         try:
             return main(command[num_before:])
-        except SystemExit as stopped:  # exit of argparse
+        except SystemExit as stopped:  # raised by argparse
             return stopped.code
 
 
@@ -359,7 +383,7 @@ def run(command: list[str]) -> int:
 def hidden_packages(packages: list[str]):
     """Hide packages inside the block, as if they were not installed."""
     hidden = {package: sys.modules.get(package) for package in packages}
-    sys.modules.update(dict.fromkeys(packages))  # None: an import of it raises ModuleNotFoundError
+    sys.modules.update(dict.fromkeys(packages))  # importing a module set to None raises ModuleNotFoundError
     yield
     for package, module in hidden.items():
         del sys.modules[package]
@@ -368,7 +392,7 @@ def hidden_packages(packages: list[str]):
 
 
 def write_inputs() -> None:
-    """Write a valid folder of each kind, and one broken copy of it per fault."""
+    """Write a valid folder of each kind, and a broken copy for each fault."""
     write_model("good", "BertForSequenceClassification", {"classifier.weight": (2, 6), "classifier.bias": (2,)})
     write_model("mlm", "BertForMaskedLM", MASKED_LM)
     write_model("encoder", "BertModel", {})
@@ -381,14 +405,14 @@ def write_inputs() -> None:
     pathlib.Path("bad_records/manifest.json").write_text("{")
     for name in ("artifact", "lite"):
         pathlib.Path(name).mkdir()
-    pathlib.Path("foreign").mkdir()
-    pathlib.Path("foreign/parity.json").write_text('{"artifacts": [1]}')
+    pathlib.Path("third_party").mkdir()
+    pathlib.Path("third_party/parity.json").write_text('{"artifacts": [1]}')
     pathlib.Path("lite/model.tflite").write_bytes(b"")
     pathlib.Path("artifact/model.onnx").write_bytes(b"")
 
 
 def write_model(name: str, architecture: str, head: dict) -> None:
-    """Write a model folder in which all weights are 0."""
+    """Write a model folder whose weights are all 0."""
     import numpy as np
     from safetensors.numpy import save_file
 

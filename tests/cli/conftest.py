@@ -1,4 +1,4 @@
-"""Fixtures that run the command line, and tiny checkpoints to run it on."""
+"""Fixtures to run commands, and tiny checkpoints to run them on."""
 
 import contextlib
 import csv
@@ -20,19 +20,19 @@ WORDS = "the cat sat on a mat and every dog ran off with its red hat . , ##s ##e
 
 @pytest.fixture
 def cli(tmp_path):
-    """A function that runs `bert-keras` in a process, by default in an empty folder."""
+    """Function that runs `bert-keras` in a process, in an empty folder by default."""
     return lambda *arguments, cwd=tmp_path: run_cli(*arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    """A tokenizer with a vocabulary of a few English words."""
+    """Tokenizer with a vocabulary of a few English words."""
     return bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tokenizer, tmp_path_factory):
-    """A checkpoint folder of a tiny encoder with the vocabulary of `tokenizer`."""
+    """Checkpoint folder of a tiny encoder with the vocabulary of `tokenizer`."""
     folder = tmp_path_factory.mktemp("checkpoint") / "encoder"
     bk.save(tiny_encoder(tokenizer), tokenizer, folder)
     return folder
@@ -52,7 +52,7 @@ def tiny_encoder(tokenizer):
 
 
 class Tuned(NamedTuple):
-    """A completed fine-tuning run: its output folder, its input files and its output."""
+    """Paths and printed output of a completed fine-tuning run."""
 
     out: pathlib.Path
     train: pathlib.Path
@@ -63,10 +63,10 @@ class Tuned(NamedTuple):
 
 @pytest.fixture(scope="session")
 def task_files(tmp_path_factory):
-    """A function that writes small files of a task and returns the paths (train, dev)."""
-    own = tmp_path_factory.mktemp("task_files")
+    """Function that writes small files for a task and returns the paths (train, dev)."""
+    default_folder = tmp_path_factory.mktemp("task_files")
 
-    def write(task, folder=own):
+    def write(task, folder=default_folder):
         ending, content = FILES[task]
         paths = folder / f"{task}_train{ending}", folder / f"{task}_dev{ending}"
         for path, number in zip(paths, (0, 1), strict=True):
@@ -78,17 +78,27 @@ def task_files(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tuned(tokenizer, perturb, task_files, tmp_path_factory):
-    """A function that fine-tunes a tiny checkpoint for a task, only once because tracing a model takes seconds.
+    """Function that fine-tunes a tiny checkpoint for a task, once per task because tracing a model takes seconds.
 
-    All weights of the checkpoint are perturbed, so that the answers to different texts differ.
+    All weights of the checkpoint are perturbed, so that the predictions for different texts differ.
     """
 
     def make(task, folder):
         encoder = tiny_encoder(tokenizer)
         perturb(encoder)
-        bk.save(encoder, tokenizer, folder / "lively")
+        bk.save(encoder, tokenizer, folder / "perturbed")
         train, dev = task_files(task, folder)
-        command = ["finetune", folder / "lively", folder / "alone/out", "--task", task, "--train", train, "--dev", dev]
+        command = [
+            "finetune",
+            folder / "perturbed",
+            folder / "output/out",
+            "--task",
+            task,
+            "--train",
+            train,
+            "--dev",
+            dev,
+        ]
         options = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "5e-3", "--json"]
         stdout, stderr = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -102,46 +112,49 @@ def tuned(tokenizer, perturb, task_files, tmp_path_factory):
         folder = made_once(tmp_path_factory, f"tuned_{task}", functools.partial(make, task))
         ending, _ = FILES[task]
         files = (folder / f"{task}_{part}{ending}" for part in ("train", "dev"))
-        return Tuned(folder / "alone/out", *files, *json.loads((folder / "printed.json").read_text()))
+        return Tuned(folder / "output/out", *files, *json.loads((folder / "printed.json").read_text()))
 
     return tune
 
 
 def texts_csv(number):
     rows = [("the cat sat", "cat"), ("a dog ran", "dog"), ("the red cat", "cat"), ("every dog", "dog")]
-    return in_csv([("text", "label"), *rows * (4 - 2 * number), ("a red hat", "dog")])
+    return format_csv([("text", "label"), *rows * (4 - 2 * number), ("a red hat", "dog")])
 
 
 def pairs_csv(number):
     rows = [("the cat", "a cat", 5), ("a dog", "the dog ran", 4), ("a cat", "every dog", 0.5), ("the dog", "a hat", 1)]
-    return in_csv([("sentence1", "sentence2", "score"), *rows * (4 - 2 * number)])
+    return format_csv([("sentence1", "sentence2", "score"), *rows * (4 - 2 * number)])
 
 
-def in_csv(rows):
+def format_csv(rows):
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue()
 
 
 def words_conll(number):
-    """Most words begin an entity, so that a model finds some after a few steps."""
+    """Write sentences where most words begin an entity, so that a model finds some after a few steps."""
     sentences = ["cat B-PET\ndog B-PET\nsat B-PET\n. O\n", "red B-PET\ndog I-PET\nran B-PET\nhat B-PET\n"]
     return "\n".join([*sentences, "a O\nhat B-PET\n"] * (6 - 3 * number))
 
 
 def questions_json(number):
-    asked = [
+    questions = [
         ("and the cat", "the cat sat on a mat .", "a mat"),
         ("every dog", "with a red hat the dog ran .", "the dog"),
     ]
     paragraphs = [
-        {"context": context, "qas": [{"id": f"q{place}", "question": question, "answers": [located(context, answer)]}]}
-        for place, (question, context, answer) in enumerate(asked * (6 - 3 * number))
+        {
+            "context": context,
+            "qas": [{"id": f"q{index}", "question": question, "answers": [make_answer(context, answer)]}],
+        }
+        for index, (question, context, answer) in enumerate(questions * (6 - 3 * number))
     ]
     return json.dumps({"version": "1.1", "data": [{"title": "pets", "paragraphs": paragraphs}]})
 
 
-def located(context, answer):
+def make_answer(context, answer):
     return {"text": answer, "answer_start": context.index(answer)}
 
 

@@ -1,6 +1,6 @@
-"""Mutated command lines end with status 0 or 2 and a message that begins with the program's name, not a traceback.
+"""Mutated command lines exit with status 0 or 2 and print no traceback; messages start with the program's name.
 
-Commands run only until they would load TensorFlow or write something. Paths outside the temporary folder are changed.
+Commands stop before they load TensorFlow or write files. Paths outside of the temporary folder are replaced.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from tests.cli.bad_inputs import write_inputs
 from tests.fuzzing import fuzz, mutate_words
 
 QUICK, LONG, SEED = 150, 10_000, 23
-# the function with which each command starts its work
+# function that each command calls after its checks
 WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_learn", "_training")
 LINES = [
     "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
@@ -44,16 +44,16 @@ LINES = [
 
 
 class ReachedWorkError(InputError):
-    """Raised where a command starts its work: it passed all checks."""
+    """Raised after all checks of a command have passed."""
 
 
 def stop(*_, **__):
-    raise ReachedWorkError("the work would begin here")
+    raise ReachedWorkError("all checks passed")
 
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """A folder with files and models, in which commands stop after their checks."""
+    """Folder with files and models, where commands stop after their checks."""
     monkeypatch.chdir(tmp_path)
     write_inputs()
     for module in pkgutil.walk_packages(cli.__path__, "bert_keras.cli."):
@@ -64,12 +64,12 @@ def workplace(tmp_path, monkeypatch):
 
 
 def mutate(random):
-    words = mutate_words(random, random.choice(LINES).split())
-    return [word.replace("..", "_.").replace("/etc", "etc") for word in words]
+    arguments = mutate_words(random, random.choice(LINES).split())
+    return [word.replace("..", "_.").replace("/etc", "etc") for word in arguments]
 
 
-def run(words: list[str]) -> None:
-    """Run a command line; raise `InputError` if it is refused.
+def run(arguments: list[str]) -> None:
+    """Run a command line; raise `InputError` if it is rejected.
 
     Raises:
         AssertionError: the exit status is not 0 or 2, or the output is not escaped.
@@ -78,7 +78,7 @@ def run(words: list[str]) -> None:
     sys.stdin = io.TextIOWrapper(io.BytesIO(b"the cat\n"))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = main(words)
+            status = main(arguments)
         except SystemExit as stopped:
             status = stopped.code
     printed = err.getvalue()
@@ -87,7 +87,7 @@ def run(words: list[str]) -> None:
     if status == 2:
         last = printed.splitlines()[-1]
         assert last.startswith("bert-keras"), printed
-        if "the work would begin here" not in last:
+        if "all checks passed" not in last:
             raise InputError(last[:1000])
 
 
@@ -109,7 +109,7 @@ def test_unmodified_command_lines_start_or_name_a_missing_package():
 
 def test_mutated_command_lines_start_or_are_rejected():
     outcomes = fuzz(run, mutate, count=QUICK, seed=SEED)
-    assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations do not reach both outcomes: {outcomes}"
+    assert min(outcomes["read"], outcomes["refused"]) > 0, f"the mutations must cover both outcomes: {outcomes}"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The command line: its output, its error messages, and that an error leaves no output behind."""
+"""The command line: output, error messages, and no leftover files after an error."""
 
 import csv
 import gc
@@ -23,17 +23,17 @@ FAULTS = {
         ["finetune", "nothing", "out", "--train", "no.csv", "--dev", "dev.csv"],
         r"nothing does not exist.*; no\.csv does not exist",
     ),
-    "one problem in two places": (
+    "one file in two options": (
         ["finetune", "checkpoint", "out", "--train", "no.csv", "--dev", "no.csv"],
         r"finetune: no\.csv does not exist; [^;]*$",
     ),
-    "a folder of nothing known": (["export", "full", "out"], r"full is not a checkpoint of a supported format"),
+    "folder of an unknown format": (["export", "full", "out"], r"full is not a checkpoint of a supported format"),
 }
 
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint):
-    """A folder with the files that the commands of `FAULTS` use."""
+    """Folder with the files that the commands of `FAULTS` use."""
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/old").write_text("old")
@@ -70,7 +70,7 @@ def test_bad_input_prints_one_sentence_with_status_2(fault, workplace, monkeypat
         ),
         (["export", "a", "b", "--to", "gif"], "bert-keras export: argument --to: invalid choice: 'gif'"),
     ],
-    ids=["no command", "arguments missing", "an unknown choice"],
+    ids=["no command", "missing arguments", "unknown choice"],
 )
 def test_invalid_command_line_prints_one_line_with_status_2(command, message, capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -99,21 +99,21 @@ def cut(folder):
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
 
 
-def flip_a_bit(folder):
+def flip_bit(folder):
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-5] ^= 4
     (folder / "model.safetensors").write_bytes(content)
 
 
-def add_a_word(folder):
+def add_token(folder):
     (folder / "SHA256SUMS").unlink()
-    (folder / "tokenizer.json").unlink()  # it would take precedence
+    (folder / "tokenizer.json").unlink()  # otherwise it takes precedence over vocab.txt
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("another\n")
 
 
 BROKEN_FOLDERS = {
-    "an unknown key of ours": (
+    "unknown key under bert_keras": (
         lambda folder: edit_config(folder, bert_keras={"format": 1, "modle": "BertEncoder"}),
         r"config\.json has modle under 'bert_keras'",
     ),
@@ -121,18 +121,21 @@ BROKEN_FOLDERS = {
         lambda folder: edit_config(folder, position_embedding_type="relative_key"),
         r"sets position_embedding_type to 'relative_key', which changes what the model computes",
     ),
-    "a decoder": (lambda folder: edit_config(folder, is_decoder=True), r"sets is_decoder to True"),
-    "another model type": (lambda folder: edit_config(folder, model_type="roberta"), r"has model_type 'roberta'"),
-    "heads that do not divide": (
+    "decoder": (lambda folder: edit_config(folder, is_decoder=True), r"sets is_decoder to True"),
+    "different model type": (lambda folder: edit_config(folder, model_type="roberta"), r"has model_type 'roberta'"),
+    "indivisible heads": (
         lambda folder: edit_config(folder, num_attention_heads=5),
         r"hidden_dim 24 is not divisible by num_heads 5",
     ),
-    "a vocabulary of another size": (add_a_word, r"vocab\.txt has 25 tokens, the model's token table 24 rows"),
-    "weights cut in half": (cut, r"model\.safetensors has [\d,]+ bytes; expected [\d,]+, as in its header"),
-    "a flipped bit": (flip_a_bit, r"model\.safetensors does not match its recorded SHA-256"),
+    "vocabulary of a different size": (add_token, r"vocab\.txt has 25 tokens, the model's token table 24 rows"),
+    "truncated weights": (cut, r"model\.safetensors has [\d,]+ bytes; expected [\d,]+, as in its header"),
+    "flipped bit": (flip_bit, r"model\.safetensors does not match its recorded SHA-256"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\.safetensors"),
     "no config": (lambda folder: (folder / "config.json").unlink(), r"is not a checkpoint of a supported format"),
-    "weights of another size": (lambda folder: edit_config(folder, intermediate_size=48), r"\(24, 40\).*\(24, 48\)"),
+    "weights of a different size": (
+        lambda folder: edit_config(folder, intermediate_size=48),
+        r"\(24, 40\).*\(24, 48\)",
+    ),
 }
 
 
@@ -156,9 +159,9 @@ def test_broken_folder_exits_with_status_2_and_raises_value_error_in_python(
 
 
 def test_harmless_keys_of_a_third_party_config_are_accepted(tmp_path, checkpoint):
-    shutil.copytree(checkpoint, tmp_path / "foreign")
-    edit_config(tmp_path / "foreign", use_cache=False, gradient_checkpointing=True, _name_or_path="somebody/bert")
-    assert main(["convert", str(tmp_path / "foreign"), str(tmp_path / "out")]) == 0
+    shutil.copytree(checkpoint, tmp_path / "third_party")
+    edit_config(tmp_path / "third_party", use_cache=False, gradient_checkpointing=True, _name_or_path="somebody/bert")
+    assert main(["convert", str(tmp_path / "third_party"), str(tmp_path / "out")]) == 0
 
 
 def test_command_prints_its_settings_and_its_output(workplace, monkeypatch, capsys):
@@ -170,7 +173,8 @@ def test_command_prints_its_settings_and_its_output(workplace, monkeypatch, caps
 
 
 def test_abbreviated_options_are_rejected(capsys):
-    with pytest.raises(SystemExit) as ended:  # `--workers` is removed from the arguments of workers by its full name
+    # `--workers` is removed from the arguments of workers by its full name
+    with pytest.raises(SystemExit) as ended:
         main(["pretrain", "records", "out", "--worker", "2"])
     assert ended.value.code == 2
     assert "unrecognized arguments: --worker 2" in capsys.readouterr().err
@@ -196,14 +200,14 @@ def test_overwrite_replaces_an_output_folder(workplace, monkeypatch):
     assert (workplace / "out/model.safetensors").stat().st_ino != before
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_every_command_has_help(verb, capsys):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main([verb, "--help"])
+        main([command, "--help"])
     assert stopped.value.code == 0
-    shown = capsys.readouterr().out
-    assert "--json" in shown
-    assert not re.search(r"[A-Z]\.[A-Z]", shown), "a setting's key, instead of the name of a value"
+    help_text = capsys.readouterr().out
+    assert "--json" in help_text
+    assert not re.search(r"[A-Z]\.[A-Z]", help_text), "metavar is a setting's key instead of the name of a value"
 
 
 @pytest.mark.parametrize(
@@ -261,10 +265,10 @@ def test_full_disk_is_reported_and_leaves_no_output(workplace, monkeypatch, caps
     assert sorted(workplace.iterdir()) == before
 
 
-@pytest.mark.parametrize("verb", ["predict {tuned} {texts}", *slow("plan tiny --quick")])
-def test_closed_output_pipe_is_not_an_error(verb, tuned, tmp_path):
+@pytest.mark.parametrize("command", ["predict {tuned} {texts}", *slow("plan tiny --quick")])
+def test_closed_output_pipe_is_not_an_error(command, tuned, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat\n" * 2000, encoding="utf-8")
-    words = verb.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()
+    words = command.format(tuned=tuned("classify").out, texts=tmp_path / "texts.txt").split()
     command = [sys.executable, "-m", "bert_keras.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()

@@ -1,4 +1,4 @@
-"""Commands never delete files that they did not write, and never lose a result."""
+"""Commands never delete files of others and never lose a result."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ TINY = [
 
 @pytest.fixture
 def project(tokenizer, tmp_path, monkeypatch, capsys):
-    """A user's folder, the working directory of the test: models, records, texts and a Git repository."""
+    """A user's folder as working directory, with models, records, texts and a Git repository."""
     folder = tmp_path / "p"
     bk.save(tiny_encoder(tokenizer), tokenizer, folder / "models/ck")
     write_records(folder / "rec", STORIES, tokenizer, max_sequence_length=16)
@@ -44,22 +44,22 @@ def project(tokenizer, tmp_path, monkeypatch, capsys):
     return folder
 
 
-def everything_in(folder):
+def list_contents(folder):
     return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in folder.rglob("*")}
 
 
-# command, pattern of the message; p is the folder of everything, p/models/ck a checkpoint, p/rec records
+# (command, pattern of the message); p is the user's folder, p/models/ck a checkpoint, p/rec records
 REFUSED = {
-    "convert to the folder of the input": ("convert p/models/ck p", "p/models/ck is an input of this run"),
+    "convert to a parent folder of the input": ("convert p/models/ck p", "p/models/ck is an input of this run"),
     "convert to the input": ("convert p/models/ck p/models/ck", "p/models/ck is an input of this run"),
-    "convert to a folder of something else": ("convert p/models/ck p/rec", "p/rec was written by make-records"),
-    "pretrain to the folder of the records": ("pretrain p/rec p", "p/rec is an input of this run"),
+    "convert to records": ("convert p/models/ck p/rec", "p/rec was written by make-records"),
+    "pretrain to a parent folder of the records": ("pretrain p/rec p", "p/rec is an input of this run"),
     "pretrain to the records": ("pretrain p/rec p/rec", "p/rec is an input of this run"),
-    "pretrain to the model to start from": (
+    "pretrain to the start checkpoint": (
         "pretrain p/rec p/models/ck --start-from p/models/ck",
         "p/models/ck is an input of this run",
     ),
-    "make-records to the folder of the vocabulary": (
+    "make-records to a parent folder of the vocabulary": (
         "make-records p/vocab.txt p --max-sequence-length 16",
         "p/vocab.txt is an input of this run",
     ),
@@ -71,7 +71,7 @@ REFUSED = {
         "finetune p/models/ck p/models/ck --train p/train.csv --dev p/dev.csv",
         "p/models/ck is an input of this run",
     ),
-    "finetune to the folder of the examples": (
+    "finetune to a parent folder of the examples": (
         "finetune p/models/ck p --train p/train.csv --dev p/dev.csv",
         "p/models/ck is an input of this run",
     ),
@@ -83,25 +83,25 @@ REFUSED = {
     "inspect to a repository": ("inspect p/models/ck cat --out p/.git --no-pictures", "p/.git holds HEAD and no"),
     "plan to the model": ("plan p/models/ck --pictures p/models/ck", "p/models/ck is an input of this run"),
     "plan to other folders": ("plan tiny --pictures p", r"p holds .git, art, dev.csv and 6 more and no"),
-    "export to the folder of everything": ("export p/models/ck p", "p contains art and no artifacts"),
+    "export to the user's folder": ("export p/models/ck p", "p contains art and no artifacts"),
     "export to the checkpoint": ("export p/models/ck p/models/ck", "p/models/ck contains README.md and no artifacts"),
     "export to a folder with files of the user": (
         "export p/models/ck p/art --to onnx",
         "p/art/onnx holds mine.txt and no .bert_keras.json",
     ),
-    "demo to the folder of everything": ("demo p", "p is not the folder of an earlier demo"),
+    "demo to the user's folder": ("demo p", "p is not the folder of an earlier demo"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_inputs_and_unrelated_files_are_never_replaced(case, project, capsys):
     command, named = REFUSED[case]
-    before = everything_in(project)
+    before = list_contents(project)
     assert main([*command.split(), "--overwrite"]) == 2
     printed = capsys.readouterr().err
     assert named in printed
-    assert printed.count("\n") == 1, "the settings are not printed: the work has not begun"
-    assert everything_in(project) == before
+    assert printed.count("\n") == 1, "only the error is printed, no settings"
+    assert list_contents(project) == before
 
 
 def test_empty_mount_point_can_be_the_output(project, small_disk, capsys):
@@ -121,7 +121,7 @@ def test_read_only_disk_is_reported_before_any_work(project, small_disk, capsys)
         printed = capsys.readouterr().err
         assert "cannot be written" in printed
         assert "Read-only file system" in printed
-        assert "budget" not in printed  # no printed settings: the work has not started
+        assert "budget" not in printed  # no settings are printed, so the work has not started
 
 
 def test_mount_point_in_a_read_only_folder_can_be_the_output(project, small_disk):
@@ -162,10 +162,10 @@ def test_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
         bk.finetune(
             "p/models/ck", small_disk / "out", train=examples, dev=examples, num_epochs=1, max_sequence_length=8
         )
-    kept = re.search(r"model is in (.*): move it", str(raised.value))[1]
-    assert pathlib.Path(kept).name.startswith("out.unpublished.")
-    assert len(bk.Predictor.from_checkpoint(kept)(["the cat"])) == 1
-    assert {"metrics.json", "README.md"} < {path.name for path in pathlib.Path(kept).iterdir()}
+    saved_folder = re.search(r"model is in (.*): move it", str(raised.value))[1]
+    assert pathlib.Path(saved_folder).name.startswith("out.unpublished.")
+    assert len(bk.Predictor.from_checkpoint(saved_folder)(["the cat"])) == 1
+    assert {"metrics.json", "README.md"} < {path.name for path in pathlib.Path(saved_folder).iterdir()}
     assert [path.name for path in small_disk.iterdir()] == ["big"]
 
 
@@ -209,8 +209,8 @@ def test_killed_export_does_not_block_its_folder(project, cli):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert list(out.glob("saved_model/.1.*.tmp"))
-    again = cli(*command[3:], cwd=project.parent)
-    assert again.returncode == 0, again.stderr[-2000:]
+    retried = cli(*command[3:], cwd=project.parent)
+    assert retried.returncode == 0, retried.stderr[-2000:]
     assert sorted(path.name for path in out.iterdir()) == ["parity.json", "saved_model", "serving"]
     assert [path.name for path in (out / "saved_model").iterdir()] == ["1"]
 
@@ -220,8 +220,8 @@ def test_training_does_not_resume_with_another_checkpoint(project, cli, tokenize
     shutil.rmtree(project / "models/other", ignore_errors=True)
     bk.save(tiny_encoder(tokenizer), tokenizer, project / "models/other")  # different random weights
     task = ["--train", "p/train.csv", "--dev", "p/dev.csv", "--batch-size", "2", "--epochs", "200"]
-    words = [sys.executable, "-m", "bert_keras.cli.main", "finetune", "p/models/ck", "out", *task]
-    process = subprocess.Popen([*words, "--backup-every", "1"], stderr=subprocess.PIPE, text=True)
+    arguments = [sys.executable, "-m", "bert_keras.cli.main", "finetune", "p/models/ck", "out", *task]
+    process = subprocess.Popen([*arguments, "--backup-every", "1"], stderr=subprocess.PIPE, text=True)
     backups = project.parent / ".out.training"
     while process.poll() is None and not list(backups.glob("step-*")):
         time.sleep(0.01)

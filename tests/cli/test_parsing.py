@@ -1,4 +1,4 @@
-"""The argument parser: renamed options keep their old spelling for one release."""
+"""The argument parser accepts renamed options under their old spelling for one release."""
 
 import pytest
 
@@ -16,7 +16,7 @@ FINETUNE = ["finetune", "checkpoint", "out", "--train", "train.csv"]
         (["--task", "tag", "--", "--labelled-pieces"], ["--task", "tag", "--", "--labelled-pieces"]),
         (["labelled-pieces", "--labelled-piece"], ["labelled-pieces", "--labelled-piece"]),
     ],
-    ids=["value in the next word", "value after =", "after --", "other words"],
+    ids=["value in the next argument", "value after =", "after --", "other arguments"],
 )
 def test_old_spellings_are_replaced(args, expected):
     assert replace_hidden_aliases(args) == expected

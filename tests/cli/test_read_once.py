@@ -1,4 +1,4 @@
-"""A command reads each file of a checkpoint only once, because hashing the weights of base takes 0.4 s or more."""
+"""Commands read each file of a checkpoint only once, because hashing the weights of BERT base takes 0.4 s or more."""
 
 import collections
 import pathlib
@@ -17,12 +17,12 @@ from .conftest import tiny_encoder
 
 @pytest.fixture
 def counts(monkeypatch):
-    """Counts of how often each file was hashed, opened as weights or read as a vocabulary, keyed by (action, path)."""
+    """Number of times that each file was hashed, opened as weights or read as a vocabulary, keyed by (action, path)."""
     counts = collections.Counter()
 
-    def count(what, function, path_of=lambda path, *_: path):
+    def count(action, function, get_path=lambda path, *_: path):
         def counted(*arguments, **options):
-            counts[what, pathlib.Path(path_of(*arguments)).resolve()] += 1
+            counts[action, pathlib.Path(get_path(*arguments)).resolve()] += 1
             return function(*arguments, **options)
 
         return counted
@@ -45,7 +45,7 @@ def _second(_, source):
 
 @pytest.fixture
 def folder(tokenizer, tmp_path):
-    """A function that writes a checkpoint of a model with a tiny encoder."""
+    """Function that writes a checkpoint of a model with a tiny encoder."""
 
     def write(make, **parts):
         bk.save(make(tiny_encoder(tokenizer)), tokenizer, tmp_path / "model", **parts)
@@ -70,12 +70,12 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_checkpoint_files_are_read_and_hashed_once_per_command(command, folder, task_files, counts, tmp_path):
-    make, words = COMMANDS[command]
+    make, arguments = COMMANDS[command]
     train, dev = task_files("classify")
     model = folder(make)
     counts.clear()
     paths = {"model": model, "train": train, "dev": dev, "out": tmp_path / "out"}
-    assert main([word.format(**paths) for word in words]) == 0
+    assert main([word.format(**paths) for word in arguments]) == 0
     weights, vocabulary = (model / name for name in ("model.safetensors", "vocab.txt"))
     expected = {
         ("hash", weights): 1,

@@ -27,7 +27,8 @@ folder = pathlib.Path(sys.argv[1])
 batch = dict(np.load(folder / "batch.npz"))
 for path in sorted(folder.glob("*.keras")):
     model = keras.saving.load_model(path)
-    np.savez(folder / f"{{path.stem}}.again.npz", **{{name: np.asarray(value) for name, value in model(batch).items()}})
+    outputs = {{name: np.asarray(value) for name, value in model(batch).items()}}
+    np.savez(folder / f"{{path.stem}}.loaded.npz", **outputs)
 """
 
 
@@ -73,10 +74,10 @@ def test_keras_files_load_in_a_new_process(imports, saved_models):
     done = subprocess.run([sys.executable, "-c", script, saved_models], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for name in ("embedder", "pretrainer", "functional"):
-        again = np.load(saved_models / f"{name}.again.npz")
-        for output, wanted in np.load(saved_models / f"{name}.npz").items():
-            np.testing.assert_allclose(again[output], wanted, rtol=0, atol=TOLERANCE, err_msg=f"{name} {output}")
-        (saved_models / f"{name}.again.npz").unlink()
+        loaded = np.load(saved_models / f"{name}.loaded.npz")
+        for output, expected in np.load(saved_models / f"{name}.npz").items():
+            np.testing.assert_allclose(loaded[output], expected, rtol=0, atol=TOLERANCE, err_msg=f"{name} {output}")
+        (saved_models / f"{name}.loaded.npz").unlink()
 
 
 @pytest.mark.slow
@@ -84,20 +85,20 @@ def test_keras_files_load_in_a_new_process(imports, saved_models):
 def test_every_kind_of_model_loads_in_a_new_process(backend, make_model, make_batch, run, tmp_path):
     batch = {name: value for name, value in make_batch().items() if name in INPUTS}
     np.savez(tmp_path / "batch.npz", **batch)
-    wanted = {}
+    expected = {}
     for kind in MODELS:
         model = make_model(kind)
         model.save(tmp_path / f"{kind}.keras")
-        wanted[kind] = run(model, batch)
+        expected[kind] = run(model, batch)
     environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
     script = LOAD.format(imports="import bert_keras, keras")
     done = subprocess.run([sys.executable, "-c", script, tmp_path], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for kind, outputs in wanted.items():
-        again = np.load(tmp_path / f"{kind}.again.npz")
-        assert sorted(again) == sorted(outputs)
+    for kind, outputs in expected.items():
+        loaded = np.load(tmp_path / f"{kind}.loaded.npz")
+        assert sorted(loaded) == sorted(outputs)
         for name, value in outputs.items():
-            np.testing.assert_allclose(again[name], value, rtol=0, atol=TOLERANCE, err_msg=f"{kind} {name}")
+            np.testing.assert_allclose(loaded[name], value, rtol=0, atol=TOLERANCE, err_msg=f"{kind} {name}")
 
 
 def test_import_bert_keras_does_not_import_keras():
@@ -108,10 +109,10 @@ def test_import_bert_keras_does_not_import_keras():
 def test_functional_model_has_the_same_outputs(model_kind, make_model, features, run):
     model = make_model(model_kind)
     functional = keras.Model(model.inputs, model.outputs)
-    wanted = run(model, features)
-    assert sorted(functional.output) == sorted(wanted)
+    expected = run(model, features)
+    assert sorted(functional.output) == sorted(expected)
     for name, value in run(functional, features).items():
-        np.testing.assert_allclose(value, wanted[name], rtol=0, atol=TOLERANCE, err_msg=name)
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=TOLERANCE, err_msg=name)
         assert model.outputs[name].dtype == value.dtype
     assert model.output is model.outputs
     assert model.input is model.inputs
@@ -151,9 +152,9 @@ def test_keras_exports_a_saved_model(kind, make_model, features, run, tmp_path):
     model = make_model(kind)
     model.export(tmp_path / "exported", verbose=False)
     served = tf.saved_model.load(str(tmp_path / "exported"))
-    wanted = run(model, features)
+    expected = run(model, features)
     for name, value in served.serve({name: tf.constant(value) for name, value in features.items()}).items():
-        np.testing.assert_allclose(value, wanted[name], rtol=0, atol=TOLERANCE, err_msg=name)
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=TOLERANCE, err_msg=name)
     by_name = served.signatures["serving_default"](
         **{name: tf.constant(value[:1, :3]) for name, value in features.items()}
     )

@@ -45,11 +45,11 @@ def test_padding_does_not_change_real_tokens(kind, make_model, make_batch, run):
 
 def test_batching_does_not_change_outputs(make_model, make_batch, run):
     model, batch = make_model("pretrainer"), make_batch()
-    together = run(model, batch)
+    batched = run(model, batch)
     for row in range(3):
-        alone = run(model, {name: value[row : row + 1] for name, value in batch.items()})
-        for name, value in alone.items():
-            np.testing.assert_allclose(value[0], together[name][row], rtol=0, atol=TOLERANCE, err_msg=name)
+        separate = run(model, {name: value[row : row + 1] for name, value in batch.items()})
+        for name, value in separate.items():
+            np.testing.assert_allclose(value[0], batched[name][row], rtol=0, atol=TOLERANCE, err_msg=name)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -80,13 +80,13 @@ def test_packed_examples_do_not_attend_to_each_other(position_type, make_model, 
             packed[name][row, start : start + length] = second[name][row, :length]
         packed["pack_ids"][row, :start], packed["pack_ids"][row, start : start + length] = 1, 2
 
-    together = run(encoder, packed)["sequence_output"]
-    alone = run(encoder, first)["sequence_output"], run(encoder, second)["sequence_output"]
+    batched = run(encoder, packed)["sequence_output"]
+    separate = run(encoder, first)["sequence_output"], run(encoder, second)["sequence_output"]
     for row, start in enumerate(starts):
         length = int(second["padding_mask"][row].sum())
-        np.testing.assert_allclose(together[row, :start], alone[0][row, :start], rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(batched[row, :start], separate[0][row, :start], rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(
-            together[row, start : start + length], alone[1][row, :length], rtol=0, atol=TOLERANCE
+            batched[row, start : start + length], separate[1][row, :length], rtol=0, atol=TOLERANCE
         )
 
 

@@ -29,8 +29,8 @@ def task(make_batch):
     """Function that draws features and labels for a kind of model."""
 
     def draw(kind: str) -> tuple[dict, object]:
-        slots = kind in MASKED_KINDS
-        x = make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if slots else []))
+        has_masks = kind in MASKED_KINDS
+        x = make_batch("token_ids", "padding_mask", "segment_ids", *(["mask_positions"] if has_masks else []))
         return x, draw_labels(kind, x)
 
     return draw
@@ -137,15 +137,15 @@ def test_electra_loss_matches_its_formula(task, make_model, run):
     model.compile(optimizer="adam", run_eagerly=True)
     outputs = run(model, x)
     replaced = np.zeros(x["token_ids"].shape)
-    for row, slot in zip(*np.nonzero(y["mask_weights"]), strict=True):
-        wrong = outputs["sampled_ids"][row, slot] != y["mask_ids"][row, slot]
-        replaced[row, x["mask_positions"][row, slot]] = wrong
+    for sequence, number in zip(*np.nonzero(y["mask_weights"]), strict=True):
+        wrong = outputs["sampled_ids"][sequence, number] != y["mask_ids"][sequence, number]
+        replaced[sequence, x["mask_positions"][sequence, number]] = wrong
     logits = outputs["replaced_logits"].astype("float64")
     per_token = np.log1p(np.exp(logits)) - replaced * logits
     generator = weighted_mean(cross_entropy(outputs["mlm_logits"], y["mask_ids"]), y["mask_weights"])
-    wanted = generator + 50.0 * weighted_mean(per_token, x["padding_mask"])
+    expected = generator + 50.0 * weighted_mean(per_token, x["padding_mask"])
     loss = model.evaluate(x, y, batch_size=3, verbose=0, return_dict=True)["loss"]
-    assert math.isclose(loss, wanted, rel_tol=4e-7)  # measured: 4e-8, for a loss near 50
+    assert math.isclose(loss, expected, rel_tol=4e-7)  # measured: 4e-8, for a loss near 50
 
 
 @pytest.mark.parametrize("kind", MASKED_KINDS)

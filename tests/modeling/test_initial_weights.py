@@ -65,8 +65,8 @@ def test_encoder_is_drawn_from_a_truncated_normal(encoder):
 def test_zero_initialization_shares_zeros_of_one_shape():
     draw = TruncatedNormal(stddev=RANGE, seed=1)
     with zero_initialization():
-        first, again, other = draw((3, 5)), draw((3, 5)), draw((5, 3))
-    assert first is again
+        first, second, other = draw((3, 5)), draw((3, 5)), draw((5, 3))
+    assert first is second
     assert (other.shape, np.abs(first).max()) == ((5, 3), 0)
     assert np.abs(draw((3, 5))).min() > 0
 

@@ -91,14 +91,14 @@ def assert_same_outputs(folder: pathlib.Path, kind: str) -> None:
 def assert_same_export(folder: pathlib.Path) -> None:
     """Check that a SavedModel exported on JAX accepts any batch size and length and has TensorFlow's outputs."""
     features = {name: tf.constant(value) for name, value in np.load(folder / "batch.npz").items()}
-    wanted = np.load(folder / "classifier.tensorflow.npz")["logits"]
+    expected = np.load(folder / "classifier.tensorflow.npz")["logits"]
     exported = tf.saved_model.load(str(folder / "exported"))  # must stay alive, because it owns the variables
     names = ("token_ids", "padding_mask", "segment_ids")
     np.testing.assert_allclose(
-        exported.serve({name: features[name] for name in names})["logits"], wanted, rtol=0, atol=TOLERANCE
+        exported.serve({name: features[name] for name in names})["logits"], expected, rtol=0, atol=TOLERANCE
     )
     first = {name: features[name][:1, :4] for name in names}
-    assert exported.serve(first)["logits"].shape == (1, wanted.shape[1])
+    assert exported.serve(first)["logits"].shape == (1, expected.shape[1])
 
 
 def assert_it_learned(folder: pathlib.Path, kind: str) -> None:

@@ -24,12 +24,12 @@ def test_cross_entropy_equals_tensorflow_in_value_and_gradient(jit_compile, logi
     logits, ids = logits_and_ids
     weights = tf.constant(np.random.default_rng(1).random((3, 5)).astype("float32"))
 
-    def value_and_gradient(loss_of):
+    def value_and_gradient(compute_loss):
         @tf.function(jit_compile=jit_compile)
         def run(logits):
             with tf.GradientTape() as tape:
                 tape.watch(logits)
-                losses = loss_of(logits)
+                losses = compute_loss(logits)
                 total = tf.reduce_sum(losses * weights)
             return losses, tape.gradient(total, logits)
 
@@ -52,9 +52,9 @@ def test_mean_divides_by_the_weights_of_the_global_batch(logits_and_ids):
     weights = np.zeros((3, 5), "float32")
     weights[0, 1], weights[2, :] = 1.0, 0.5
     losses = cross_entropy(logits, ids).numpy()
-    wanted = (losses * weights).sum() / weights.sum()
+    expected = (losses * weights).sum() / weights.sum()
     np.testing.assert_allclose(
-        GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, weights), wanted, rtol=0, atol=TOLERANCE
+        GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, weights), expected, rtol=0, atol=TOLERANCE
     )
     assert GlobalBatchMean(CrossEntropy(), "mlm_logits")(ids, logits, np.zeros((3, 5), "float32")) == 0.0
 
@@ -70,11 +70,13 @@ def test_accuracy_equals_keras(logits_and_ids):
     assert 0.3 < float(ours.result()) < 0.7
 
 
-@pytest.mark.parametrize("thing", [TopAccuracy(name="a"), GlobalBatchMean(CrossEntropy(), "mlm_logits", name="b")])
-def test_config_restores_losses_and_metrics(thing):
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(thing))
-    assert type(again) is type(thing)
-    assert again.name == thing.name
+@pytest.mark.parametrize(
+    "loss_or_metric", [TopAccuracy(name="a"), GlobalBatchMean(CrossEntropy(), "mlm_logits", name="b")]
+)
+def test_config_restores_losses_and_metrics(loss_or_metric):
+    restored = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss_or_metric))
+    assert type(restored) is type(loss_or_metric)
+    assert restored.name == loss_or_metric.name
 
 
 def test_training_step_is_freed_with_its_graph():

@@ -13,8 +13,8 @@ POSITIONS = np.array([[0, 3, 3], [8, 0, 1], [2, 1, 12]], "int32")
 
 def packed(batch):
     """Return the batch with two packed examples per sequence."""
-    places = np.arange(batch["token_ids"].shape[1])
-    return {**batch, "pack_ids": ((places > 2) + 1).astype("int32") * batch["padding_mask"]}
+    positions = np.arange(batch["token_ids"].shape[1])
+    return {**batch, "pack_ids": ((positions > 2) + 1).astype("int32") * batch["padding_mask"]}
 
 
 @pytest.mark.parametrize("jit_compile", [False, *slow(True)])

@@ -1,4 +1,4 @@
-"""`demo --quick`, run in a process."""
+"""`demo --quick` in a process."""
 
 import json
 
@@ -12,8 +12,8 @@ def test_quick_demo_runs_the_full_pipeline(quick_demo):
     assert len(result["answers"]) == 4
     labels = set(json.loads((folder / "demo/classifier/config.json").read_text())["label2id"])
     assert {answer["label"] for answer in result["answers"]} <= labels
-    for verb in ("learn-vocab", "make-records", "pretrain", "finetune", "export"):
-        assert f"$ bert-keras {verb} demo/" in done.stderr
+    for command in ("learn-vocab", "make-records", "pretrain", "finetune", "export"):
+        assert f"$ bert-keras {command} demo/" in done.stderr
     assert "steps/s" in done.stderr
     for path in ("vocab.txt", "records/manifest.json", "pretrained/model.safetensors", "artifacts/parity.json"):
         assert (folder / "demo" / path).exists()

@@ -1,4 +1,4 @@
-"""`evaluate`: same scores as `finetune`, output files, and one sentence for bad input."""
+"""`evaluate`: same scores as `finetune`, output files, and one-sentence errors."""
 
 import json
 import re
@@ -19,7 +19,7 @@ NUM_HELD_OUT = {"classify": 9, "tag": 9, "answer": 6, "embed": 8}
 
 @pytest.mark.parametrize("task", NUM_HELD_OUT)
 def test_scores_of_the_held_out_file_equal_those_of_training(task, tuned, monkeypatch, capsys):
-    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # with other batches the last digits differ
+    monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)  # other batches would change the last digits
     done = tuned(task)
     assert main(["evaluate", str(done.out), str(done.dev), "--json"]) == 0
     printed = capsys.readouterr()
@@ -85,42 +85,42 @@ FAULTS = {
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder; .*; "
         r"--out and --plot are both full; expected two different files",
     ),
-    "a masked LM and a file of words": (
+    "masked LM and a file of words": (
         "masked_lm odd.conll",
         r"odd\.conll contains words, not texts; expected \.txt, ",
     ),
-    "a masked LM and options of labelled examples": (
+    "masked LM and options of labelled examples": (
         "masked_lm dev.csv --label-column label --seed 3 --plot p.png",
         r"--label-column, --seed, --plot is not for a masked LM on a file of texts: leave it out",
     ),
-    "a masked LM and options of texts": (
+    "masked LM and options of texts": (
         "masked_lm records --text-column text",
         r"--text-column is not for a masked LM on a folder of records: leave it out",
     ),
-    "a masked LM and records of another tokenizer": (
+    "masked LM and records of another tokenizer": (
         "masked_lm cased_records",
         r"masked_lm has another tokenizer than the records cased_records \(lowercase is True and False",
     ),
-    "a masked LM and a folder without records": ("masked_lm full", r"full.manifest\.json"),
+    "masked LM and a folder without records": ("masked_lm full", r"full.manifest\.json"),
     "options for masked LMs": (
         "classify dev.csv --limit 3 --split train",
         r"--limit, --split is for models with a masked-LM head: leave it out",
     ),
-    "a folder of nothing known": ("full dev.csv", r"full is not a checkpoint of a supported format"),
-    "a label unknown to the model": (
+    "folder of an unknown format": ("full dev.csv", r"full is not a checkpoint of a supported format"),
+    "unknown label": (
         "classify odd.csv",
         r"odd\.csv, line 3: the label 'bird' is not one of the model's, which are 'cat', 'dog': correct the label",
     ),
-    "a tag unknown to the model": (
+    "unknown tag": (
         "tag odd.conll",
         r"odd\.conll, line 1: the label 'B-HAT' is not one of the model's, which are 'O', 'B-PET', 'I-PET'",
     ),
-    "a ragged row": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field but there are 2 columns"),
-    "a missing column": (
+    "missing field": ("classify ragged.csv", r"ragged\.csv, line 2: the row has 1 field but there are 2 columns"),
+    "missing column": (
         "classify dev.csv --label-column truth",
         r"dev\.csv, line 1: there is no column 'truth'; the columns are 'text', 'label'",
     ),
-    "a file of another task": (
+    "file of another task": (
         "classify odd.conll",
         r"odd\.conll is a file for the task tag, and the task is classify: name another file or task",
     ),
@@ -128,11 +128,11 @@ FAULTS = {
         "classify dev.csv --word-column 0 --tag-column 1",
         r"--word-column is for tag, and the task is classify: leave it out; --tag-column is for tag",
     ),
-    "a confusion matrix of tags": (
+    "confusion matrix of tags": (
         "tag dev.conll --plot plot.png",
         r"only a classifier with single labels has a confusion matrix, and this is tag: leave out --plot",
     ),
-    "scores that would replace the examples": (
+    "scores would replace the examples": (
         "classify dev.csv --out dev.csv --overwrite",
         r"dev\.csv is an input of this run and would be replaced by dev\.csv: write to another path",
     ),
@@ -141,7 +141,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def records_of_both_casings(tokenizer, tmp_path_factory):
-    """A folder that contains two records folders."""
+    """Folder that contains two records folders, one cased and one uncased."""
     folder = tmp_path_factory.mktemp("both")
     story = [["the cat sat on a mat", "every dog ran off"] for _ in range(9)]
     for name, lowercase in (("records", True), ("cased_records", False)):
@@ -152,7 +152,7 @@ def records_of_both_casings(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, tokenizer, tuned, records_of_both_casings, monkeypatch):
-    """A folder with checkpoints, and with good and bad files."""
+    """Folder with checkpoints, and with good and bad files."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     for task in ("classify", "tag"):
         (tmp_path / task).symlink_to(tuned(task).out)
@@ -195,12 +195,12 @@ def test_masked_lm_can_be_evaluated_on_records_and_texts(workplace, capsys):
     )
     assert re.search(expected, printed.out)
     assert main("evaluate masked_lm texts.txt --json".split()) == 0
-    of_lines = json.loads(capsys.readouterr().out)
-    assert (of_lines["texts"], of_lines["tokens"], of_lines["unknown_rate"]) == (2, 8, 0)
+    line_scores = json.loads(capsys.readouterr().out)
+    assert (line_scores["texts"], line_scores["tokens"], line_scores["unknown_rate"]) == (2, 8, 0)
     (workplace / "texts.csv").write_text("id,text\n1,The cat sat.\n2,every dog ran off\n3,a hat\n")
     assert main("evaluate masked_lm texts.csv --limit 2".split()) == 0
     printed = capsys.readouterr().out
-    assert f"pseudo-perplexity {of_lines['pseudo_perplexity']:.4g}, loss" in printed
+    assert f"pseudo-perplexity {line_scores['pseudo_perplexity']:.4g}, loss" in printed
 
 
 def test_missing_matplotlib_is_reported_before_any_work(workplace, monkeypatch, capsys):

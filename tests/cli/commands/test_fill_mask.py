@@ -1,4 +1,4 @@
-"""`fill-mask` makes the same predictions as the transformers pipeline, and keeps the rest of the text unchanged."""
+"""`fill-mask` makes the same predictions as the transformers pipeline, and leaves the rest of the text unchanged."""
 
 import dataclasses
 import io
@@ -22,7 +22,7 @@ TEXTS = [
 ]
 RECORDED = pathlib.Path(__file__).with_name("fill_mask_proposals.json")  # predictions of the transformers pipeline
 SIZES = {"num_layers": 2, "num_heads": 3, "hidden_dim": 24, "intermediate_dim": 40, "max_sequence_length": 19}
-KINDS = {  # keyed by the transformers class that opens the folder
+KINDS = {  # keyed by the transformers class that loads the folder
     "BertForMaskedLM": lambda config: bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)),
     "BertForPreTraining": lambda config: bk.BertPretrainer(bk.BertEncoder(config)),
     "ElectraForMaskedLM": lambda config: bk.BertMaskedLM(
@@ -33,7 +33,7 @@ KINDS = {  # keyed by the transformers class that opens the folder
 
 @pytest.fixture(scope="module")
 def make_folder(tokenizer, perturb, tmp_path_factory):
-    """A function that writes a folder of one of `KINDS`, with random weights from a seed."""
+    """Function that writes a folder of one of `KINDS`, with random weights from a seed."""
 
     def make(kind):
         folder = tmp_path_factory.mktemp("twin") / kind
@@ -50,9 +50,9 @@ def folder(make_folder):
     return make_folder("BertForMaskedLM")
 
 
-def assert_close(proposals, others):
-    """Check that both have the same predictions for each mask of each text, with the same probabilities."""
-    for ours, theirs in zip(proposals, others, strict=True):
+def assert_close(filled_masks, others):
+    """Check that both contain the same predictions for each mask of each text, with the same probabilities."""
+    for ours, theirs in zip(filled_masks, others, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert [token for token, _ in one] == [token for token, _ in other]
             # measured: 6e-7
@@ -64,28 +64,30 @@ def test_predictions_equal_those_recorded_from_transformers(kind, make_folder):
     folder = make_folder(kind)
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), TEXTS, top_k=7)
     assert [len(masks) for masks in filled] == [1, 1, 3, 1, 1]
-    proposals = [[[(one.token, one.probability) for one in of_mask] for of_mask in masks] for masks in filled]
-    assert_close(proposals, json.loads(RECORDED.read_text())[kind])
-    scores = {round(p, 3) for masks in proposals for of_mask in masks for _, p in of_mask}
-    assert len(scores) > 20, "the probabilities are too much alike to tell anything"
+    filled_masks = [
+        [[(one.token, one.probability) for one in predictions] for predictions in masks] for masks in filled
+    ]
+    assert_close(filled_masks, json.loads(RECORDED.read_text())[kind])
+    scores = {round(p, 3) for masks in filled_masks for predictions in masks for _, p in predictions}
+    assert len(scores) > 20, "the probabilities are too similar for a meaningful test"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_predictions_equal_those_of_the_installed_transformers(kind, make_folder):
-    assert_close(proposals_of_transformers(make_folder(kind)), json.loads(RECORDED.read_text())[kind])
+    assert_close(predict_with_transformers(make_folder(kind)), json.loads(RECORDED.read_text())[kind])
 
 
-def proposals_of_transformers(folder) -> list:
+def predict_with_transformers(folder) -> list:
     """Return the (token, probability) predictions of the transformers pipeline for each mask of each text."""
     import transformers
 
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer)
-    answers = [pipeline(text, top_k=7) for text in TEXTS]
-    answers = [[answer] if isinstance(answer[0], dict) else answer for answer in answers]
-    return [[[(one["token_str"], one["score"]) for one in of_mask] for of_mask in masks] for masks in answers]
+    outputs = [pipeline(text, top_k=7) for text in TEXTS]
+    outputs = [[output] if isinstance(output[0], dict) else output for output in outputs]
+    return [[[(one["token_str"], one["score"]) for one in predictions] for predictions in masks] for masks in outputs]
 
 
 def test_texts_are_independent_and_large_batches_keep_their_order(folder):
@@ -93,13 +95,13 @@ def test_texts_are_independent_and_large_batches_keep_their_order(folder):
     texts = [f"{'the ' * (number % 11)}[MASK]{' [MASK]' * (number % 3)}" for number in range(71)]
     together = bk.fill_mask(model, tokenizer, texts, top_k=2)
     for text, masks in list(zip(texts, together, strict=True))[::10]:
-        [alone] = bk.fill_mask(model, tokenizer, [text], top_k=2)
-        assert [[one.token for one in of_mask] for of_mask in alone] == [
-            [one.token for one in of_mask] for of_mask in masks
+        [separate] = bk.fill_mask(model, tokenizer, [text], top_k=2)
+        assert [[one.token for one in predictions] for predictions in separate] == [
+            [one.token for one in predictions] for predictions in masks
         ]
         np.testing.assert_allclose(
-            [[one.probability for one in of_mask] for of_mask in alone],
-            [[one.probability for one in of_mask] for of_mask in masks],
+            [[one.probability for one in predictions] for predictions in separate],
+            [[one.probability for one in predictions] for predictions in masks],
             rtol=0,
             atol=2e-6,  # measured: 3e-7
         )
@@ -149,15 +151,15 @@ def test_invalid_settings_are_rejected(folder, tokenizer):
 
 
 FAULTS = {
-    "a text without a mask": (
+    "text without a mask": (
         ["twin", "a [MASK]", "the cat sat"],
         r"text 2 \('the cat sat'\) has no \[MASK\]; expected at least one: write it in place of a word",
     ),
-    "a text that is too long": (
+    "text too long": (
         ["twin", "[MASK]" + " the" * 17],
         r"text 1 .* has 20 tokens with \[CLS\] and \[SEP\]; the model accepts up to 19: cut the text",
     ),
-    "a model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
+    "model with another head": (["checkpoint", "[MASK]"], r"a BertEncoder has no head; expected a masked-LM head"),
 }
 
 
@@ -211,7 +213,7 @@ def test_json_equals_the_python_result_and_standard_input_is_supported(workplace
     assert [entry["text"] for entry in result["texts"]] == texts
     filled = bk.fill_mask(bk.load(folder), bk.load_tokenizer(folder), texts, top_k=2)
     for entry, masks in zip(result["texts"], filled, strict=True):
-        assert entry["masks"] == [[vars(one) for one in of_mask] for of_mask in masks]
+        assert entry["masks"] == [[vars(one) for one in predictions] for predictions in masks]
 
 
 def test_model_with_nan_outputs_is_rejected(folder, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""`finetune`: the output folder, the printed settings and results, and one sentence for bad input."""
+"""`finetune`: the output folder, printed settings and results, and one-sentence errors."""
 
 import json
 import re
@@ -22,7 +22,9 @@ def test_folder_contains_model_task_and_history(task, tuned):
     expected = {"model.safetensors", "vocab.txt", "SHA256SUMS", "README.md", "metrics.json", "training_log.jsonl"}
     assert expected <= names
     assert ("confusion_matrix.png" in names) == (task == "classify")
-    assert not [path for path in out.parent.iterdir() if path != out], "other files are left next to it"
+    assert not [path for path in out.parent.iterdir() if path != out], (
+        "finetune left other files next to the output folder"
+    )
 
 
 def test_labels_come_from_the_training_file_in_order(tuned):
@@ -59,7 +61,7 @@ def test_model_card_lists_data_settings_and_scores(tuned):
     card = (done.out / "README.md").read_text()
     metrics = json.loads((done.out / "metrics.json").read_text())
     for line in (
-        "- checkpoint: lively",
+        "- checkpoint: perturbed",
         "- task: classify, single_label",
         "- train: classify_train.csv (17 examples)",
         "- dev: classify_dev.csv (9 examples)",
@@ -74,7 +76,7 @@ def test_model_card_lists_data_settings_and_scores(tuned):
         f"- loss: {metrics['loss']:.4g}",
     ):
         assert line in card.splitlines()
-    assert str(done.train.parent) not in card, "folders of the machine are nobody's business"
+    assert str(done.train.parent) not in card, "the model card must not contain local paths"
 
 
 def test_resolved_settings_and_one_line_per_epoch_are_printed(tuned):
@@ -93,7 +95,7 @@ def test_resolved_settings_and_one_line_per_epoch_are_printed(tuned):
 
 
 def test_window_overlap_is_proportional_to_the_sequence_length(tuned):
-    # of 19 tokens: a quarter for tags, as 32 of 128; a third for answers, as 128 of 384
+    # for 19 tokens: a quarter for tags, as 32 of 128; a third for answers, as 128 of 384
     assert "at most 19 tokens, longer texts split into windows that overlap by 4\n" in tuned("tag").stderr
     assert "at most 19 tokens, longer texts split into windows that overlap by 6\n" in tuned("answer").stderr
 
@@ -108,17 +110,17 @@ def test_embedder_keeps_its_pooling(tuned, tmp_path, monkeypatch):
     done = tuned("embed")
     out = shutil.copytree(done.out, tmp_path / "out")
     config = json.loads((out / "config.json").read_text())
-    del config["bert_keras"]  # marks a sentence-transformers folder
+    del config["bert_keras"]  # otherwise the folder is not one of sentence-transformers
     (out / "config.json").write_text(json.dumps(config))
     (out / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true}')
     modules = json.loads((out / "modules.json").read_text())
     (out / "modules.json").write_text(json.dumps([one for one in modules if "Normalize" not in one["type"]]))
     monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     options = ["--task", "embed", "--train", str(done.train), "--dev", str(done.dev)]
-    for folder, kept in ((done.out, ("mean", True)), (out, ("cls", False))):
+    for folder, expected in ((done.out, ("mean", True)), (out, ("cls", False))):
         with pytest.raises(PlannedError) as planned:
             main(["finetune", str(folder), str(tmp_path / "new"), *options])
-        assert planned.value.args == kept
+        assert planned.value.args == expected
 
 
 def test_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatch, capsys):
@@ -136,15 +138,15 @@ def test_prompt_used_in_training_becomes_the_default(tuned, tmp_path, monkeypatc
     monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
     command = ["finetune", str(folder), str(tmp_path / "new"), "--task", "embed"]
     command += ["--train", str(done.train), "--dev", str(done.dev)]
-    for options, kept in (
+    for options, expected in (
         ([], ("a dog ", "passage", prompts)),
         (["--prompt", "query"], ("every ", "query", prompts)),
         (["--prompt", ""], ("", None, prompts)),
     ):
         with pytest.raises(PlannedError) as planned:
             main([*command, *options])
-        assert planned.value.args == kept
-        assert ("before each text" in capsys.readouterr().err) == bool(kept[0])
+        assert planned.value.args == expected
+        assert ("before each text" in capsys.readouterr().err) == bool(expected[0])
     assert main([*command, "--prompt", "qery"]) == 2
     assert "there is no prompt 'qery'; expected one of query, passage" in capsys.readouterr().err
 
@@ -218,7 +220,7 @@ def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch,
 
 
 def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workplace, capsys):
-    """One run for all: a semicolon-separated file without --dev, with a bad line and labels that differ in case."""
+    """One run tests a semicolon-separated file without --dev, with a bad line and labels that differ in case."""
     dogs = ["dog"] * 10 + ["Dog"] * 10
     rows = "".join(f"the cat sat on mat, {number};cat\na dog ran {number};{dog}\n" for number, dog in enumerate(dogs))
     (workplace / "all.csv").write_text("text;label\n" + rows.replace("cat\n", "cat;\n", 1), encoding="utf-8")
@@ -234,16 +236,16 @@ def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workpl
     warning += "are one class"
     assert json.loads(printed.out) == {"out": "out", **metrics, "warnings": [warning]}
     assert f"\nwarning: {warning}\n" in printed.err
-    shown = "8 examples of all.csv: 0.2 of the texts held out with seed 3, each class in proportion"
+    description = "8 examples of all.csv: 0.2 of the texts held out with seed 3, each class in proportion"
     for line in (
         "train          all.csv (31 examples)",
-        f"dev            {shown}",
+        f"dev            {description}",
         "skipped        1 of 40 examples is bad: all.csv, line 2: the row has 3 fields but there are 2 columns; "
         "expected the same: quote fields that contain a semicolon",
         "delimiter      semicolon",
     ):
         assert f"\n  {line}\n" in printed.err
-    assert f"- dev: {shown}" in (workplace / "out/README.md").read_text().splitlines()
+    assert f"- dev: {description}" in (workplace / "out/README.md").read_text().splitlines()
 
 
 FAULTS = {
@@ -251,19 +253,19 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --dev-share 0.2",
         r"--dev dev\.csv and --dev-share 0\.2 were both given; expected one of them: leave the other out",
     ),
-    "an invalid share": (
+    "invalid share": (
         "checkpoint out --train train.csv --dev-share 1.5",
         r"the held-out share is 1\.5; expected a number between 0 and 1",
     ),
-    "a class for each text": (
+    "one class per text": (
         "checkpoint out --train few.csv",
         r"few\.csv: each of the 2 texts has its own class \(cat, dog\); .*, or name held-out examples with --dev",
     ),
-    "many bad examples": (
+    "too many bad examples": (
         "checkpoint out --train worse.csv --dev dev.csv",
         r"^bert-keras finetune: 6 of 17 examples are bad: worse\.csv, line 3: .*line 4: .*; and 1 more: correct them",
     ),
-    "a delimiter for a file that is not .csv": (
+    "delimiter for a file other than .csv": (
         "checkpoint out --train words.tsv --dev dev.csv --delimiter semicolon",
         r"words\.tsv is read as tsv, and a delimiter is for csv: leave it out",
     ),
@@ -272,45 +274,45 @@ FAULTS = {
         r"nothing does not exist; .*; no\.csv does not exist; .*; --class-weights is for classify, and the task is tag"
         r": leave it out; --label-column is for classify or embed, .*warmup_ratio is 2\.0: input should",
     ),
-    "a missing column": (
+    "missing column": (
         "checkpoint out --train train.csv --dev dev.csv --text-column words",
         r"train\.csv, line 1: there is no column 'words'; the columns are 'text', 'label': name",
     ),
-    "a ragged row": ("checkpoint out --train ragged.csv --dev dev.csv", r"ragged\.csv, line 3: the row has 3 fields"),
-    "a ragged row in dev": (
+    "extra field": ("checkpoint out --train ragged.csv --dev dev.csv", r"ragged\.csv, line 3: the row has 3 fields"),
+    "extra field in dev": (
         "checkpoint out --train train.csv --dev ragged.csv",
         r"ragged\.csv, line 3: the row has 3 fields but there are 2 columns; expected the same: quote fields",
     ),
-    "a label that is not in the training data": (
+    "label missing from the training data": (
         "checkpoint out --train train.csv --dev odd.csv",
         r"odd\.csv, line 3: the label 'bird' is not in train\.csv, which has 'cat', 'dog'",
     ),
-    "one class only": (
+    "single class": (
         "checkpoint out --train one.csv --dev dev.csv",
         r"one\.csv: every text has the label 'cat'; expected two or more labels",
     ),
-    "an empty text": (
+    "empty text": (
         "checkpoint out --train empty_text.csv --dev dev.csv",
         r"empty_text\.csv, line 3: the column 'text' is empty; expected a text: correct the row",
     ),
-    "an empty file": (
+    "empty file": (
         "checkpoint out --train empty.csv --dev dev.csv",
         r"empty\.csv is empty; expected a line of column names",
     ),
-    "a file without rows": (
+    "file without examples": (
         "checkpoint out --train header.csv --dev dev.csv",
         r"header\.csv has no examples; expected",
     ),
-    "another encoding": (
+    "not UTF-8": (
         "checkpoint out --train latin.csv --dev dev.csv",
         r"latin\.csv, line 3: byte 0xe9 at column 6 is not UTF-8: save the text as UTF-8",
     ),
-    "an answer at the wrong position": (
+    "answer at the wrong position": (
         "checkpoint out --task answer --train shifted.json --dev shifted.json",
         r"shifted\.json, data\[0\]\.paragraphs\[0\]\.qas\[0\], question 'q0': answers\[0\] is 'cat' at character 5, "
         r"where the context has 'at '; expected the same text, which is at 4",
     ),
-    "labels and words of different counts": (
+    "different numbers of words and tags": (
         "checkpoint out --task tag --train words.jsonl --dev words.jsonl",
         r"words\.jsonl, line 2: there are 2 words and 1 tag; expected one tag per word: correct the record",
     ),
@@ -318,31 +320,31 @@ FAULTS = {
         "checkpoint out --task tag --train words.json --dev words.json --format jsonl",
         r"words\.json, line 2: there are 2 words and 1 tag",
     ),
-    "a word without a tag": (
+    "word without a tag": (
         "checkpoint out --task tag --train words.conll --dev words.conll",
         r"words\.conll, line 2: the line has 1 column, where line 1 has 2",
     ),
-    "words as numbers": (
+    "words instead of numbers": (
         "checkpoint out --train train.csv --dev dev.csv --problem regression",
         r"train\.csv, line 2: the column 'label' has the value 'cat'; expected a finite number such as 3\.5: correct",
     ),
-    "a file of tags to be classified": (
+    "file of tags for classification": (
         "checkpoint out --train words.conll --dev dev.csv",
         r"words\.conll is a file for the task tag, and the task is classify: name another file or task",
     ),
-    "a table to be tagged": (
+    "table for tagging": (
         "checkpoint out --train train.csv --dev dev.csv --task tag",
         r"train\.csv ends in '\.csv'; expected \.conll",
     ),
-    "class weights of several labels": (
+    "class weights for multi_label": (
         "checkpoint out --train train.csv --dev dev.csv --problem multi_label --class-weights balanced",
         r"class weights are for single_label, and the problem is multi_label: leave them out",
     ),
-    "windows of sentence vectors": (
+    "windows for sentence vectors": (
         "checkpoint out --train train.csv --dev dev.csv --task embed --window-overlap 3",
         r"--window-overlap is for classify or tag or answer, and the task is embed: leave it out",
     ),
-    "a warm-up longer than the training": (
+    "warm-up longer than training": (
         "checkpoint out --train train.csv --dev dev.csv --warmup-ratio 2",
         r"warmup_ratio is 2\.0: input should be less than 1",
     ),
@@ -350,27 +352,27 @@ FAULTS = {
         "checkpoint out --train train.csv --dev dev.csv --layer-decay 0 --weight-decay -1",
         r"weight_decay is -1\.0: input should .*layer_decay is 0\.0: input should be greater than 0",
     ),
-    "a seed that is too large": (
+    "seed too large": (
         "checkpoint out --train train.csv --dev dev.csv --seed 5000000000",
         r"seed is 5000000000: input should",
     ),
-    "more blocks than there are": (
+    "more frozen blocks than the model has": (
         "checkpoint out --train train.csv --dev dev.csv --freeze-blocks 99",
         r"99 blocks cannot be frozen, because the model has 2",
     ),
-    "windows without progress": (
+    "overlap as long as a window": (
         "checkpoint out --train train.csv --dev dev.csv --window-overlap 17",
         r"window_overlap is 17, and a window holds 17 tokens; expected fewer.* lower window_overlap",
     ),
-    "sequences without room for text": (
+    "sequences too short for text": (
         "checkpoint out --train train.csv --dev dev.csv --max-sequence-length 2",
         r"max_sequence_length is 2; expected an integer >= 3",
     ),
-    "a batch that cannot be divided": (
+    "indivisible batch": (
         "checkpoint out --train train.csv --dev dev.csv --batch-size 8 --accumulation-steps 3",
         r"a batch of 8 sequences cannot be divided among 1 replicas with 3 micro-batches each: make it a multiple of 3",
     ),
-    "an output that contains an input": (
+    "output folder contains an input": (
         "checkpoint full --train full/train.csv --dev dev.csv --overwrite",
         r"full/train\.csv is an input of this run and would be replaced by full: write to another path",
     ),
@@ -379,7 +381,7 @@ FAULTS = {
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, task_files, monkeypatch):
-    """A folder with a checkpoint, and with good and bad files."""
+    """Folder with a checkpoint, and with good and bad files."""
     (tmp_path / "checkpoint").symlink_to(checkpoint)
     shutil.copytree(checkpoint, tmp_path / "bare")
     for name in ("vocab.txt", "tokenizer.json", "SHA256SUMS"):

@@ -1,4 +1,4 @@
-"""`bk.finetune` and `bk.evaluate` give the same results and messages as the commands."""
+"""`bk.finetune` and `bk.evaluate` return the same results and messages as the commands."""
 
 import json
 import pathlib
@@ -40,44 +40,44 @@ def test_docs_example_has_the_scores_of_the_commands(checkpoint, tmp_path, monke
     assert json.loads(capsys.readouterr().out) == {"examples": 2, "skipped": 0, **scores}
 
 
-ASKED = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
+QUESTIONS = [{"question": "Who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}]
 FAULTS = {
-    "an unknown setting": (
+    "unknown setting": (
         {"num_epoch": 3},
         r"num_epoch is not an argument of finetune; expected some of num_epochs, ",
     ),
-    "a setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
+    "setting out of range": ({"learning_rate": -1}, r"learning_rate is -1"),
     "bad data": ({"train": [("a", "x"), ("b", None)]}, r"train\[1\]: the field 'label' has no value"),
-    "an unknown task": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
-    "an option of another task": (
+    "unknown task": ({"task": "rank"}, r"the task is 'rank'; expected one of classify, tag, answer, embed"),
+    "option of another task": (
         {"task": "tag", "problem": "multi_label", "text_column": "body"},
         r"^problem is for classify, and the task is tag: leave it out; text_column is for classify or embed, and the",
     ),
-    "an objective of a classifier": (
+    "objective for a classifier": (
         {"objective": "contrastive"},
         r"^objective is for embed, and the task is classify",
     ),
-    "a prompt of a classifier": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
-    "answers of a classifier": (
+    "prompt for a classifier": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "answer length for a classifier": (
         {"max_answer_length": 3},
         r"^max_answer_length is for answer, and the task is classify",
     ),
-    "a separator of one label": (
+    "separator for single_label": (
         {"separator": ";"},
         r"^separator is for the problem multi_label, and the problem is single_label: leave it out",
     ),
-    "a length as text": (
+    "length as a string": (
         {"max_sequence_length": "16"},
         r"^max_sequence_length is '16'; expected an integer >= 1$",
     ),
-    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
-    "an overlap as text": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected an integer >= 0$"),
-    "an answer as text": (
-        {"task": "answer", "max_answer_length": "3", "train": ASKED, "dev": ASKED},
+    "fractional length": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
+    "overlap as a string": ({"window_overlap": "3"}, r"^window_overlap is '3'; expected an integer >= 0$"),
+    "answer length as a string": (
+        {"task": "answer", "max_answer_length": "3", "train": QUESTIONS, "dev": QUESTIONS},
         r"^max_answer_length is '3'; expected an integer >= 1$",
     ),
-    "a share as text": ({"dev_share": "0.1"}, r"^the held-out share is '0\.1'; expected a number between 0"),
-    "an existing output": ({"out": "full"}, r"full exists and is not empty"),
+    "share as a string": ({"dev_share": "0.1"}, r"^the held-out share is '0\.1'; expected a number between 0"),
+    "existing output folder": ({"out": "full"}, r"full exists and is not empty"),
 }
 
 
@@ -128,21 +128,21 @@ def test_evaluate_accepts_a_prompt_name_like_the_command(tuned, tmp_path, capsys
 
 
 EVALUATE_FAULTS = {
-    "an unknown setting": (
+    "unknown setting": (
         {"text_colunm": "x"},
         r"^text_colunm is not an argument of evaluate; expected some of on_err",
     ),
-    "an option of another task": ({"word_column": "x"}, r"^word_column is for tag, and the task is classify: leave it"),
-    "a prompt": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
-    "a separator of one label": (
+    "option of another task": ({"word_column": "x"}, r"^word_column is for tag, and the task is classify: leave it"),
+    "prompt for a classifier": ({"prompt": "query"}, r"^prompt is for embed, and the task is classify: leave it out"),
+    "separator for single_label": (
         {"separator": ";"},
         r"^separator is for the problem multi_label, and the problem is s",
     ),
-    "a length as text": (
+    "length as a string": (
         {"max_sequence_length": "16"},
         r"^max_sequence_length is '16'; expected an integer >= 1$",
     ),
-    "half a token": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
+    "fractional length": ({"max_sequence_length": 64.5}, r"^max_sequence_length is 64\.5; expected an integer >= 1$"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`inspect` writes a page and figures; for bad input it prints one sentence and writes nothing."""
+"""`inspect` writes a page and figures; bad input causes a one-sentence error and no files."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from tests.cli.conftest import tiny_encoder
 
 @pytest.fixture(scope="module")
 def masked_lm(tokenizer, tmp_path_factory):
-    """A folder with a tiny masked LM."""
+    """Folder of a tiny masked LM."""
     folder = tmp_path_factory.mktemp("masked") / "lm"
     encoder = tiny_encoder(tokenizer)
     bk.save(bk.BertMaskedLM(bk.BertEncoder(encoder.config, pooler=False)), tokenizer, folder)
@@ -52,7 +52,7 @@ def test_json_lists_the_files_and_the_heads(masked_lm, tmp_path, capsys, fake_fi
 
 @pytest.fixture
 def tuning(tuned):
-    """A fine-tuned classifier; requested before `fake_figures`, because its confusion matrix must be a real figure."""
+    """Fine-tuned classifier. Request it before `fake_figures`, because its confusion matrix must be a real figure."""
     return tuned("classify")
 
 
@@ -87,10 +87,10 @@ def test_models_of_every_task_can_be_inspected(tuned, tmp_path, capsys, task):
     ],
 )
 def test_bad_input_prints_one_sentence_and_writes_nothing(checkpoint, tmp_path, capsys, arguments, message):
-    words = [word.format(model=checkpoint) for word in arguments]
+    arguments = [word.format(model=checkpoint) for word in arguments]
     try:
-        status = main(["inspect", *words, "--out", str(tmp_path / "out")])
-    except SystemExit as stopped:  # exit of argparse
+        status = main(["inspect", *arguments, "--out", str(tmp_path / "out")])
+    except SystemExit as stopped:  # raised by argparse
         status = stopped.code
     assert status == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
@@ -110,7 +110,7 @@ def test_existing_folder_is_not_replaced(checkpoint, tmp_path, capsys):
 
 def test_missing_matplotlib_is_reported_before_any_work(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("bert_keras.cli.commands.inspect.load_tensorflow", lambda: pytest.fail("the work began"))
+    monkeypatch.setattr("bert_keras.cli.commands.inspect.load_tensorflow", lambda: pytest.fail("TensorFlow was loaded"))
     status, printed = run(capsys, checkpoint, "the cat", "--out", tmp_path / "out")
     assert status == 2
     assert "pip install 'bert-keras[plots]'" in printed.err

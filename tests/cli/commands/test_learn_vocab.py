@@ -1,4 +1,4 @@
-"""`learn-vocab`: all kinds of text, reproducible output, and errors before the work starts."""
+"""`learn-vocab`: supported kinds of text, reproducible output, and early errors."""
 
 import gzip
 import hashlib
@@ -22,7 +22,7 @@ TEXT = "\n".join(PARTS) + "\n"
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """A folder with the same sentences as a text file, a gzip file, a JSON Lines file and a folder of text."""
+    """Folder with the same sentences as a text file, a gzip file, a JSON Lines file and a folder of text files."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     (tmp_path / "text.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "records.jsonl").write_text("".join(json.dumps({"body": part}) + "\n" for part in PARTS))
@@ -67,7 +67,7 @@ def test_number_of_workers_does_not_change_the_vocabulary(cli, workplace):
     for name, workers in (("one.txt", "1"), ("two.txt", "2")):
         done = cli("learn-vocab", name, "--size", "2000", "--workers", workers, "--max-words", "5000")
         assert done.returncode == 0, done.stderr
-        assert "words were forgotten (--max-words)" in done.stdout
+        assert "words were discarded (--max-words)" in done.stdout
         assert re.search(r"reading [\d,]+  [\d,.]+ kB/s", done.stderr)
     assert (workplace / "one.txt").read_bytes() == (workplace / "two.txt").read_bytes()
 
@@ -135,7 +135,7 @@ def test_bad_input_prints_one_sentence_and_keeps_existing_files(arguments, messa
 
 
 def test_invalid_options_are_rejected_before_reading_text(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)  # reading from it would raise an AttributeError
+    monkeypatch.setattr(sys, "stdin", None)  # reading it would raise an AttributeError
     assert learn("text.txt/vocab.txt", "--text", "-") == 2
 
 

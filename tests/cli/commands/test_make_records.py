@@ -1,4 +1,4 @@
-"""`make-records`: every option has its effect, errors come before the work, and an interrupted run resumes."""
+"""`make-records`: effects of the options, early errors, and resuming an interrupted run."""
 
 import json
 import os
@@ -22,7 +22,7 @@ DOCUMENTS = [f"the cat sat on a mat .\na dog {word} off .\nthe {word} , the hat 
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """A vocabulary, a text of 39 documents, and a few bad files."""
+    """Folder with a vocabulary, a text of 39 documents, and some bad files."""
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
     (tmp_path / "text.txt").write_text("\n\n".join(DOCUMENTS))
     (tmp_path / "one.txt").write_text(DOCUMENTS[0])
@@ -105,34 +105,34 @@ def test_settings_progress_and_result_are_printed(capsys):
 
 
 FAULTS = {
-    "an empty text": (["--text", "empty.txt"], r"empty\.txt has no text; expected one sentence"),
-    "one document": (["--text", "one.txt"], r"the text has 1 document\(s\).*blank line.*objective sop or none"),
-    "a binary file": (["--text", "binary.txt"], r"binary\.txt, line 2: there is a NUL byte; .*binary file"),
-    "a vocabulary without [MASK]": (["--text", "text.txt", "VOCAB=maskless.txt"], r"maskless\.txt: .* is \[MASK\]"),
-    "a vocabulary that is missing": (["--text", "text.txt", "VOCAB=no.txt"], r"no\.txt does not exist"),
-    "too short sequences": (
+    "empty text": (["--text", "empty.txt"], r"empty\.txt has no text; expected one sentence"),
+    "single document": (["--text", "one.txt"], r"the text has 1 document\(s\).*blank line.*objective sop or none"),
+    "binary file": (["--text", "binary.txt"], r"binary\.txt, line 2: there is a NUL byte; .*binary file"),
+    "vocabulary without [MASK]": (["--text", "text.txt", "VOCAB=maskless.txt"], r"maskless\.txt: .* is \[MASK\]"),
+    "missing vocabulary": (["--text", "text.txt", "VOCAB=no.txt"], r"no\.txt does not exist"),
+    "sequences too short": (
         ["--text", "text.txt", "--max-sequence-length", "4"],
         r"max_sequence_length is 4; expected at least 5",
     ),
-    "a place that cannot be written": (
+    "unwritable path": (
         ["--text", "text.txt", "OUT=/proc/x"],
         r"/proc/x cannot be written \(/proc/.*\)",
     ),
-    "a file where the folder should be": (
+    "file instead of a folder": (
         ["--text", "text.txt", "OUT=one.txt"],
         r"one\.txt is a file; expected the name",
     ),
-    "a folder with files": (["--text", "text.txt", "OUT=."], r"exists and is not empty"),
-    "text that would be replaced": (
+    "folder with files": (["--text", "text.txt", "OUT=."], r"exists and is not empty"),
+    "text would be replaced": (
         ["--text", "text.txt", "OUT=../x/..", "--overwrite"],
         r"is an input of this run and would be replaced",
     ),
     "split without text": (["--sentences", "split"], r"--sentences split is for your own text.*add --text"),
-    "documents apart for pairs": (
+    "separate documents with pairs": (
         ["--text", "text.txt", "--keep-documents-apart"],
         r"is for sentence_objective 'none'",
     ),
-    "an open quote": (["--text", "text.txt", "--beam=--a='b"], r"cannot be split .*close the quote"),
+    "open quote": (["--text", "text.txt", "--beam=--a='b"], r"cannot be split .*close the quote"),
     "several problems": (
         ["--text", "no.txt", "--held-out-rate", "1", "--seed", "-1", "VOCAB=nothing"],
         r"held_out_rate is 1\.0.*; seed is -1.*; nothing does not exist.*; no\.txt does not exist",
@@ -178,13 +178,14 @@ def test_beam_is_loaded_only_on_request():
 
 @pytest.mark.slow
 def test_interrupted_run_reports_its_finished_blocks_and_resumes(workplace):
-    """A real SIGINT, in the middle of twelve blocks of 8 MB."""
+    """Sends a real SIGINT during twelve blocks of 8 MB."""
     sentences = "the cat sat on a mat .\n" * 400_000
     (workplace / "long.txt").write_text((sentences[: 23 * 1000] + "\n") * 4000)
-    heeding = (
-        "signal.signal(signal.SIGINT, signal.default_int_handler)"  # test runs in the background may ignore SIGINT
+    # background processes may ignore SIGINT
+    restore_handler = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = (
+        f"import signal, sys; from bert_keras.cli.main import main; {restore_handler}; sys.exit(main(sys.argv[1:]))"
     )
-    script = f"import signal, sys; from bert_keras.cli.main import main; {heeding}; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "make-records", "vocab.txt", "out", "--text", "long.txt"]
     options = ["--workers", "1", "--objective", "none"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""`plan` prints tables of the cost model."""
+"""`plan` prints the tables of the cost model."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def test_tables_list_parameters_flops_and_steps(capsys):
     assert flops[0].split() == ["FLOPs", "first", "block", "forward"]
     assert flops[1].split() == ["QKV", "452,984,832", "5,435,817,984"]
     assert files[1].split() == ["checkpoint", "(safetensors)", "437.9"]
-    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are identical
+    assert len(steps) == 1 + 6 + 20 + 2  # the twelve blocks are identical, so one is listed
     assert (
         steps[14].split()
         == "block_0-11/attention scores Q K^T (1, 12, 128, 64) (1, 12, 64, 128) (1, 12, 128, 128)".split()

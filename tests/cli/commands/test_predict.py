@@ -1,4 +1,4 @@
-"""`predict` answers the good lines in order, and reports the bad ones."""
+"""`predict` prints predictions for the valid lines in order, and reports invalid ones."""
 
 import io
 import json
@@ -14,13 +14,13 @@ from bert_keras.cli.commands.predict import get_texts
 from bert_keras.cli.main import main
 from bert_keras.tasks import predictor
 
-# so that each text differs from its neighbours in answer and length
+# texts next to each other differ in prediction and length
 TEXTS = ["the cat sat", "a dog ran off with its red hat .", "every cat", "dogs", "A Café, a red hat and the dog ."]
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    """Predictors of this module, keyed by folder and arguments, because tracing one takes seconds."""
+    """Predictors shared by this module, keyed by folder and arguments, because tracing one takes seconds."""
     return {}
 
 
@@ -39,33 +39,33 @@ def load_once(loaded, monkeypatch):
 
 
 @pytest.fixture
-def give(monkeypatch):
-    """A function that replaces standard input by bytes or a text."""
+def set_stdin(monkeypatch):
+    """Function that replaces standard input with bytes or a text."""
 
-    def give(content):
+    def set_stdin(content):
         content = content if isinstance(content, bytes) else content.encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
-    return give
+    return set_stdin
 
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Answer two examples at a time."""
+    """Process two examples at a time."""
     monkeypatch.setattr(predictor, "EXAMPLES_PER_CHUNK", 2)
 
 
 @pytest.fixture
 def workplace(tmp_path, checkpoint, tuned, monkeypatch):
-    """A function that returns a folder with checkpoints of the given tasks."""
+    """Function that returns a folder with checkpoints of the given tasks."""
     (tmp_path / "encoder").symlink_to(checkpoint)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def answered(tuned, capsys):
-    """A function that runs `predict` and returns its JSON lines and its standard error."""
+def predict(tuned, capsys):
+    """Function that runs `predict` and returns its JSON lines and its standard error."""
 
     def run(task, *arguments, status=0):
         assert main(["predict", str(tuned(task).out), *map(str, arguments)]) == status
@@ -75,22 +75,24 @@ def answered(tuned, capsys):
     return run
 
 
-def truth(tuned, task, texts):
-    """Return the answer of the Python API to each text separately."""
+def predict_in_python(tuned, task, texts):
+    """Return the predictions of the Python API for each text separately."""
     ask = bk.Predictor.from_checkpoint(tuned(task).out)
     return [ask([text])[0] for text in texts]
 
 
-def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tuned, answered, give):
-    give("\n".join(TEXTS))
-    lines, stderr = answered("classify")
+def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tuned, predict, set_stdin):
+    set_stdin("\n".join(TEXTS))
+    lines, stderr = predict("classify")
     assert [line["line"] for line in lines] == [1, 2, 3, 4, 5]
-    for line, expected in zip(lines, truth(tuned, "classify", TEXTS), strict=True):
+    for line, expected in zip(lines, predict_in_python(tuned, "classify", TEXTS), strict=True):
         assert list(line) == ["line", "label", "probability"]
         assert line["label"] == expected["label"]
-        # measured: 3.5e-7; half of the last of six digits is 5e-7
+        # measured: 3.5e-7; rounding to six digits adds up to 5e-7
         assert line["probability"] == pytest.approx(expected["probability"], abs=1e-6)
-    assert len({line["probability"] for line in lines}) == len(TEXTS), "the answers are too much alike to tell anything"
+    assert len({line["probability"] for line in lines}) == len(TEXTS), (
+        "the predictions are too similar for a meaningful test"
+    )
     assert stderr.startswith(
         f"bert-keras predict\n  checkpoint  {tuned('classify').out}\n  task        classify, single"
     )
@@ -98,7 +100,7 @@ def test_predictions_keep_the_order_of_the_texts_across_chunks(small_chunks, tun
     assert stderr.endswith("\n5 answers\n")
 
 
-def test_predictions_do_not_depend_on_the_file_format(tuned, answered, tmp_path):
+def test_predictions_do_not_depend_on_the_file_format(tuned, predict, tmp_path):
     texts = [text for text in TEXTS if "," not in text]
     contents = {
         "texts.txt": "\n".join(texts),
@@ -106,37 +108,37 @@ def test_predictions_do_not_depend_on_the_file_format(tuned, answered, tmp_path)
         "texts.tsv": "\n".join(["text\tlabel", *(f"{text}\t?" for text in texts)]),
         "texts.jsonl": "\n".join(json.dumps({"text": text}) for text in texts),
     }
-    given = []
+    predictions = []
     for name, content in contents.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-        lines, stderr = answered("classify", tmp_path / name)
+        lines, stderr = predict("classify", tmp_path / name)
         assert ("\n  columns     text 'text'\n" in stderr) == (name != "texts.txt")
-        first = 1 if name.endswith(("txt", "jsonl")) else 2  # the first line is a header
+        first = 1 if name.endswith(("txt", "jsonl")) else 2  # a header precedes the examples of the other formats
         assert [line.pop("line") for line in lines] == list(range(first, first + len(texts)))
-        given.append(lines)
-    assert given == [given[0]] * len(contents)
+        predictions.append(lines)
+    assert predictions == [predictions[0]] * len(contents)
 
 
-def test_quoted_text_is_accepted(tuned, answered):
-    [line], stderr = answered("classify", TEXTS[1])
-    [expected] = truth(tuned, "classify", [TEXTS[1]])
+def test_quoted_text_is_accepted(tuned, predict):
+    [line], stderr = predict("classify", TEXTS[1])
+    [expected] = predict_in_python(tuned, "classify", [TEXTS[1]])
     assert line == {"label": expected["label"], "probability": pytest.approx(expected["probability"], abs=1e-6)}
     assert f"\n  text        {TEXTS[1]}\n" in stderr
     assert stderr.endswith("\n1 answer\n")
 
 
-def test_two_quoted_texts_are_a_pair(tuned, answered):
+def test_two_quoted_texts_are_a_pair(tuned, predict):
     question, context = "and the cat", "the cat sat on a mat ."
-    [line], stderr = answered("answer", question, context)
+    [line], stderr = predict("answer", question, context)
     [expected] = bk.Predictor.from_checkpoint(tuned("answer").out)([(question, context)])
     assert line["answer"] == expected["answer"]
     assert f"\n  text        {question} + {context}\n" in stderr
-    _, stderr = answered("tag", question, context, status=2)
+    _, stderr = predict("tag", question, context, status=2)
     assert "tagging needs single texts, and a second text was given: leave it out" in stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "is_text"),
+    ("argument", "is_text"),
     [
         ("a fine film", True),
         ("ends with a dot.", True),
@@ -149,21 +151,21 @@ def test_two_quoted_texts_are_a_pair(tuned, answered):
         ("a file.that is there", False),
     ],
 )
-def test_argument_with_a_space_is_a_text_unless_it_is_a_file(given, is_text, tmp_path, monkeypatch):
+def test_argument_with_a_space_is_a_text_unless_it_is_a_file(argument, is_text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file.that is there").touch()
-    assert get_texts([given]) == ([given] if is_text else [])
+    assert get_texts([argument]) == ([argument] if is_text else [])
 
 
-def test_format_applies_to_standard_input(answered, give):
-    give('{"body": "the cat"}\n\n{"body": "a dog"}\n')
-    lines, _ = answered("classify", "-", "--format", "jsonl", "--text-column", "body")
+def test_format_applies_to_standard_input(predict, set_stdin):
+    set_stdin('{"body": "the cat"}\n\n{"body": "a dog"}\n')
+    lines, _ = predict("classify", "-", "--format", "jsonl", "--text-column", "body")
     assert [line["line"] for line in lines] == [1, 3]
 
 
-def test_top_lists_the_best_classes(answered, give):
-    give("the cat sat")
-    [line], _ = answered("classify", "--top", "2")
+def test_top_lists_the_best_classes(predict, set_stdin):
+    set_stdin("the cat sat")
+    [line], _ = predict("classify", "--top", "2")
     assert list(line) == ["line", "label", "probability", "best"]
     assert [one["label"] for one in line["best"]] in (["cat", "dog"], ["dog", "cat"])
     assert line["best"][0] == {"label": line["label"], "probability": line["probability"]}
@@ -171,9 +173,9 @@ def test_top_lists_the_best_classes(answered, give):
     assert all(one["probability"] == round(one["probability"], 6) for one in line["best"])
 
 
-def test_entities_have_their_original_text_and_position(small_chunks, tuned, answered, give):
-    give("\n".join(TEXTS))
-    lines, _ = answered("tag")
+def test_entities_have_their_original_text_and_position(small_chunks, tuned, predict, set_stdin):
+    set_stdin("\n".join(TEXTS))
+    lines, _ = predict("tag")
     found = 0
     for text, line in zip(TEXTS, lines, strict=True):
         assert list(line) == ["line", "tags", "entities"]
@@ -182,19 +184,19 @@ def test_entities_have_their_original_text_and_position(small_chunks, tuned, ans
             assert entity["text"] == text[entity["start"] : entity["end"]]
             assert entity["probability"] == round(entity["probability"], 6)
             found += 1
-    assert found, "there is no entity to look at"
+    assert found, "no entities were predicted"
 
 
-def test_word_columns_are_accepted_with_or_without_tags(tuned, answered, tmp_path):
+def test_word_columns_are_accepted_with_or_without_tags(tuned, predict, tmp_path):
     (tmp_path / "words.conll").write_text("the\nred\ncat\n\na\ndog\n")
-    lines, _ = answered("tag", tmp_path / "words.conll")
+    lines, _ = predict("tag", tmp_path / "words.conll")
     assert [(line["line"], len(line["tags"])) for line in lines] == [(1, 3), (5, 2)]
-    tagged, _ = answered("tag", tuned("tag").dev)
+    tagged, _ = predict("tag", tuned("tag").dev)
     assert [len(line["tags"]) for line in tagged] == [4, 4, 2] * 3
 
 
-def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, answered):
-    lines, _ = answered("answer", tuned("answer").dev, "--top", "2")
+def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, predict):
+    lines, _ = predict("answer", tuned("answer").dev, "--top", "2")
     assert [line["id"] for line in lines] == ["q0", "q1", "q2", "q3", "q4", "q5"]
     contexts = [
         paragraph["context"] for paragraph in json.loads(tuned("answer").dev.read_text())["data"][0]["paragraphs"]
@@ -206,34 +208,34 @@ def test_answers_have_the_ids_of_their_questions(small_chunks, tuned, answered):
         assert line["score"] == round(line["score"], 6)
 
 
-def test_vectors_and_similarities_are_rounded_and_complete(tuned, answered, give, tmp_path):
-    give("the cat\na dog")
-    lines, _ = answered("embed")
-    for line, expected in zip(lines, truth(tuned, "embed", ["the cat", "a dog"]), strict=True):
+def test_vectors_and_similarities_are_rounded_and_complete(tuned, predict, set_stdin, tmp_path):
+    set_stdin("the cat\na dog")
+    lines, _ = predict("embed")
+    for line, expected in zip(lines, predict_in_python(tuned, "embed", ["the cat", "a dog"]), strict=True):
         assert line["embedding"] == pytest.approx(expected["embedding"], abs=1e-6)
         assert all(value == round(value, 6) for value in line["embedding"])
-    pairs, _ = answered("embed", tuned("embed").dev)
+    pairs, _ = predict("embed", tuned("embed").dev)
     assert [list(line) for line in pairs] == [["line", "cosine"]] * 8
 
 
-def test_skipping_bad_lines_keeps_every_good_line(small_chunks, answered, give):
-    give("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
-    lines, stderr = answered("classify", "--on-error", "skip")
+def test_skipping_bad_lines_keeps_every_good_line(small_chunks, predict, set_stdin):
+    set_stdin("\n".join(["the cat", "", "a dog", " ", "", "every cat", "dogs"]) + "\nna\0ne\n")
+    lines, stderr = predict("classify", "--on-error", "skip")
     assert [line["line"] for line in lines] == [1, 3, 6, 7]
     lines_skipped = re.findall(r"^  skipped: standard input, line (\d+): ", stderr, re.MULTILINE)
     assert lines_skipped == ["2", "4", "5", "8"]
     assert stderr.endswith("\n4 answers, 4 bad lines skipped\n")
 
 
-def test_count_of_one_bad_line_is_singular(answered, give):
-    give("the cat\n\n")
-    _, stderr = answered("classify", "--on-error", "skip")
+def test_count_of_one_bad_line_is_singular(predict, set_stdin):
+    set_stdin("the cat\n\n")
+    _, stderr = predict("classify", "--on-error", "skip")
     assert stderr.endswith("\n1 answer, 1 bad line skipped\n")
 
 
-def test_predictions_before_a_bad_line_are_printed(small_chunks, answered, give):
-    give("the cat\na dog\nevery cat\n\ndogs\n")
-    lines, stderr = answered("classify", status=2)
+def test_predictions_before_a_bad_line_are_printed(small_chunks, predict, set_stdin):
+    set_stdin("the cat\na dog\nevery cat\n\ndogs\n")
+    lines, stderr = predict("classify", status=2)
     assert [line["line"] for line in lines] == [1, 2, 3]
     assert stderr.endswith(
         "\nbert-keras predict: standard input, line 4: the line is empty; expected a text: remove the line\n"
@@ -241,65 +243,65 @@ def test_predictions_before_a_bad_line_are_printed(small_chunks, answered, give)
 
 
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
-def test_predictions_before_a_parse_error_are_printed(on_error, answered, tmp_path):
+def test_predictions_before_a_parse_error_are_printed(on_error, predict, tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text('text\nthe cat\na dog\n"every cat\ndogs\n')
-    lines, stderr = answered("classify", path, "--on-error", on_error, status=2)
+    lines, stderr = predict("classify", path, "--on-error", on_error, status=2)
     assert [line["line"] for line in lines] == [2, 3]
     assert re.search(r"texts\.csv, line 4: .* a quote mark that is never closed", stderr.splitlines()[-1])
 
 
-def test_output_file_is_complete_or_missing(small_chunks, answered, capsys, workplace):
+def test_output_file_is_complete_or_missing(small_chunks, predict, capsys, workplace):
     good, bad = workplace / "good.txt", workplace / "bad.txt"
     good.write_text("\n".join(TEXTS), encoding="utf-8")
     bad.write_text("the cat\na dog\nevery cat\n\n")
-    lines, _ = answered("classify", good)
+    lines, _ = predict("classify", good)
     before = sorted(workplace.iterdir())
-    assert answered("classify", bad, "--out", "out.jsonl", status=2)[0] == []
+    assert predict("classify", bad, "--out", "out.jsonl", status=2)[0] == []
     assert sorted(workplace.iterdir()) == before
 
-    summary, stderr = answered("classify", good, "--out", "out.jsonl", "--json")
+    summary, stderr = predict("classify", good, "--out", "out.jsonl", "--json")
     assert summary == [{"out": "out.jsonl", "answers": 5, "skipped": 0}]
     assert [json.loads(line) for line in (workplace / "out.jsonl").read_text("utf-8").splitlines()] == lines
-    _, stderr = answered("classify", bad, "--out", "out.jsonl", status=2)
+    _, stderr = predict("classify", bad, "--out", "out.jsonl", status=2)
     assert stderr.endswith("out.jsonl exists: name another file, or give --overwrite\n")
-    answered("classify", bad, "--out", "out.jsonl", "--overwrite", status=2)
-    assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the old answers stay"
+    predict("classify", bad, "--out", "out.jsonl", "--overwrite", status=2)
+    assert len((workplace / "out.jsonl").read_text("utf-8").splitlines()) == 5, "the earlier predictions were replaced"
 
 
-def test_out_option_prints_a_summary_on_standard_output(tuned, workplace, give, capsys):
-    give("the cat\n\n")
+def test_out_option_prints_a_summary_on_standard_output(tuned, workplace, set_stdin, capsys):
+    set_stdin("the cat\n\n")
     assert main(["predict", str(tuned("classify").out), "--out", "new/out.jsonl", "--on-error", "skip"]) == 0
     assert capsys.readouterr().out == "wrote new/out.jsonl: 1 answer, 1 bad line skipped\n"
     assert (workplace / "new/out.jsonl").exists()
 
 
-def test_empty_input_has_no_predictions(answered, give):
-    give("")
-    assert answered("classify")[0] == []
-    give("")
-    assert answered("classify")[1].endswith("\n0 answers\n")
+def test_empty_input_has_no_predictions(predict, set_stdin):
+    set_stdin("")
+    assert predict("classify")[0] == []
+    set_stdin("")
+    assert predict("classify")[1].endswith("\n0 answers\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_closed_pipe_ends_the_command_quietly(small_chunks, tuned, give, monkeypatch, capfd):
+def test_closed_pipe_ends_the_command_quietly(small_chunks, tuned, set_stdin, monkeypatch, capfd):
     reading, writing = os.pipe()
     os.close(reading)
-    give("\n".join(TEXTS))
+    set_stdin("\n".join(TEXTS))
     with monkeypatch.context() as patched:
         stream = open(writing, "w")  # noqa: SIM115
         patched.setattr(sys, "stdout", stream)
         assert main(["predict", str(tuned("classify").out)]) == 0
-        stream.close()  # raises if the buffer still contains data for the pipe
+        stream.close()  # raises if data for the pipe is still buffered
     stderr = capfd.readouterr().err
     assert "Traceback" not in stderr
     assert "Broken pipe" not in stderr
 
 
-def test_output_is_utf_8_in_any_terminal_encoding(tuned, give, monkeypatch):
+def test_output_is_utf_8_in_any_terminal_encoding(tuned, set_stdin, monkeypatch):
     content = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
-    give("the Café ran")
+    set_stdin("the Café ran")
     assert main(["predict", str(tuned("tag").out)]) == 0
     sys.stdout.flush()
     line = content.getvalue()
@@ -312,8 +314,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_predictions_go_to_standard_output_while_progress_is_shown(small_chunks, tuned, give, monkeypatch, capsys):
-    give("\n".join([*TEXTS, ""]))
+def test_predictions_go_to_standard_output_while_progress_is_shown(small_chunks, tuned, set_stdin, monkeypatch, capsys):
+    set_stdin("\n".join([*TEXTS, ""]))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0
     assert [json.loads(line)["line"] for line in capsys.readouterr().out.splitlines()] == [1, 2, 3, 4, 5]
@@ -321,13 +323,13 @@ def test_predictions_go_to_standard_output_while_progress_is_shown(small_chunks,
     assert '"line"' not in sys.stderr.getvalue()
 
 
-def test_predictions_on_a_terminal_disable_the_progress_bar(small_chunks, tuned, give, monkeypatch):
+def test_predictions_on_a_terminal_disable_the_progress_bar(small_chunks, tuned, set_stdin, monkeypatch):
     terminal = Terminal()
-    give("\n".join(TEXTS))
+    set_stdin("\n".join(TEXTS))
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(["predict", str(tuned("classify").out)]) == 0
-    assert "\x1b" not in terminal.getvalue(), "no escape sequences, which move a bar"
+    assert "\x1b" not in terminal.getvalue(), "a progress bar wrote escape sequences"
     assert len(re.findall(r'^{"line": \d, .*}$', terminal.getvalue(), re.MULTILINE)) == 5
 
 
@@ -336,19 +338,19 @@ FAULTS = {
         "nothing no.csv --out full",
         r"nothing does not exist; .*; no\.csv does not exist; .*; full is a folder",
     ),
-    "a word that is not a file": (
+    "word that is not a file": (
         "classify film",
         r"film does not exist; expected a file of texts, or a text in quotes",
     ),
-    "a missing column": (
+    "missing column": (
         "classify rows.csv --text-column words",
         r"rows\.csv, line 1: there is no column 'words'; the columns are 'body text'",
     ),
-    "windows without progress": (
+    "overlap as long as a window": (
         "classify good.txt --max-sequence-length 9 --window-overlap 8",
         r"window_overlap is 8, and a window holds 7 tokens",
     ),
-    "answers that would replace the texts": (
+    "predictions would replace the texts": (
         "classify good.txt --out good.txt --overwrite",
         r"good\.txt is an input of this run and would be replaced by good\.txt: write to another path",
     ),
@@ -384,7 +386,7 @@ def test_top_option_is_rejected_for_tasks_without_ranking(task, tuned, capsys):
 
 @pytest.fixture
 def with_prompts(tuned, tmp_path):
-    """An embedder folder with two prompts, of which the second is the default."""
+    """Embedder folder with two prompts; the second is the default."""
     folder = shutil.copytree(tuned("embed").out, tmp_path / "with_prompts")
     prompts = {"prompts": {"query": "every ", "passage": "a dog "}, "default_prompt_name": "passage"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
@@ -399,8 +401,8 @@ def test_prompt_is_prepended_to_each_text(with_prompts, tuned, capsys):
 
     bare = tuned("embed").out
     for options, prompt in (((), "a dog "), (("--prompt", "query"), "every "), (("--prompt", ""), "")):
-        seen, stderr = vector(with_prompts, "the red cat", *options)
-        assert seen == vector(bare, f"{prompt}the red cat")[0]
+        vectors, stderr = vector(with_prompts, "the red cat", *options)
+        assert vectors == vector(bare, f"{prompt}the red cat")[0]
         assert (f"'{prompt}' before each text" in stderr) == bool(prompt)
 
 

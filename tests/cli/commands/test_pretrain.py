@@ -1,4 +1,4 @@
-"""`pretrain`: a complete run in a process, and bad input."""
+"""`pretrain`: a complete run in a process, and errors."""
 
 import json
 import re
@@ -45,7 +45,7 @@ jit_compile = false
 
 @pytest.fixture(scope="module")
 def records(tokenizer, tmp_path_factory):
-    """A records folder with next-sentence pairs, some of them held out."""
+    """Records folder with next-sentence pairs, some of them held out."""
     folder = tmp_path_factory.mktemp("pretrain") / "records"
     write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
     return folder
@@ -53,7 +53,7 @@ def records(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def small_file(tmp_path):
-    """A TOML file with the settings of a tiny run."""
+    """TOML file with the settings of a tiny run."""
     (tmp_path / "small.toml").write_text(SMALL)
     return tmp_path / "small.toml"
 
@@ -65,7 +65,7 @@ def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_f
     printed = capfd.readouterr()
     result = json.loads(printed.out)
     assert 0 < result["held_out_mlm_loss"] < 10
-    for shown in (
+    for text in (
         "before the first step, held out: loss",
         "1 layers, hidden size 16",
         "12 steps of 4 on",
@@ -74,7 +74,7 @@ def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_f
         "tokens/s",
         "mlm_accuracy",
     ):
-        assert shown in printed.err
+        assert text in printed.err
     for noise in ("mlm_logits", "Warning", "Traceback", "WARNING"):
         assert noise not in printed.err
     out = tmp_path / "out"
@@ -132,7 +132,7 @@ def test_bad_input_prints_one_sentence(arguments, message, records, tmp_path, ca
 
 @pytest.fixture(scope="module")
 def starts(tokenizer, tmp_path_factory):
-    """A folder with start checkpoints that have the vocabulary of the records, and others that do not."""
+    """Folder with start checkpoints, some of which do not match the tokenizer of the records."""
     folder = tmp_path_factory.mktemp("starts")
     sizes = {"num_layers": 2, "num_heads": 3, "hidden_dim": 18, "intermediate_dim": 20, "max_sequence_length": 16}
     config = bk.BertConfig(vocabulary_size=tokenizer.vocabulary_size, **sizes)
@@ -157,22 +157,22 @@ def starts(tokenizer, tmp_path_factory):
 
 
 STARTS = {
-    "another vocabulary of the same size": (
+    "different vocabulary of the same size": (
         "swapped",
         "",
         r"swapped has another tokenizer than the records \S+ \(2 tokens differ, token 22 is '##ed' and '##s' in the "
         r"records\); expected the same, .*: make the records again with  bert-keras make-records \S+swapped "
         r"\S+records_again --text TEXT ",
     ),
-    "another casing": (
+    "different casing": (
         "cased",
         "",
         r"\(lowercase is False and True; strip_accents is False and True in the records\)"
         r".*  bert-keras make-records \S+cased \S+records_again --text TEXT --max-sequence-length 16 "
         r"--held-out-rate 0.3",
     ),
-    "other accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
-    "other special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
+    "different accents": ("accents", "", r"\(strip_accents is False and True in the records\)"),
+    "different special tokens": ("special", "", r"additional_special_tokens is \['hat'\] and \[\] in the records"),
     "no vocabulary": (
         "mute",
         "",
@@ -190,17 +190,17 @@ STARTS = {
     ),
     "sizes by --set": ("encoder", "--set model.num_layers=3", r"model.num_layers is 3, but \S+encoder has 2"),
     "dropout by --set": ("encoder", "--set model.hidden_dropout_rate=0", r"model.hidden_dropout_rate is 0.0, but"),
-    "a generator that is not trained": (
+    "generator size without a generator": (
         "encoder",
         "--set model.generator_size=0.5",
         r"model.generator_size is 0.5, but no generator is trained: remove the setting",
     ),
-    "records that are too long": (
+    "records too long": (
         "short",
         "",
         r"sequences of 16 tokens, and \S+short accepts up to 9: make them again with",
     ),
-    "another kind of model": (
+    "different kind of model": (
         "pretrainer",
         "--objective electra",
         r"pretrainer contains a BertPretrainer; expected an ElectraPretrainer for the objective electra: choose",
@@ -212,7 +212,9 @@ STARTS = {
 def test_incompatible_start_checkpoint_is_rejected_before_loading_tensorflow(
     case, starts, records, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", lambda: pytest.fail("the work began"))
+    monkeypatch.setattr(
+        "bert_keras.cli.commands.pretrain.load_tensorflow", lambda: pytest.fail("TensorFlow was loaded")
+    )
     folder, options, message = STARTS[case]
     options = options.format(starts=starts).split()
     assert main(["pretrain", str(records), str(tmp_path / "out"), "--start-from", str(starts / folder), *options]) == 2
@@ -221,24 +223,24 @@ def test_incompatible_start_checkpoint_is_rejected_before_loading_tensorflow(
     assert not (tmp_path / "out").exists()
 
 
-class WentOnError(Exception):
-    """Raised in place of the training: the command passed all checks."""
+class ChecksPassedError(Exception):
+    """Raised in place of the training, after all checks of the command have passed."""
 
 
-def _go_on():
-    raise WentOnError
+def _stop_after_checks():
+    raise ChecksPassedError
 
 
 def parse_fix(printed: str) -> list[str]:
-    """Return the command at the end of a message, split as a shell does."""
+    """Return the command at the end of a message, split as by a shell."""
     [fix] = re.findall(r"bert-keras (make-records .*)\n", printed)
     return shlex.split(fix)
 
 
 @pytest.mark.parametrize("other", ["cased", "accents", "special"])
 def test_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp_path, capsys, monkeypatch):
-    """The suggested command is run unchanged: same text, same settings, new folder."""
-    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
+    """Runs the suggested command unchanged: same text, same settings, new folder."""
+    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _stop_after_checks)
     text = tmp_path / "my text.txt"
     text.write_text("\n\n".join(". ".join(story) for story in STORIES))
     settings = {"max_sequence_length": 14, "sentence_objective": "sop", "seed": 3, "held_out_rate": 0.2}
@@ -249,16 +251,16 @@ def test_suggested_fix_for_another_tokenizer_works(other, starts, tokenizer, tmp
     assert main(command) == 2
     assert main(parse_fix(capsys.readouterr().err)) == 0
     assert {path: path.read_bytes() for path in records.iterdir()} == bytes_before
-    again = str(tmp_path / "records_again")
-    after = read_manifest(again)
-    kept = (*settings, "sentences", "sources", "short_sequence_rate", "num_documents")
-    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-    with pytest.raises(WentOnError):
-        main([command[0], again, *command[2:]])
+    new_folder = str(tmp_path / "records_again")
+    after = read_manifest(new_folder)
+    compared_settings = (*settings, "sentences", "sources", "short_sequence_rate", "num_documents")
+    assert {name: after[name] for name in compared_settings} == {name: before[name] for name in compared_settings}
+    with pytest.raises(ChecksPassedError):
+        main([command[0], new_folder, *command[2:]])
 
 
 def test_suggested_fix_contains_settings_missing_from_a_bare_vocabulary(records, tokenizer, tmp_path):
-    """Such as that of Google's folders, where the casing is inferred from the vocabulary."""
+    """For example the vocabulary of Google's folders, where the casing is inferred from the vocabulary."""
     google = tmp_path / "google"
     google.mkdir()
     (google / "bert_config.json").write_text("{}")
@@ -312,10 +314,10 @@ def test_start_checkpoint_is_described_in_the_settings(starts, records, small_fi
     assert "preset" not in stored["model"]
     assert json.loads((out / "config.json").read_text())["num_hidden_layers"] == 2
     run = Pretraining.resolve(out / "pretraining.toml")
-    assert resolve_start(run, read_checkpoint(starts / "masked_lm")).run == run  # the run is repeatable
+    assert resolve_start(run, read_checkpoint(starts / "masked_lm")).run == run  # the run can be repeated
     trained, begun = bk.load(out), bk.load(starts / "masked_lm")
     for ours, theirs in zip(begun.mlm_head.weights, trained.mlm_head.weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps of 5e-5
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4)  # two steps with learning rates up to 5e-5
     assert ", continued from " in (out / "README.md").read_text()
 
 
@@ -343,19 +345,22 @@ def test_folder_without_records_is_rejected_before_any_work(tmp_path, capsys):
 
 
 OTHER_TOKENIZERS = {
-    "another vocabulary": (
+    "different vocabulary": (
         lambda words: ([*words[:5], "a", "##b"], {}),
         r"vocabulary_size 7 there, 24 in .*; vocabulary_s",
     ),
-    "other accents": (
+    "different accents": (
         lambda words: (words, {"strip_accents": False}),
         r"strip_accents False there, True in \S+records\)",
     ),
-    "other special tokens": (
+    "different special tokens": (
         lambda words: (words, {"additional_special_tokens": ["hat"]}),
         r"additional_special_tokens \['hat'\] there, \[\] in",
     ),
-    "other Chinese characters": (lambda words: (words, {"tokenize_chinese_chars": False}), "tokenize_chinese_chars"),
+    "different splitting of Chinese": (
+        lambda words: (words, {"tokenize_chinese_chars": False}),
+        "tokenize_chinese_chars",
+    ),
 }
 
 
@@ -363,7 +368,7 @@ OTHER_TOKENIZERS = {
 def test_records_of_another_tokenizer_are_rejected_before_any_work(
     case, records, tokenizer, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _go_on)
+    monkeypatch.setattr("bert_keras.cli.commands.pretrain.load_tensorflow", _stop_after_checks)
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(story) for story in STORIES))
     make, message = OTHER_TOKENIZERS[case]
     words, options = make(list(tokenizer.vocabulary))
@@ -375,5 +380,5 @@ def test_records_of_another_tokenizer_are_rejected_before_any_work(
     stderr = capsys.readouterr().err
     assert re.search(rf"other was made with another tokenizer \(.*{message}", stderr)
     assert main(parse_fix(stderr)) == 0
-    with pytest.raises(WentOnError):
+    with pytest.raises(ChecksPassedError):
         main(["pretrain", str(records), f"{other}_again", str(tmp_path / "out"), *arguments])

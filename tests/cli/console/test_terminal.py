@@ -1,4 +1,4 @@
-"""Text from users reaches terminals and logs escaped, shortened and in their encoding."""
+"""Text from users is escaped, shortened and encoded before it reaches terminals and logs."""
 
 import ast
 import errno
@@ -23,7 +23,7 @@ RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("caf\u00e9 \u4e2d\u6587 \U0001f600 \u05d0\u200f", "caf\u00e9 \u4e2d\u6587 \U0001f600 \u05d0\u200f"),
         ("\0\t\n\r\x1b[31m\x7f", r"\x00\t\n\r\x1b[31m\x7f"),
@@ -33,8 +33,8 @@ RAW = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
         (7, "7"),
     ],
 )
-def test_printed_text_is_one_line_without_control_characters(text, shown):
-    assert printable(text) == shown
+def test_printed_text_is_one_line_without_control_characters(text, escaped):
+    assert printable(text) == escaped
 
 
 def test_long_text_keeps_its_beginning_and_end():
@@ -48,10 +48,10 @@ def test_long_text_keeps_its_beginning_and_end():
 @pytest.mark.parametrize("text", [HOSTILE, "caf\u00e9 \U0001f600", "caf\udce9"])
 def test_escaped_json_has_the_same_value(text, encoding):
     value = {text: [text, 1.5, None]}
-    shown = printable_json(json.dumps(value, ensure_ascii=False), encoding)
-    assert json.loads(shown) == value
-    assert not RAW.search(shown)
-    shown.encode(encoding or "utf-8")
+    escaped = printable_json(json.dumps(value, ensure_ascii=False), encoding)
+    assert json.loads(escaped) == value
+    assert not RAW.search(escaped)
+    escaped.encode(encoding or "utf-8")
 
 
 def test_json_keeps_its_line_breaks():
@@ -59,18 +59,18 @@ def test_json_keeps_its_line_breaks():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "shown"),
+    ("encoding", "escaped"),
     [("ascii", rb"caf\xe9 \u4e2d"), ("latin-1", b"caf\xe9 \\u4e2d"), ("utf-8", "caf\u00e9 \u4e2d".encode())],
 )
-def test_characters_outside_the_encoding_are_escaped(encoding, shown, monkeypatch):
+def test_characters_outside_the_encoding_are_escaped(encoding, escaped, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_line("caf\u00e9 \u4e2d", to_output=True)
-    assert stream.buffer.getvalue() == shown + b"\n"
+    assert stream.buffer.getvalue() == escaped + b"\n"
 
 
 def test_commands_print_only_through_this_module():
-    """Only `main` may call `print`, before anything is imported."""
+    """Only `main` may call `print`, and only before the first import."""
     raw = {}
     for path in CLI.rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
@@ -103,16 +103,17 @@ def test_warnings_and_log_messages_are_escaped(capsys):
     record = logging.LogRecord("bert_keras", logging.WARNING, "", 1, "%s", (HOSTILE + "x" * 70_000,), None)
     before = logging.lastResort, warnings.formatwarning
     with escaped_warnings():
-        logging.lastResort.handle(record)  # pytest installs handlers, which would make the last resort unused
-        shown = warnings.formatwarning(HOSTILE, UserWarning, "a.py", 1, "")
+        # called directly, because pytest installs handlers that replace the last resort
+        logging.lastResort.handle(record)
+        escaped = warnings.formatwarning(HOSTILE, UserWarning, "a.py", 1, "")
     assert (logging.lastResort, warnings.formatwarning) == before
     [line] = capsys.readouterr().err.splitlines()
-    assert not RAW.search(line + shown)
+    assert not RAW.search(line + escaped)
     assert len(line) < 3100
-    assert shown.count("\n") == 1
+    assert escaped.count("\n") == 1
 
 
-# one command line per command, each with a hostile name
+# a command line per command, each with a hostile name
 LINES = {
     "demo": [],
     "learn-vocab": ["out", "--text", HOSTILE],
@@ -130,17 +131,17 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("hostile", [HOSTILE, "x" * 70_000, "caf\udce9"])
-def test_every_command_rejects_a_hostile_name_in_one_line(verb, hostile, tmp_path, monkeypatch, capsys):
+def test_every_command_rejects_a_hostile_name_in_one_line(command, hostile, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    if verb == "demo":
+    if command == "demo":
         (tmp_path / "full").mkdir()
         (tmp_path / "full" / (hostile[:200])).touch()
-        words = ["demo", "full"]
+        arguments = ["demo", "full"]
     else:
-        words = [verb, *(hostile if word == HOSTILE else word for word in LINES[verb])]
-    assert main(words) == 2
+        arguments = [command, *(hostile if word == HOSTILE else word for word in LINES[command])]
+    assert main(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     [line] = printed.err.splitlines()
@@ -149,7 +150,7 @@ def test_every_command_rejects_a_hostile_name_in_one_line(verb, hostile, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         [HOSTILE],
         ["plan", "tiny", f"--{HOSTILE}"],
@@ -157,9 +158,9 @@ def test_every_command_rejects_a_hostile_name_in_one_line(verb, hostile, tmp_pat
         ["plan", "x" * 70_000, "y" * 70_000],
     ],
 )
-def test_error_for_a_hostile_argument_is_one_line(words, capsys):
+def test_error_for_a_hostile_argument_is_one_line(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(words)
+        main(arguments)
     assert stopped.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert not RAW.search(line)
@@ -170,12 +171,12 @@ def test_successful_command_escapes_names_in_its_output(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     hostile = HOSTILE + "caf\udce9"
     pathlib.Path(hostile).write_text("the cat sat on a mat\n" * 3)
-    words = ["learn-vocab", "out" + hostile, "--text", hostile, "--size", "60"]
-    assert main(words) == 0
+    arguments = ["learn-vocab", "out" + hostile, "--text", hostile, "--size", "60"]
+    assert main(arguments) == 0
     printed = capsys.readouterr()
     assert not RAW.search(printed.err + printed.out)
     assert len(printed.out.splitlines()) == 1
-    assert main([*words, "--overwrite", "--json"]) == 0
+    assert main([*arguments, "--overwrite", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["out"] == "out" + hostile
 
 
@@ -193,7 +194,7 @@ def test_failing_progress_output_does_not_stop_the_command(tmp_path, monkeypatch
 
 
 def test_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):
-    """There is nothing to merge, and a progress bar with a total of 0 must not fail."""
+    """There is nothing to merge, so the total of the progress bar is 0, which must not fail."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("text.txt").write_text("a b c\n")
     assert main(["learn-vocab", "out", "--text", "text.txt", "--size", "60"]) == 0
@@ -210,15 +211,15 @@ def test_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, 
     ]
 
 
-@pytest.mark.parametrize("words", [["predict", "x", "caf\udce9 au lait"], ["fill-mask", "x", "caf\udce9 [MASK]"]])
-def test_text_that_is_not_utf_8_is_rejected(words, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("arguments", [["predict", "x", "caf\udce9 au lait"], ["fill-mask", "x", "caf\udce9 [MASK]"]])
+def test_text_that_is_not_utf_8_is_rejected(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
+    assert main(arguments) == 2
     assert re.search(r"the text 'caf\\udce9 .*' is not UTF-8; expected UTF-8", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("plan tiny --length 1000000000001", "'1000000000001' is not an integer from 1 to 1,000,000,000,000"),
         ("plan tiny --memory 1e300", "'1e300' is not a number above 0 to 1e+30"),
@@ -226,8 +227,8 @@ def test_text_that_is_not_utf_8_is_rejected(words, tmp_path, monkeypatch, capsys
         ("export in out --tolerance nan", "'nan' is not a number from 0"),
     ],
 )
-def test_numbers_out_of_range_are_rejected(words, message, capsys):
+def test_numbers_out_of_range_are_rejected(arguments, message, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(words.split())
+        main(arguments.split())
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err

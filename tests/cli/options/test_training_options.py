@@ -1,4 +1,4 @@
-"""Options of training: local workers, stopping and resuming, full disks, and bad input."""
+"""Training options: local workers, stopping and resuming, full disks, and invalid input."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TINY = [
 
 @pytest.fixture(scope="module")
 def records(tokenizer, tmp_path_factory):
-    """A records folder with next-sentence pairs, some of them held out."""
+    """Records folder with next-sentence pairs, some of them held out."""
     folder = tmp_path_factory.mktemp("pretrain") / "records"
     write_records(folder, STORIES, tokenizer, max_sequence_length=16, held_out_rate=0.3)
     return folder
@@ -56,9 +56,9 @@ def test_two_workers_match_one_even_after_resuming_with_one(records, cli, tmp_pa
     refused = cli(*arguments)
     assert refused.returncode == 2
     assert "continue with --resume, or start over with --overwrite" in refused.stderr
-    again = cli(*arguments, "--resume")
-    assert again.returncode == 0, again.stderr[-3000:]
-    assert "resuming from step" in again.stderr
+    resumed = cli(*arguments, "--resume")
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    assert "resuming from step" in resumed.stderr
     one = cli("pretrain", records, "one", *TINY, "--steps", 60)
     assert one.returncode == 0, one.stderr[-3000:]
     for ours, theirs in zip(read_log(tmp_path / "out"), read_log(tmp_path / "one"), strict=True):
@@ -100,8 +100,8 @@ def test_trained_model_survives_a_full_disk(records, cli, small_disk, monkeypatc
     assert f"{out} cannot be written (No space left on device); the state after step 3 is in" in done.stderr
     assert [path.name for path in small_disk.iterdir()] == [".out.training"]
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
-    again = cli(*arguments, "--resume")
-    assert again.returncode == 0, again.stderr[-3000:]
+    resumed = cli(*arguments, "--resume")
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
     assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
@@ -109,7 +109,7 @@ def test_trained_model_survives_a_full_disk(records, cli, small_disk, monkeypatc
 def test_every_worker_rejects_an_indivisible_batch(records, cli, tmp_path):
     done = cli("pretrain", records, "out", *TINY, "--steps", 8, "--workers", 3)
     assert done.returncode == 2
-    assert "a batch of 4 rows cannot be divided among 3 replicas of 1 parts: make it a multiple of 3" in done.stderr
+    assert "a batch of 4 sequences cannot be divided among 3 replicas with 1 micro-batches each" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -121,14 +121,14 @@ def test_multi_worker_requires_tf_config(records, tmp_path, monkeypatch, capsys)
     assert "TF_CONFIG is not set; expected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("given", "place"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
-def test_workers_get_the_same_arguments_without_the_workers_option(given, place, records, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("option", "position"), [(["--workers", "3"], -1), (["--workers=3"], 3)])
+def test_workers_get_the_same_arguments_without_the_workers_option(option, position, records, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(local_workers, "run_workers", lambda *arguments: started.append(arguments) or 75)
-    words = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]
-    command = [*words[:place], *given, *words[place:]] if place > 0 else [*words, *given]
+    arguments = ["pretrain", str(records), str(tmp_path / "out"), *TINY, "--steps", "8"]
+    command = [*arguments[:position], *option, *arguments[position:]] if position > 0 else [*arguments, *option]
     with pytest.raises(SystemExit) as ended:
         main(command)
-    assert ended.value.code == 75, "the status of the workers"
-    expected = [sys.executable, "-m", "bert_keras.cli.main", *words, "--strategy", "multi-worker"]
+    assert ended.value.code == 75, "expected the exit status of the workers"
+    expected = [sys.executable, "-m", "bert_keras.cli.main", *arguments, "--strategy", "multi-worker"]
     assert started == [(expected, 3)]

@@ -1,4 +1,4 @@
-"""Tokenizer options of `learn-vocab`: later commands use the stored special tokens, casing, accents and splitting."""
+"""Tokenizer options of `learn-vocab`: later commands apply the stored special tokens, casing, accents, splitting."""
 
 import json
 import pathlib
@@ -32,14 +32,14 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
-    """An empty folder."""
+    """Empty working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def run(capsys):
-    """A function that runs a command on one-sentence documents and returns its JSON result and standard error."""
+    """Function that runs a command on single-sentence documents; returns its JSON result and standard error."""
 
     def run(command, *arguments, sentences=None):
         if sentences is not None:
@@ -60,18 +60,18 @@ def learn(run, sentences, *options, size=900):
 
 
 def make(run, sentences, *options):
-    """Write records with one sentence each, in order."""
+    """Write records of one sentence each, in order."""
     apart = ("--objective", "none", "--keep-documents-apart", "--held-out-rate", 0, "--max-sequence-length", 512)
     return run("make-records", "vocab.txt", "records", *apart, *options, sentences=sentences)
 
 
-def ids_of_records():
+def read_record_ids():
     records = tf.data.TFRecordDataset(shard_paths("records", read_manifest("records")))
     ids = parse_records(tf.constant([record.numpy() for record in records]))["token_ids"].to_list()
-    return [row[1:-1] for row in ids]
+    return [sequence[1:-1] for sequence in ids]
 
 
-def hugging_face_ids(sentences):
+def encode_with_hugging_face(sentences):
     tokenizer = Tokenizer.from_file("records/tokenizer.json")
     return [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
 
@@ -89,10 +89,10 @@ def test_special_tokens_of_a_vocabulary_are_never_split_in_records(run):
     }
     assert result["warnings"] == []
     assert re.search(r"special_tokens +\[E1\] \[/E1\]\n", printed)
-    ids = ids_of_records()
+    ids = read_record_ids()
     assert [vocabulary[i] for i in ids[0]] == ["[E1]", "the", "cat", "[/E1]", "sat"]
     assert [(row.count(5), row.count(6)) for row in ids[:4]] == [(1, 1), (1, 1), (0, 0), (1, 1)]
-    assert ids == hugging_face_ids(MARKED)
+    assert ids == encode_with_hugging_face(MARKED)
     tokenizer = bk.BertTokenizer.from_checkpoint("records")
     assert tokenizer.special_tokens[5:] == ("[E1]", "[/E1]")
     assert tokenizer.tokenize(MARKED).to_list() == ids
@@ -116,22 +116,22 @@ def test_special_tokens_are_not_counted_as_words(run):
     ],
 )
 def test_records_match_the_hugging_face_normalizer_with_the_same_flags(run, language, options):
-    """Reference: Hugging Face's tokenizer with the vocabulary and these flags, not with the settings of our folder."""
+    """The reference is Hugging Face's tokenizer with the vocabulary and these flags, without our folder's settings."""
     sentences = pud.sentences(language)
     flags, settings = OPTIONS[options]
     learn(run, sentences, *flags, size=4000)
     result, _ = make(run, sentences)
-    judge = Tokenizer.from_file("records/tokenizer.json")
-    judge.normalizer = normalizers.BertNormalizer(**settings)
-    expected = [judge.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
-    assert ids_of_records() == expected
+    reference = Tokenizer.from_file("records/tokenizer.json")
+    reference.normalizer = normalizers.BertNormalizer(**settings)
+    expected = [reference.encode(sentence, add_special_tokens=False).ids for sentence in sentences]
+    assert read_record_ids() == expected
     num_tokens = sum(map(len, expected))
     assert result["num_text_tokens"] == num_tokens
-    unknown = judge.token_to_id("[UNK]")
+    unknown = reference.token_to_id("[UNK]")
     assert result["num_unknown_tokens"] == sum(row.count(unknown) for row in expected)
     assert result["quality"]["unknown_token_share"] == round(result["num_unknown_tokens"] / num_tokens, 6)
-    kept = {name: result[name] for name in ("lowercase", "strip_accents")}
-    assert kept == {name: settings[name] for name in kept}
+    stored_settings = {name: result[name] for name in ("lowercase", "strip_accents")}
+    assert stored_settings == {name: settings[name] for name in stored_settings}
 
 
 def test_make_records_options_apply_to_a_bare_vocabulary_and_must_match_stored_settings(run, capsys):
@@ -153,8 +153,16 @@ def test_make_records_options_apply_to_a_bare_vocabulary_and_must_match_stored_s
         )
     shutil.copy("vocab.txt", "bare.txt")
     options = ["--cased", "--strip-accents", "--no-chinese-split", "--special-token", "[E1]"]
-    again = ["--objective", "none", "--keep-documents-apart", "--held-out-rate", 0, "--max-sequence-length", 512]
-    second, _ = run("make-records", "bare.txt", "again", *options, *again, sentences=MARKED)
+    default_options = [
+        "--objective",
+        "none",
+        "--keep-documents-apart",
+        "--held-out-rate",
+        0,
+        "--max-sequence-length",
+        512,
+    ]
+    second, _ = run("make-records", "bare.txt", "again", *options, *default_options, sentences=MARKED)
     assert second["shards"] == first["shards"]
     assert [second[name] for name in settings] == [first[name] for name in settings]
 
@@ -181,7 +189,7 @@ def test_unsuitable_vocabulary_is_reported_with_its_fraction_of_unknown_tokens(r
 
 @pytest.mark.parametrize("spaced", [False, True])
 def test_text_lost_in_long_words_is_reported_and_fixed_by_spaces(run, spaced):
-    """The fraction of [UNK] does not show it, because a whole clause becomes a single [UNK]."""
+    """The fraction of [UNK] stays low, because a whole clause becomes a single [UNK]."""
     text = "".join(pud.sentences("th")[:240]).replace(" ", "")
     sentences = [text[start : start + 400] for start in range(0, len(text), 400)]
     if spaced:
@@ -230,13 +238,13 @@ def test_cased_vocabulary_used_uncased_is_reported(run):
 
 
 def parse_fixes(warning: str) -> list[list[str]]:
-    """Return the alternatives that a warning about tokens or characters suggests, each a list of options."""
+    """Return the alternative fixes in a warning about tokens or characters, each a list of options."""
     advice = warning.rsplit(": ", 1)[1].replace("(", "").replace(")", "").split(", or ")
     return [re.findall(r"--[a-z-]+ \d+", part) for part in advice if "--" in part]
 
 
 def korean() -> list[str]:
-    """Return words made of 2,000 syllables, some of them frequent."""
+    """Return words of 2,000 different syllables, some of them frequent."""
     rng = random.Random(7)
     syllables = [chr(0xAC00 + 5 * number) for number in range(2000)]
     weights = [1 / (20 + rank) for rank in range(2000)]
@@ -256,7 +264,7 @@ TEXTS_AND_OPTIONS = [
 
 @pytest.mark.parametrize(("language", "options", "size"), TEXTS_AND_OPTIONS)
 def test_suggested_fixes_for_small_alphabets_and_vocabularies_work(run, language, options, size):
-    """Each suggested command is run unchanged, until no warning is left; no fix reintroduces a problem."""
+    """Runs each suggested command unchanged until no warning is left; no fix may reintroduce a problem."""
     text = {"ko": korean, "en": lambda: MARKED}.get(language, lambda: pud.sentences(language))()
     result, _ = learn(run, text, *options, size=size)
     assert len(result["warnings"]) == 1
@@ -264,10 +272,10 @@ def test_suggested_fixes_for_small_alphabets_and_vocabularies_work(run, language
         warnings = [warning for warning in result["warnings"] if "tokens asked for" in warning or "alphabet" in warning]
         if not warnings:
             break
-        passed = [word for option in parse_fixes(warnings[0])[0] for word in option.split()]
-        last, (result, _) = result, learn(run, text, *options, "--size", size, *passed, "--overwrite", size=size)
+        new_options = [word for option in parse_fixes(warnings[0])[0] for word in option.split()]
+        last, (result, _) = result, learn(run, text, *options, "--size", size, *new_options, "--overwrite", size=size)
         size = result["vocabulary_size_asked"]
-        options = [*options, *passed]
+        options = [*options, *new_options]
         assert result["alphabet_coverage"] >= last["alphabet_coverage"]
         assert result["vocabulary_size"] >= last["vocabulary_size"]
     assert result["warnings"] == []
@@ -300,14 +308,16 @@ def test_text_damaged_by_lowercasing_is_reported_and_the_suggested_fix_works(run
     assert sum("words of more than 100 characters" in warning for warning in warnings) == (language == "th")
     for warning in warnings:
         for remedy in re.findall(r"--[a-z-]+", warning.rsplit(": ", 1)[1]):
-            cured, _ = run(
+            fixed_result, _ = run(
                 "learn-vocab", f"{remedy[2:]}.txt", "--size", 2000, remedy, "--overwrite", "--text", "text.txt"
             )
-            left = [other for other in cured["warnings"] if other.split("%", 1)[1] == warning.split("%", 1)[1]]
-            assert left == []
+            remaining = [
+                other for other in fixed_result["warnings"] if other.split("%", 1)[1] == warning.split("%", 1)[1]
+            ]
+            assert remaining == []
     spaced = [re.sub("(.{20})", r"\1 ", sentence) for sentence in sentences]
-    cured, _ = learn(run, spaced, "--overwrite", size=2000 if language != "zh" else 5000)
-    assert not any("words of more than 100 characters" in warning for warning in cured["warnings"])
+    fixed_result, _ = learn(run, spaced, "--overwrite", size=2000 if language != "zh" else 5000)
+    assert not any("words of more than 100 characters" in warning for warning in fixed_result["warnings"])
 
 
 @pytest.mark.parametrize("num_blocks", [1, 3])
@@ -326,11 +336,15 @@ def test_records_of_one_block_start_no_workers(run):
 
 @pytest.mark.slow
 def test_special_tokens_are_never_split_from_the_vocabulary_to_the_served_model(run):
-    """Reference: transformers with the trained folder. Only the special token distinguishes the classes."""
+    """The reference is transformers with the trained folder. Only the special token distinguishes the classes."""
     import torch
     import transformers
 
-    texts = [f"{words} [{mark}]" for words in ("the cat sat", "a mat.", "on [E1 or E2]") for mark in ("E1", "E2")] * 6
+    texts = [
+        f"{words} [{special_token}]"
+        for words in ("the cat sat", "a mat.", "on [E1 or E2]")
+        for special_token in ("E1", "E2")
+    ] * 6
     run("learn-vocab", "vocab.txt", "--size", 60, "--special-token", "[E1]", "--special-token", "[E2]", sentences=texts)
     run("make-records", "vocab.txt", "records", "--max-sequence-length", 16, sentences=texts)
     run("pretrain", "records", "pretrained", "--preset", "tiny", "--steps", 2, "--no-xla")
@@ -344,9 +358,9 @@ def test_special_tokens_are_never_split_from_the_vocabulary_to_the_served_model(
     served = tf.saved_model.load("artifacts/saved_model/1").signatures["serving_default"](text=tf.constant(texts[:6]))
     assert [label.decode() for label in served["label"].numpy()] == ["E1", "E2"] * 3
     tokenizer = transformers.AutoTokenizer.from_pretrained("classifier")
-    judge = transformers.AutoModelForSequenceClassification.from_pretrained("classifier").eval()
+    reference = transformers.AutoModelForSequenceClassification.from_pretrained("classifier").eval()
     rows = tokenizer(texts[:6], padding=True, return_tensors="pt")
     assert [(row.tolist().count(5), row.tolist().count(6)) for row in rows["input_ids"]] == [(1, 0), (0, 1)] * 3
     with torch.no_grad():
-        expected = judge(**rows).logits.softmax(-1).numpy()
+        expected = reference(**rows).logits.softmax(-1).numpy()
     assert served["probabilities"].numpy() == pytest.approx(expected, abs=1e-5)

@@ -81,13 +81,13 @@ def _root(content: bytes) -> Table:
 
 
 def _tables(table: Table, field: int) -> list[Table]:
-    place = table.Offset(4 + 2 * field)
-    if not place:
+    offset = table.Offset(4 + 2 * field)
+    if not offset:
         return []
-    start = table.Vector(place)
-    return [Table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(table.VectorLen(place))]
+    start = table.Vector(offset)
+    return [Table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(table.VectorLen(offset))]
 
 
 def _text(table: Table, field: int) -> str:
-    place = table.Offset(4 + 2 * field)
-    return table.String(table.Pos + place).decode() if place else ""
+    offset = table.Offset(4 + 2 * field)
+    return table.String(table.Pos + offset).decode() if offset else ""
