@@ -1,10 +1,10 @@
-"""Compare ELECTRA with masked LM at equal FLOPs: pretrained on the same records, fine-tuned on the same texts.
+"""Compare ELECTRA with a masked LM at equal FLOPs: same records for pretraining, same texts for fine-tuning.
 
     python benchmarks/electra.py RECORDS TRAIN.csv TEST.csv [--size tiny] [--steps 2000] [--seeds 3]
 
-RECORDS is a folder of `make-records --objective none`; the files have the columns text and label (`--columns`). The
-masked LM trains for `--steps` steps, ELECTRA for as many steps as need the same FLOPs, counted by TensorFlow's profiler
-in the graph of a training step. Both are then fine-tuned in the same way with `--seeds` seeds. Prints JSON lines.
+RECORDS is a folder of `make-records --objective none`; the files have the columns text and label (see `--columns`). The
+masked LM trains for `--steps` steps, ELECTRA for the number of steps with the same FLOPs, counted by TensorFlow's
+profiler in the graph of a training step. Both are fine-tuned in the same way with `--seeds` seeds. Prints JSON lines.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from bert_keras.training import FineTuning, Pretraining, run_finetuning, run_pre
 from bert_keras.training.config.sources import infer_settings
 from bert_keras.training.pretraining import build_model
 
-REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # the published value of each
+REPLACE_RATES = {"mlm": [0.8, 0.1], "electra": [0.85, 0.0]}  # the published values
 
 
 def main() -> None:
-    """Pretrain and fine-tune both."""
+    """Pretrain and fine-tune both models."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("train", type=pathlib.Path)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def make_run(arguments: argparse.Namespace, objective: str, num_steps: int) -> Pretraining:
-    """Make the run of one side; the sides differ in objective, steps and replacements of masked tokens."""
+    """Return the settings of a run; runs differ in objective, steps and replacements of masked tokens."""
     overrides = {
         "model.preset": arguments.size,
         "model.objective": objective,
@@ -80,7 +80,7 @@ def make_run(arguments: argparse.Namespace, objective: str, num_steps: int) -> P
 
 
 def count_step_flops(run: Pretraining, records: pathlib.Path) -> float:
-    """Count the FLOPs of a training step, forward and backward pass, without the optimizer."""
+    """Count the FLOPs of a training step: forward and backward pass, without the optimizer."""
     tokenizer = bk.BertTokenizer.from_checkpoint(records)
     model = build_model(run, tokenizer.vocabulary_size)
     model.compile("sgd")

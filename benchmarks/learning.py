@@ -1,11 +1,11 @@
-"""Compare what a model learns in a given time with KerasHub: the same records, masks, optimizer and clock.
+"""Compare how much a model learns in a given time with KerasHub: same records, masks, optimizer and clock.
 
     python benchmarks/learning.py RECORDS --side ours --minutes 30 [--size mini] [--clock wall]
     python benchmarks/learning.py RECORDS --side keras-hub --minutes 30
 
-RECORDS is a folder of `make-records --objective none`. Both sides train a masked LM on the same batches, with
-AdamW, 6 % warm-up and linear decay to the end of the time; both are scored on the same held-out records with the same
-masks. The only difference is the model: `BertMaskedLM` here, compiled as `bert-keras pretrain` does, and KerasHub's
+RECORDS is a folder of `make-records --objective none`. Both sides train a masked LM on the same batches, with AdamW,
+6 % warm-up and linear decay to the end of the time, and are scored on the same held-out records with the same masks.
+The only difference is the model: `BertMaskedLM` of this project, compiled as by `bert-keras pretrain`, and KerasHub's
 `BertMaskedLM` with its defaults. Prints one JSON line.
 
 `--clock cpu` measures the process's CPU time divided by the number of cores instead of wall-clock time, so that two
@@ -34,7 +34,7 @@ _WITHOUT_END = 10**9
 
 
 def main() -> None:
-    """Train one side and score it."""
+    """Train and score one side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("--side", choices=["ours", "keras-hub"], required=True)

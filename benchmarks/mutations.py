@@ -5,12 +5,12 @@
     python benchmarks/mutations.py choose --seed 0 --number 80 > benchmarks/mutations.jsonl
     python benchmarks/mutations.py run CHECKOUT .coverage benchmarks/mutations.jsonl --out results.jsonl
 
-`choose` samples lines inside functions from every package, in proportion to its size and at least three, and changes
-one operator, constant or condition per line, or removes an argument. `run` applies the mutations one by one to
+`choose` samples lines inside functions from every package, at least three and in proportion to its size. In each line
+it changes one operator, constant or condition, or removes an argument. `run` applies the mutations one by one to
 CHECKOUT, a separate clone with its own environment, and runs the tests that execute the line until one fails. If none
-fails, it runs the other quick tests of their files and of the mirrored folder. With `--slow` it runs the slow tests of
-these folders for mutations that a first run did not catch. CHECKOUT is restored afterwards. Without coverage data, a
-mutation can list the tests that execute its line under the key `tests`.
+fails, it runs the other quick tests in the same files and in the mirrored folder. With `--slow`, it runs the slow tests
+of these folders for mutations that a previous run did not catch. CHECKOUT is restored afterwards. Without coverage
+data, a mutation can list the tests that execute its line under the key `tests`.
 
 The lines in `mutations.jsonl` are those of the commit that it was sampled from.
 """
@@ -102,7 +102,7 @@ def find_mutations(path: pathlib.Path, name: str) -> list[dict]:
             if not hasattr(node, "lineno") or node.lineno != node.end_lineno or isinstance(node, ast.stmt):
                 continue
             if "Error(" in lines[node.lineno - 1] or lines[node.lineno - 1].lstrip().startswith(('f"', '"')):
-                continue  # text of a message
+                continue  # part of a message
             for changed in make_changes(node):
                 line = lines[node.lineno - 1].encode()
                 after = line[: node.col_offset] + ast.unparse(changed).encode() + line[node.end_col_offset :]
@@ -224,7 +224,7 @@ def find_paths(checkout: pathlib.Path, pattern: str) -> list[pathlib.Path]:
 
 
 def find_first_failure(checkout: pathlib.Path, arguments: list[str]) -> str | None:
-    """Run pytest, and return the first test that fails, another reason for the failure, or None."""
+    """Run pytest; return the first failing test, another reason for the failure, or None."""
     command = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     try:
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=MAX_SECONDS)
@@ -233,7 +233,7 @@ def find_first_failure(checkout: pathlib.Path, arguments: list[str]) -> str | No
     if done.returncode in (0, 5):  # 5: no test was selected
         return None
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return failed[0] if failed else f"pytest ended with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
+    return failed[0] if failed else f"pytest failed ({done.returncode}): {done.stdout[-300:]}{done.stderr[-300:]}"
 
 
 if __name__ == "__main__":

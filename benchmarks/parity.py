@@ -1,11 +1,11 @@
-"""Measure how much exported artifacts differ from their checkpoint, for every task.
+"""Measure the differences between exported artifacts and their checkpoint, for every task.
 
     python benchmarks/parity.py CHECKPOINT [--sequences 1000] [--texts 300] [--tasks classifier tags ...] [--to ...]
 
 CHECKPOINT is a BERT folder, or the name of a preset with the vocabulary of --vocabulary-of. The heads are randomly
-initialized, so the scores of the labels are close to each other, which is the harder case. Prints one line per task and
-artifact, from the parity check of `bert-keras export`: the largest difference of a float output, and how many labels
-differ.
+initialized, so that the scores of labels are close to each other, which is the harder case. Prints a line per task and
+artifact from the parity check of `bert-keras export`: the largest difference of a float output, and the number of
+different labels.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def check_parity(reference: Reference, format: str, folder: pathlib.Path) -> dic
 
 
 def load_encoder(checkpoint: str, tokenizer: bk.BertTokenizer) -> bk.BertEncoder:
-    """Load the encoder of a folder, or create one of a preset."""
+    """Load the encoder of a folder, or create one from a preset."""
     if pathlib.Path(checkpoint).is_dir():
         model = bk.load(checkpoint)
         return getattr(model, "encoder", model)

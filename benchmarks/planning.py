@@ -1,10 +1,10 @@
-"""Compare the predictions of `plan` with measured training steps: peak memory of the process, and seconds per step.
+"""Compare predictions of `plan` with measured training steps: peak memory of the process, and seconds per step.
 
     python benchmarks/planning.py [--rounds 3]
 
-For each shape, a process that plans and a process that trains run in turns. Training runs a few steps of `fit` with
-AdamW, with XLA like `pretrain` or without like `finetune`. Prints a table of medians over the rounds. The constants of
-`bert_keras.analysis.cost_model` were fitted to other shapes.
+For each shape, a process that plans and a process that trains run alternately. Training runs a few steps of `fit` with
+AdamW, with XLA like `pretrain` or without it like `finetune`. Prints a table of medians over the rounds. The constants
+of `bert_keras.analysis.cost_model` were fitted to different shapes.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _WARM_UP_STEPS, _STEPS = 2, 5
 
 
 def main() -> None:
-    """Compare all shapes, or, in a child process, run one side of one shape."""
+    """Compare all shapes; in a child process, predict or measure one shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def predict(preset: str, head: str, batch_size: int, length: int, policy: str, checkpointing: bool) -> dict:
-    """Plan a step."""
+    """Predict a step with the cost model."""
     from bert_keras import plan
 
     planned = plan(preset, head=head, batch_size=batch_size, length=length)
@@ -67,7 +67,7 @@ def predict(preset: str, head: str, batch_size: int, length: int, policy: str, c
 
 
 def measure(preset: str, head: str, batch_size: int, length: int, policy: str, checkpointing: bool) -> dict:
-    """Train some steps, and return the peak memory of the process and the median seconds per step."""
+    """Train a few steps; return the peak memory of the process and the median seconds per step."""
     import keras
     import tensorflow as tf
 
@@ -95,14 +95,14 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
 
 
 class _Clock:
-    """Measures the seconds of each step."""
+    """Timer of training steps."""
 
     def __init__(self):
         self.seconds: list[float] = []
         self._began = 0.0
 
     def callback(self, keras):
-        """Return a Keras callback that appends them to `seconds`."""
+        """Return a Keras callback that appends the seconds of each step to `seconds`."""
         return keras.callbacks.LambdaCallback(on_train_batch_begin=self._begin, on_train_batch_end=self._end)
 
     def _begin(self, *_, **__):

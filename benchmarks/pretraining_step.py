@@ -2,8 +2,8 @@
 
     python benchmarks/pretraining_step.py [--sizes tiny mini base] [--rounds 7]
 
-Each side runs in its own process, so that none changes the environment of another. The sides are interleaved: one
-round is a few steps of each. They are
+Each side runs in its own process, so that no library changes the environment of another. The sides alternate: a round
+is a few steps of each. The sides are
 
     ours            BertPretrainer (masked LM and next sentence), optimizer and settings of `pretrain`, XLA
     ours-plain      the same without XLA
@@ -11,7 +11,7 @@ round is a few steps of each. They are
     keras-hub-xla   the same with jit_compile=True
     transformers    BertForPreTraining, PyTorch, fused AdamW
 
-Needs the `test` extra. A busy machine changes every number, so compare within one run only.
+Requires the `test` extra. Other work on the machine affects every number, so only compare numbers of one run.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-LENGTH, NUM_SLOTS = 128, 20
+LENGTH, NUM_MASKED = 128, 20
 SIDES = ("ours", "ours-plain", "keras-hub", "keras-hub-xla", "transformers")
 NUM_STEPS = {"tiny": 5, "mini": 2, "small": 1, "medium": 1, "base": 1, "large": 1}  # per side and round
 
@@ -35,10 +35,10 @@ def main() -> None:
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)  # the side of a child process
     arguments = parser.parse_args()
     if arguments.side:
-        take_turns(arguments.side, arguments.sizes[0])
+        run_side(arguments.side, arguments.sizes[0])
         return
     for size in arguments.sizes:
-        show(size, measure(size, arguments.sides, arguments.rounds))
+        print_table(size, measure(size, arguments.sides, arguments.rounds))
 
 
 def measure(size: str, sides: list[str], num_rounds: int) -> dict[str, float]:
@@ -46,27 +46,27 @@ def measure(size: str, sides: list[str], num_rounds: int) -> dict[str, float]:
     command = [sys.executable, __file__, "--sizes", size, "--side"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "stderr": subprocess.DEVNULL}
     children = {}
-    for side in sides:  # one after the other: compiling takes memory and both cores
+    for side in sides:  # sequentially, because compilation needs memory and both cores
         children[side] = subprocess.Popen([*command, side], **pipes)
-        ask(children[side])
+        run_turn(children[side])
     seconds = {side: [] for side in sides}
     for _ in range(num_rounds):
         for side, child in children.items():
-            seconds[side].append(ask(child))
+            seconds[side].append(run_turn(child))
     for child in children.values():
         child.communicate("\n")
     return {side: statistics.median(values) for side, values in seconds.items()}
 
 
-def ask(child: subprocess.Popen) -> float:
-    """Let a child process run its steps, and return its seconds per step."""
+def run_turn(child: subprocess.Popen) -> float:
+    """Let a child process run its steps; return its seconds per step."""
     child.stdin.write("go\n")
     child.stdin.flush()
     return float(child.stdout.readline())
 
 
-def take_turns(side: str, size: str) -> None:
-    """Run the steps of a child process, one turn for each line of its standard input."""
+def run_side(side: str, size: str) -> None:
+    """Run the steps of a child process, one turn per line of standard input."""
     step = STEPS[side](size, side)
     step()
     step()
@@ -77,28 +77,29 @@ def take_turns(side: str, size: str) -> None:
         print((time.perf_counter() - started) / NUM_STEPS[size], flush=True)
 
 
-def show(size: str, medians: dict[str, float]) -> None:
-    """Print one table."""
-    batch = choose_batch_size(size)
-    print(f"{size}, {batch} x {LENGTH}", flush=True)
+def print_table(size: str, medians: dict[str, float]) -> None:
+    """Print a table."""
+    batch_size = choose_batch_size(size)
+    print(f"{size}, {batch_size} x {LENGTH}", flush=True)
     for side, seconds in medians.items():
         ratios = [f"{seconds / medians['ours']:.2f} x ours"] if "ours" in medians else []
-        print(f"  {side:<14} {seconds * 1e3:9,.1f} ms  {batch * LENGTH / seconds:9,.0f} tokens/s", *ratios, flush=True)
+        speed = batch_size * LENGTH / seconds
+        print(f"  {side:<14} {seconds * 1e3:9,.1f} ms  {speed:9,.0f} tokens/s", *ratios, flush=True)
 
 
 def choose_batch_size(size: str) -> int:
-    """Return the examples per step: 8 for large models, 32 for small ones."""
+    """Return the batch size: 8 for large models, 32 for small ones."""
     return 8 if size in ("base", "large") else 32
 
 
-def batch(size: str) -> tuple[dict, dict]:
-    """Draw a batch without padding, with 20 random masked positions per example."""
+def make_batch(size: str) -> tuple[dict, dict]:
+    """Draw a batch without padding, with 20 random masked positions per sequence."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     ids = rng.integers(1000, 30000, (choose_batch_size(size), LENGTH)).astype("int32")
-    places = np.stack([rng.permutation(LENGTH - 1)[:NUM_SLOTS] + 1 for _ in ids])
-    positions = np.sort(places, axis=1).astype("int32")
+    drawn = np.stack([rng.permutation(LENGTH - 1)[:NUM_MASKED] + 1 for _ in ids])
+    positions = np.sort(drawn, axis=1).astype("int32")
     features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
     labels = {
         "mask_ids": np.take_along_axis(ids, positions, axis=1),
@@ -109,7 +110,7 @@ def batch(size: str) -> tuple[dict, dict]:
 
 
 def our_step(size: str, side: str):
-    """Make a function that runs a step of `BertPretrainer`."""
+    """Return a function that runs a step of `BertPretrainer`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import bert_keras as bk
     from bert_keras.training.freed_memory import keep_freed_memory
@@ -118,12 +119,12 @@ def our_step(size: str, side: str):
     keep_freed_memory()
     model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset(size)))
     model.compile(adamw(1e-4, 1_000_000), jit_compile=side == "ours")
-    features, labels = batch(size)
+    features, labels = make_batch(size)
     return lambda: model.train_on_batch(features, labels)
 
 
 def keras_hub_step(size: str, side: str):
-    """Make a function that runs a step of KerasHub's `BertMaskedLM`."""
+    """Return a function that runs a step of KerasHub's `BertMaskedLM`."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
     import keras_hub
@@ -137,12 +138,12 @@ def keras_hub_step(size: str, side: str):
     xla = {"jit_compile": True} if side == "keras-hub-xla" else {}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(1e-4), loss=loss, **xla)
-    features, labels = batch(size)
+    features, labels = make_batch(size)
     return lambda: model.train_on_batch(features, labels["mask_ids"], labels["mask_weights"])
 
 
 def torch_step(size: str, side: str):
-    """Make a function that runs a step of transformers' `BertForPreTraining`."""
+    """Return a function that runs a step of transformers' `BertForPreTraining`."""
     import torch
     import transformers
 
@@ -160,7 +161,7 @@ def torch_step(size: str, side: str):
         )
     ).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    features, labels = batch(size)
+    features, labels = make_batch(size)
     ids, positions = torch.from_numpy(features["token_ids"]).long(), torch.from_numpy(features["mask_positions"]).long()
     targets = torch.full_like(ids, -100).scatter(1, positions, torch.from_numpy(labels["mask_ids"]).long())
     next_sentence = torch.from_numpy(labels["next_sentence_labels"]).long()

@@ -1,10 +1,10 @@
-"""Measure the speed and memory of `make-records`, and the padding that packing saves.
+"""Measure the speed and memory of `make-records`, and the padding saved by packing.
 
     python benchmarks/records.py VOCAB.txt TEXT.gz [--copies 10] [--workers 1 2]
 
-Each run is a new process, `bert-keras make-records --pack`, once on the text and once on copies of it. CPU seconds are
-the user and system time of all processes of a run. Each process spends seconds on starting TensorFlow, so the rate per
-core is computed from the differences of the two runs: MB of text divided by CPU seconds. Peak memory is the largest
+Each run is a new process of `bert-keras make-records --pack`, once on the text and once on copies of it. CPU seconds
+are the user and system time of all processes of a run. Every process needs seconds to start TensorFlow, so the rate per
+core is computed from the difference of the two runs: MB of text divided by CPU seconds. Peak memory is the largest
 resident set of a single process.
 """
 
@@ -22,7 +22,7 @@ MAX_EXAMPLES = (1, 2, 3, 4, 8, 16)
 
 
 def make_records(vocabulary: pathlib.Path, texts: list[pathlib.Path], out: pathlib.Path, *options: object) -> dict:
-    """Run the command and return its result, with `wall_seconds` and `cpu_seconds`."""
+    """Run the command; return its result with `wall_seconds` and `cpu_seconds`."""
     command = [sys.executable, "-m", "bert_keras.cli.main", "make-records", vocabulary, out, "--json", "--overwrite"]
     command += ["--text", *texts, *options]
     started = time.monotonic()
@@ -30,7 +30,7 @@ def make_records(vocabulary: pathlib.Path, texts: list[pathlib.Path], out: pathl
         process = subprocess.Popen([str(part) for part in command], stdout=printed, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         if status:
-            raise SystemExit(f"{' '.join(map(str, command))} ended with {os.waitstatus_to_exitcode(status)}")
+            raise SystemExit(f"{' '.join(map(str, command))} exited with status {os.waitstatus_to_exitcode(status)}")
         printed.seek(0)
         result = json.load(printed)
     cpu_seconds = usage.ru_utime + usage.ru_stime
@@ -38,14 +38,14 @@ def make_records(vocabulary: pathlib.Path, texts: list[pathlib.Path], out: pathl
 
 
 def copy_text(text: pathlib.Path, number: int, folder: pathlib.Path) -> list[pathlib.Path]:
-    """Copy a file several times, since `make-records` reads a file only once even if it is named twice."""
+    """Copy a file several times, because `make-records` reads a file only once even if it is listed twice."""
     folder.mkdir()
     return [pathlib.Path(shutil.copy(text, folder / f"{place}-{text.name}")) for place in range(number)]
 
 
 def measure_speed(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
     """Print a table of the runs and the rate per core."""
-    print("| text | workers | seconds | CPU seconds | peak memory | of a worker |\n|---|---|---|---|---|---|")
+    print("| text | workers | seconds | CPU seconds | peak memory | peak memory, worker |\n|---|---|---|---|---|---|")
     texts = copy_text(arguments.text, arguments.copies, folder / "texts")
     for workers in arguments.workers:
         results = []
@@ -71,7 +71,7 @@ def measure_speed(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
 
 
 def measure_packing(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
-    """Print the share of real tokens for each maximum number of examples per sequence."""
+    """Print the fraction of real tokens for each maximum number of examples per sequence."""
     print("| max examples per sequence | sequences | real tokens |\n|---|---|---|")
     for limit in MAX_EXAMPLES:
         options = ["--pack", "--max-examples-per-sequence", limit, "--workers", "1"]
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--packing", action="store_true", help="measure packing too")
+    parser.add_argument("--packing", action="store_true", help="also measure packing")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measure_speed(arguments, pathlib.Path(folder))

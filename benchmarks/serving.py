@@ -1,17 +1,19 @@
-"""How fast a classifier answers: strings to labels, and the forward pass alone, beside transformers and onnxruntime.
+"""Compare the latency of a classifier, from strings to labels and of the forward pass, with transformers and ONNX.
 
     python benchmarks/serving.py CHECKPOINT TEXTS... [--batch-sizes 1 8] [--rounds 5] [--sides saved_model pipeline ...]
 
-CHECKPOINT is a BERT folder or the name of a preset; either gets a new head of two classes, whose weights do not matter
-here. TEXTS are files with a text a line (of tables the first column); 500 of 3 to 60 words are drawn. Each side is a
-process with two threads that has loaded its artifact and warmed up; the sides take turns, text by text of the same
-order, and the table has the medians of the rounds. "ids" sides run full rows of 1 x 128 and 8 x 128 without padding.
+CHECKPOINT is a BERT folder or the name of a preset (then set VOCABULARY_OF to a folder with a vocabulary); it gets a
+new head of two classes, whose weights do not affect the speed. TEXTS are files with one text per line (in tables the
+first column); 500 texts of 3 to 60 words are sampled. Each side is a process with two threads that loads its artifact
+and warms up; the sides alternate and process the texts in the same order. Prints medians over the rounds. The "ids"
+sides run sequences of 1 x 128 and 8 x 128 without padding.
 
 - saved_model: the exported SavedModel, `serving_default`
-- padded: the same model and tokenizer as a graph that pads every text to 128 and computes all of it
+- padded: the same model and tokenizer as a graph that pads every text to 128 tokens and computes the padding
 - pipeline: `transformers.pipeline("text-classification")` on PyTorch, `batch_size` as given
-- saved_model_ids, onnx_ids, torch_onnx_ids: the signature `ids`; our ONNX file, and transformers' model exported by
-  `torch.onnx.export`, in onnxruntime
+- saved_model_ids: the signature `ids` of the SavedModel
+- onnx_ids: our ONNX file in onnxruntime
+- torch_onnx_ids: transformers' model, exported by `torch.onnx.export`, in onnxruntime
 """
 
 import argparse
@@ -33,20 +35,20 @@ ID_SIDES = ("saved_model_ids", "onnx_ids", "torch_onnx_ids")
 NUM_FORWARDS = {1: 20, 8: 4}
 
 
-def drawn_texts(files):
-    """Returns 500 texts of 3 to 60 words."""
+def sample_texts(files):
+    """Sample 500 texts of 3 to 60 words."""
     import gzip
 
     texts = set()
     for path in files:
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
             texts.update(line.split("\t")[0].strip().strip('"') for line in lines)
-    fitting = sorted(text for text in texts if 3 <= len(text.split()) <= 60)
-    return random.Random(0).sample(fitting, NUM_TEXTS)
+    candidates = sorted(text for text in texts if 3 <= len(text.split()) <= 60)
+    return random.Random(0).sample(candidates, NUM_TEXTS)
 
 
 def write_artifacts(checkpoint, folder):
-    """Writes what the sides load."""
+    """Write the artifacts of all sides."""
     import numpy as np
     import tensorflow as tf
 
@@ -80,7 +82,7 @@ def write_artifacts(checkpoint, folder):
 
 
 def write_torch_onnx(folder):
-    """Writes transformers' own model as ONNX, by torch's exporter."""
+    """Export transformers' model to ONNX with PyTorch's exporter."""
     import torch
     import transformers
 
@@ -92,8 +94,8 @@ def write_torch_onnx(folder):
     torch.onnx.export(model, example, path, input_names=names, output_names=["logits"], dynamic_axes=axes, dynamo=False)
 
 
-def loaded(side, folder):
-    """Returns a side as a function of the texts, or the ids, of a batch."""
+def load_side(side, folder):
+    """Return a function that runs a side on a batch of texts or ids."""
     if side == "pipeline":
         import torch
         import transformers
@@ -122,14 +124,14 @@ def loaded(side, folder):
     return lambda texts: [label.decode() for label in function(text=tf.constant(texts))["label"].numpy()]
 
 
-def work(side, folder):
-    """A side's process: a batch size a line in, seconds and labels out."""
+def run_side(side, folder):
+    """Run the process of a side: read a batch size per line, print seconds and labels as JSON."""
     import numpy as np
 
     texts = json.loads((folder / "texts.json").read_text("utf-8"))
     ids = np.load(folder / "ids.npy")
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-    run = loaded(side, folder)
+    run = load_side(side, folder)
     for line in sys.stdin:
         size = int(line)
         start, labels = time.perf_counter(), []
@@ -154,19 +156,19 @@ def main():
     parser.add_argument("--work", nargs=2, metavar=("SIDE", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        return work(arguments.work[0], pathlib.Path(arguments.work[1]))
+        return run_side(arguments.work[0], pathlib.Path(arguments.work[1]))
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        (folder / "texts.json").write_text(json.dumps(drawn_texts(arguments.texts)), encoding="utf-8")
+        (folder / "texts.json").write_text(json.dumps(sample_texts(arguments.texts)), encoding="utf-8")
         write_artifacts(arguments.checkpoint, folder)
         if "torch_onnx_ids" in arguments.sides:
             write_torch_onnx(folder)
-        print_table(measured(arguments, folder))
+        print_table(measure(arguments, folder))
     return None
 
 
-def measured(arguments, folder):
-    """Returns the seconds of every round, by side and batch size."""
+def measure(arguments, folder):
+    """Return the seconds of every round, keyed by side and batch size."""
     command = [sys.executable, __file__, arguments.checkpoint, "--work"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     environment = {**os.environ, "OMP_NUM_THREADS": str(NUM_THREADS)}
@@ -183,13 +185,13 @@ def measured(arguments, folder):
         for size in arguments.batch_sizes:
             for side in arguments.sides:
                 answer = ask(side, size)
-                if number:  # the first one warms up
+                if number:  # the first round is a warm-up
                     seconds.setdefault((side, size), []).append(answer["seconds"])
                 if side in TEXT_SIDES:
                     labels.setdefault(side, answer["labels"])
-    for side, of_side in labels.items():
-        same = sum(one == other for one, other in zip(of_side, next(iter(labels.values())), strict=True))
-        print(f"{side}: {same} of {len(of_side)} labels as {next(iter(labels))}")
+    for side, side_labels in labels.items():
+        num_equal = sum(one == other for one, other in zip(side_labels, next(iter(labels.values())), strict=True))
+        print(f"{side}: {num_equal} of {len(side_labels)} labels equal those of {next(iter(labels))}")
     for worker in workers.values():
         worker.stdin.close()
         worker.wait()
@@ -197,15 +199,15 @@ def measured(arguments, folder):
 
 
 def print_table(seconds):
-    """Prints texts a second, or milliseconds a forward pass, and each round's ratio to the first side of its kind."""
+    """Print texts/s or milliseconds per forward pass, and the ratio to the first side of the same kind."""
     for (side, size), rounds in sorted(seconds.items(), key=lambda entry: (entry[0][0] in ID_SIDES, entry[0][1])):
         is_text = side in TEXT_SIDES
-        first = next(other for other, of_size in seconds if of_size == size and (other in TEXT_SIDES) == is_text)
+        first = next(other for other, other_size in seconds if other_size == size and (other in TEXT_SIDES) == is_text)
         ratios = [mine / theirs for mine, theirs in zip(rounds, seconds[first, size], strict=True)]
         median = statistics.median(rounds)
-        shown = f"{NUM_TEXTS / median:8.1f} texts/s" if is_text else f"{1000 * median:8.1f} ms"
+        speed = f"{NUM_TEXTS / median:8.1f} texts/s" if is_text else f"{1000 * median:8.1f} ms"
         spread = f"{1000 * min(rounds):.0f}-{1000 * max(rounds):.0f} ms"
-        print(f"batch {size:2}  {side:16} {shown}  {statistics.median(ratios):5.2f} x the time of {first}  ({spread})")
+        print(f"batch {size:2}  {side:16} {speed}  {statistics.median(ratios):5.2f} x the time of {first}  ({spread})")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Forward pass and pretraining step beside the peers, interleaved in one process.
+"""Compare the speed of the forward pass and the pretraining step with other libraries, in one process.
 
     python benchmarks/speed.py [--sizes tiny mini base] [--rounds 5]
 
-Needs the `test` extra (transformers, torch). Prints medians in milliseconds; a busy machine changes
-all of them, so compare within one run only. KerasHub's step has no next-sentence head and so does less work.
+Requires the `test` extra (transformers, torch). Prints medians in milliseconds over alternating runs. Other work on the
+machine affects every number, so only compare numbers of one run. KerasHub's step computes less, because it has no
+next-sentence head.
 """
 
 import argparse
@@ -24,12 +25,12 @@ import transformers
 import bert_keras as bk
 from bert_keras.config import PRESETS
 
-FORWARDS = ((1, 128), (8, 128))  # batch, length
-NUM_SLOTS = 20
+FORWARDS = ((1, 128), (8, 128))  # (batch size, length)
+NUM_MASKED = 20
 
 
 def main() -> None:
-    """Prints two tables: forward passes and training steps."""
+    """Print the times of forward passes and training steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "base"], choices=list(PRESETS))
     parser.add_argument("--rounds", type=int, default=5)
@@ -38,13 +39,14 @@ def main() -> None:
     for size in arguments.sizes:
         config = bk.BertConfig.from_preset(size)
         for batch, length in FORWARDS:
-            show(f"forward {size} {batch} x {length}", measure(forwards(config, batch, length), arguments.rounds))
+            passes = make_forward_passes(config, batch, length)
+            print_line(f"forward {size} {batch} x {length}", measure(passes, arguments.rounds))
         batch = 8 if size in ("base", "large") else 32
-        show(f"step {size} {batch} x 128", measure(steps(config, batch, 128), arguments.rounds))
+        print_line(f"step {size} {batch} x 128", measure(make_training_steps(config, batch, 128), arguments.rounds))
 
 
 def measure(runs: dict, num_rounds: int) -> dict[str, float]:
-    """Runs every side once to warm up, then all in turn, and returns medians in seconds."""
+    """Run every side once to warm up, then alternately; return the median seconds of each."""
     seconds = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -56,24 +58,24 @@ def measure(runs: dict, num_rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def show(what: str, medians: dict[str, float]) -> None:
-    """Prints one row."""
-    print(what.ljust(24), "  ".join(f"{name} {value * 1e3:,.1f} ms" for name, value in medians.items()), flush=True)
+def print_line(title: str, medians: dict[str, float]) -> None:
+    """Print a line of results."""
+    print(title.ljust(24), "  ".join(f"{name} {value * 1e3:,.1f} ms" for name, value in medians.items()), flush=True)
 
 
-def forwards(config: bk.BertConfig, batch: int, length: int) -> dict:
-    """Returns a forward pass of each side on the same ids."""
+def make_forward_passes(config: bk.BertConfig, batch: int, length: int) -> dict:
+    """Return the forward pass of each library on the same ids."""
     ids = np.random.default_rng(0).integers(1000, 30000, (batch, length)).astype("int32")
     features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
     ours, theirs = bk.BertEncoder(config), keras_hub_backbone(config)
-    twin = transformers.BertModel(torch_config(config)).eval()
+    model = transformers.BertModel(torch_config(config)).eval()
     plain = tf.function(lambda: ours(features, training=False)["pooled_output"])
     compiled = tf.function(lambda: ours(features, training=False)["pooled_output"], jit_compile=True)
     hub = tf.function(lambda: theirs(features, training=False)["pooled_output"])
 
     def torch_forward():
         with torch.inference_mode():
-            twin(input_ids=torch.from_numpy(ids).long(), attention_mask=torch.ones(batch, length))
+            model(input_ids=torch.from_numpy(ids).long(), attention_mask=torch.ones(batch, length))
 
     return {
         "ours": lambda: plain().numpy(),
@@ -83,12 +85,12 @@ def forwards(config: bk.BertConfig, batch: int, length: int) -> dict:
     }
 
 
-def steps(config: bk.BertConfig, batch: int, length: int) -> dict:
-    """Returns a pretraining step of each side: AdamW, dropout on, 20 masked slots an example."""
+def make_training_steps(config: bk.BertConfig, batch: int, length: int) -> dict:
+    """Return the pretraining step of each library: AdamW, dropout, 20 masked positions per sequence."""
     rng = np.random.default_rng(0)
     ids = rng.integers(1000, 30000, (batch, length)).astype("int32")
-    positions = np.tile(np.arange(1, NUM_SLOTS + 1, dtype="int32"), (batch, 1))
-    mask_ids, weights = ids[:, 1 : NUM_SLOTS + 1], np.ones((batch, NUM_SLOTS), "float32")
+    positions = np.tile(np.arange(1, NUM_MASKED + 1, dtype="int32"), (batch, 1))
+    mask_ids, weights = ids[:, 1 : NUM_MASKED + 1], np.ones((batch, NUM_MASKED), "float32")
     next_sentence = rng.integers(0, 2, batch).astype("int32")
     features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
     features["mask_positions"] = positions
@@ -110,16 +112,16 @@ def steps(config: bk.BertConfig, batch: int, length: int) -> dict:
 
 
 def torch_step(config: bk.BertConfig, ids: np.ndarray, next_sentence: np.ndarray):
-    """Returns a step of transformers' `BertForPreTraining` with 20 labels an example."""
-    twin = transformers.BertForPreTraining(torch_config(config)).train()
-    optimizer = torch.optim.AdamW(twin.parameters(), 1e-4, fused=True)
+    """Return a step of transformers' `BertForPreTraining` with 20 labels per sequence."""
+    model = transformers.BertForPreTraining(torch_config(config)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     tokens = torch.from_numpy(ids).long()
     labels = torch.full_like(tokens, -100)
-    labels[:, 1 : NUM_SLOTS + 1] = tokens[:, 1 : NUM_SLOTS + 1]
+    labels[:, 1 : NUM_MASKED + 1] = tokens[:, 1 : NUM_MASKED + 1]
 
     def step():
         optimizer.zero_grad()
-        twin(
+        model(
             input_ids=tokens, labels=labels, next_sentence_label=torch.from_numpy(next_sentence).long()
         ).loss.backward()
         optimizer.step()
@@ -128,13 +130,13 @@ def torch_step(config: bk.BertConfig, ids: np.ndarray, next_sentence: np.ndarray
 
 
 def keras_hub_backbone(config: bk.BertConfig) -> keras_hub.models.BertBackbone:
-    """Returns KerasHub's BERT of the same shape."""
+    """Return KerasHub's BERT with the same sizes."""
     names = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim")
     return keras_hub.models.BertBackbone(**{name: getattr(config, name) for name in names})
 
 
 def torch_config(config: bk.BertConfig) -> transformers.BertConfig:
-    """Returns transformers' config of the same shape."""
+    """Return transformers' config with the same sizes."""
     return transformers.BertConfig(
         vocab_size=config.vocabulary_size,
         num_hidden_layers=config.num_layers,

@@ -1,9 +1,9 @@
-"""Throughput in MB/s of our tokenizer, Hugging Face's `tokenizers` and tensorflow-text's `FastBertTokenizer`.
+"""Measure the throughput in MB/s of our tokenizer, Hugging Face's `tokenizers` and TensorFlow's `FastBertTokenizer`.
 
     python benchmarks/tokenizer.py VOCAB.txt TEXT [TEXT ...] [--rounds 5] [--megabytes 8]
 
 All run in one process with two threads, alternately, on the same lines. TEXT has one text per line and may be gzip.
-The benchmark prints the median of the rounds, and the median of the speed relative to Hugging Face's `encode_batch`.
+Prints the median over the rounds, and the median of the speed relative to Hugging Face's `encode_batch`.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     for path in arguments.text:
         lines = _read_lines(path, arguments.megabytes * 1e6)
         _compare(path.name, lines, tokenizers, arguments.rounds)
-        _compare(f"{path.name}, lines that are not ASCII", _select_non_ascii(lines), tokenizers, arguments.rounds)
+        _compare(f"{path.name}, non-ASCII lines", _select_non_ascii(lines), tokenizers, arguments.rounds)
 
 
 def _make_tokenizers(vocabulary: pathlib.Path) -> dict:
@@ -73,7 +73,7 @@ def _read_lines(path: pathlib.Path, num_bytes: float) -> list[str]:
 
 
 def _select_non_ascii(lines: list[str]) -> list[str]:
-    """Return a megabyte of the lines that are not ASCII, repeated if needed."""
+    """Return a megabyte of non-ASCII lines, repeated if needed."""
     other = [line for line in lines if not line.isascii()]
     return other * max(1, round(1e6 / max(1, sum(map(len, other)))))
 

@@ -1,10 +1,10 @@
-"""Differences between the ids of Hugging Face's tokenizer and ours: the code points and the causes.
+"""List differences between the ids of Hugging Face's tokenizer and ours, with code points and causes.
 
     python benchmarks/tokenizer_differences.py [--vocabulary VOCAB.txt --text FILE ...]
 
-Compares every code point, alone and between other characters, with a vocabulary where every character is a token, so
-that [UNK] hides no difference. With `--text`, plain or gzip, it then counts the lines whose ids differ with your
-vocabulary. It takes three to five minutes on two cores.
+Compares every code point, alone and between other characters, with a vocabulary that contains every character, so that
+[UNK] hides no difference. With `--text`, plain or gzip, it also counts the lines whose ids differ with your vocabulary.
+Takes three to five minutes on two cores.
 """
 
 import argparse
@@ -36,11 +36,11 @@ PLANES = [
 
 
 def main() -> None:
-    """Print the differences uncased and cased, then those of the given text."""
+    """Print the differences for uncased and cased text, then those of the given text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vocabulary", type=pathlib.Path, help="a vocab.txt, for --text and tensorflow-text")
     parser.add_argument("--text", type=pathlib.Path, nargs="*", default=[])
-    parser.add_argument("--cased", action="store_true", help="the vocabulary is of a cased model")
+    parser.add_argument("--cased", action="store_true", help="the vocabulary belongs to a cased model")
     arguments = parser.parse_args()
     if arguments.text and not arguments.vocabulary:
         parser.error("--text needs --vocabulary")
@@ -57,84 +57,85 @@ def main() -> None:
 def print_code_points(lowercase: bool) -> None:
     """Print the number of code points that differ in each context, and the code points of each cause."""
     differing = {frame: set() for frame in FRAMES}
-    for plane in PLANES:  # a vocabulary of one plane has up to 132,000 tokens; our tokenizer accepts 137,000 characters
-        ours, theirs = both(alphabet(plane), lowercase)
+    for plane in PLANES:  # one vocabulary per plane: up to 132,000 tokens, our tokenizer accepts 137,000
+        ours, theirs = make_tokenizers(make_vocabulary(plane), lowercase)
         for frame in FRAMES:
             texts = [frame.format(chr(code)) for code in plane]
-            differing[frame].update(plane[index] for index in different(ours, theirs, texts))
+            differing[frame].update(plane[index] for index in find_differences(ours, theirs, texts))
     print(f"\n{'uncased' if lowercase else 'cased'}, of {sum(map(len, PLANES)):,} code points:")
     for frame, codes in differing.items():
         print(f"  {len(codes):,} differ in {frame.format('C')!a}")
     causes = collections.defaultdict(list)
     for code in sorted(set().union(*differing.values())):
-        causes[cause(code, lowercase)].append(code)
+        causes[find_cause(code, lowercase)].append(code)
     for text, codes in sorted(causes.items(), key=lambda item: -len(item[1])):
-        print(f"  {len(codes):,}: {text}\n    {ranges(codes)}")
+        print(f"  {len(codes):,}: {text}\n    {format_ranges(codes)}")
 
 
-def cause(code: int, lowercase: bool) -> str:
-    """Return the cause of the difference for a code point that differs."""
+def find_cause(code: int, lowercase: bool) -> str:
+    """Return the cause of a code point's difference."""
     character = chr(code)
     splits = len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{character}b")) == 3
-    if unicodedata.category(character) == "Co":  # the same in every version of Unicode
-        return "private use: Hugging Face drops it"
+    if unicodedata.category(character) == "Co":  # private use in every version of Unicode
+        return "private use: dropped by Hugging Face"
     if 0x2B820 <= code < 0x2B920:
-        return "Chinese, extension E: not split by Hugging Face, whose range begins at 2B920 by mistake"
+        return "Chinese, extension E: not split by Hugging Face, whose range starts at 2B920 by mistake"
     if TABLE.control[code]:
-        return "control or format character: not dropped by Hugging Face, whose Unicode 8 does not know it"
+        return "control or format character: not dropped by Hugging Face, whose Unicode 8 lacks it"
     if TABLE.punctuation[code]:
-        return "punctuation: not split by Hugging Face, whose Unicode 8 does not know it"
+        return "punctuation: not split by Hugging Face, whose Unicode 8 lacks it"
     if splits:
-        return "punctuation in Unicode 8 and no longer: split by Hugging Face"
+        return "punctuation only in Unicode 8: split by Hugging Face"
     if lowercase and TABLE.mark[code]:
-        return "non-spacing mark: not stripped by Hugging Face, whose Unicode 8 does not know it"
+        return "non-spacing mark: not stripped by Hugging Face, whose Unicode 8 lacks it"
     if code not in TABLE.lower and normalizers.Lowercase().normalize_str(character) != character:
-        return "capital letter younger than Unicode 14: lower-cased by Hugging Face"
+        return "capital letter newer than Unicode 14: lower-cased by Hugging Face"
     if normalizers.BertNormalizer().normalize_str(character) == "":
-        return "non-spacing mark in Unicode 8 and no longer: stripped by Hugging Face"
+        return "non-spacing mark only in Unicode 8: stripped by Hugging Face"
     return "decomposed by us, not by Hugging Face, whose NFD is older" if code in TABLE.decomposition else "unknown"
 
 
 def print_sequences() -> None:
-    """Print the differences that depend on more than one character."""
+    """Print differences that depend on more than one character."""
     marks = [code for code in (TABLE.combining_class.astype(bool) & ~TABLE.mark).nonzero()[0] if code != 0x1734]
     texts = [f"a{chr(first)}{chr(second)}" for first, second in itertools.product(marks, marks)]
     sigma = "\u0391\u03a3"  # a word of two capitals with a final sigma
-    ours, theirs = both(alphabet([*map(ord, sigma), *marks]), True)
-    turned = different(ours, theirs, texts)
+    ours, theirs = make_tokenizers(make_vocabulary([*map(ord, sigma), *marks]), True)
+    reordered = find_differences(ours, theirs, texts)
     print("\nuncased, sequences:")
     print(
-        f"  {len(turned):,} of {len(texts):,} pairs of marks that stay differ: NFD sorts them, Hugging Face's is older"
+        f"  {len(reordered):,} of {len(texts):,} pairs of kept marks differ: NFD sorts them, in Hugging Face with "
+        "older Unicode data"
     )
-    print(f"    one of the pair is always of {ranges(in_every_pair([texts[index][1:] for index in turned]))}")
-    result = "differs" if different(ours, theirs, [sigma]) else "is the same"
+    print(f"    each pair contains one of {format_ranges(find_cover([texts[index][1:] for index in reordered]))}")
+    result = "differs" if find_differences(ours, theirs, [sigma]) else "is the same"
     print(f"  {sigma!a}, a word that ends in a capital sigma, {result}")
 
 
-def in_every_pair(pairs: Iterable[str]) -> list[int]:
-    """Return code points that cover all pairs of characters, the rarer ones first."""
+def find_cover(pairs: Iterable[str]) -> list[int]:
+    """Return code points of which every pair contains one, preferring rare ones."""
     counts = collections.Counter(itertools.chain.from_iterable(pairs))
     return sorted({ord(max(pair, key=lambda character: counts[character])) for pair in pairs})
 
 
 def print_vocabulary(path: pathlib.Path, text_files: Sequence[pathlib.Path], *, lowercase: bool) -> None:
-    """Print the differences with one vocabulary: for tensorflow-text's tokenizer, and for text."""
+    """Print the differences with a given vocabulary: for tensorflow-text's tokenizer, and for text."""
     tokens = read_vocabulary(path)
-    ours, theirs = both(tokens, lowercase)
+    ours, theirs = make_tokenizers(tokens, lowercase)
     fast = tf_text.FastBertTokenizer(tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase)
     print(f"\n{path.name}, a + C + b:")
     texts = [f"a{chr(code)}b" for code in itertools.chain.from_iterable(PLANES)]
     for name, other in (("Hugging Face", theirs), ("FastBertTokenizer", lambda texts: fast.tokenize(texts).to_list())):
-        print(f"  {len(different(ours, other, texts)):,} differ in {name}")
+        print(f"  {len(find_differences(ours, other, texts)):,} differ in {name}")
     for file in text_files:
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         lines = [line for line in data.decode(errors="replace").split("\n") if line.strip()]
-        num_different = len(different(ours, theirs, lines))
+        num_different = len(find_differences(ours, theirs, lines))
         print(f"  {num_different:,} of {len(lines):,} lines of {file.name} differ in Hugging Face")
 
 
-def both(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
-    """Return our tokenizer and Hugging Face's as functions from texts to lists of ids."""
+def make_tokenizers(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
+    """Return our tokenizer and that of Hugging Face as functions from texts to lists of ids."""
     ours = BertTokenizer(tokens, lowercase=lowercase)
     theirs = Tokenizer(models.WordPiece({token: index for index, token in enumerate(tokens)}, unk_token="[UNK]"))
     theirs.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
@@ -146,26 +147,26 @@ def both(tokens: Sequence[str], lowercase: bool) -> tuple[Callable, Callable]:
     )
 
 
-def different(ours: Callable, theirs: Callable, texts: Sequence[str]) -> list[int]:
-    """Return the indices of the texts with different ids."""
-    places = []
+def find_differences(ours: Callable, theirs: Callable, texts: Sequence[str]) -> list[int]:
+    """Return the indices of texts with different ids."""
+    indices = []
     for start in range(0, len(texts), 0x10000):
-        some = texts[start : start + 0x10000]
-        pairs = enumerate(zip(ours(some), theirs(some), strict=True), start)
-        places += [place for place, (left, right) in pairs if left != right]
-    return places
+        batch = texts[start : start + 0x10000]
+        pairs = enumerate(zip(ours(batch), theirs(batch), strict=True), start)
+        indices += [index for index, (left, right) in pairs if left != right]
+    return indices
 
 
-def alphabet(codes: Iterable[int]) -> list[str]:
-    """Return a vocabulary of all characters that either tokenizer makes of code points in their contexts."""
-    given = {*codes, *map(ord, "".join(FRAMES))}
-    lowered = given.union(*(TABLE.lower[code] for code in given & TABLE.lower.keys()), [0x3C2])  # the final sigma
-    spelt = sorted(set().union(lowered, *map(TABLE.decompose, lowered)))
-    characters = [chr(code) for code in spelt if not chr(code).isspace()]
+def make_vocabulary(codes: Iterable[int]) -> list[str]:
+    """Return a vocabulary of all characters that either tokenizer produces from code points in their contexts."""
+    codes = {*codes, *map(ord, "".join(FRAMES))}
+    lowered = codes.union(*(TABLE.lower[code] for code in codes & TABLE.lower.keys()), [0x3C2])  # final sigma
+    decomposed = sorted(set().union(lowered, *map(TABLE.decompose, lowered)))
+    characters = [chr(code) for code in decomposed if not chr(code).isspace()]
     return [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in characters)]
 
 
-def ranges(codes: Sequence[int]) -> str:
+def format_ranges(codes: Sequence[int]) -> str:
     """Format sorted code points as ranges in hexadecimal."""
     groups = itertools.groupby(enumerate(codes), key=lambda pair: pair[1] - pair[0])
     runs = [[code for _, code in group] for _, group in groups]

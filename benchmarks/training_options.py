@@ -1,10 +1,10 @@
-"""Measure step time and peak memory of training options, each relative to the plain training.
+"""Measure step time and peak memory of training options, relative to training with the defaults.
 
     python benchmarks/training_options.py RECORDS --preset tiny --steps 30 --rounds 3
 
-Each training is `pretrain` in its own process; every round runs all of them. Prints a table of the median step time
-(without the first five steps, which compile and warm up) and the peak memory of the process, as medians over the
-rounds. RECORDS with long sequences show the benefit of gradient checkpointing.
+Each training is `pretrain` in its own process; every round runs all of them. Prints a table of the median step time,
+without the first five steps, which compile and warm up, and of the peak memory of the process, both as medians over the
+rounds. Records with long sequences show the benefit of gradient checkpointing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _WARM_UP_STEPS = 5
 
 
 def main() -> None:
-    """Run all trainings, or one of them with `--train`."""
+    """Run all trainings, or a single one with `--train`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=pathlib.Path)
     parser.add_argument("--preset", default="tiny")
@@ -54,7 +54,7 @@ def main() -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             results[option].append(json.loads(done.stdout.splitlines()[-1]))
             print(option, results[option][-1], file=sys.stderr, flush=True)
-    print("| option | s a step | x plain | peak memory, MB | x plain |\n|---|---|---|---|---|")
+    print("| option | s/step | x plain | peak memory, MB | x plain |\n|---|---|---|---|---|")
     medians = {
         option: [statistics.median(result[name] for result in rounds) for name in ("seconds", "bytes")]
         for option, rounds in results.items()
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def train(arguments: argparse.Namespace) -> dict[str, float]:
-    """Train, and return the median seconds per step and the peak memory."""
+    """Train; return the median seconds per step and the peak memory."""
     import keras
     import tensorflow as tf
 

@@ -1,9 +1,9 @@
-"""What is lost where a forward pass leaves a part of BERT out: cosines between sentence vectors with it and without.
+"""Measure the effect of omitting a part of BERT: cosines between sentence vectors with and without it.
 
-    python benchmarks/left_out.py CHECKPOINT TEXTS.txt
+    python benchmarks/ablation.py CHECKPOINT TEXTS.txt
 
-CHECKPOINT: any BERT folder with a vocabulary; the mean of its vectors is the vector of a text. TEXTS: one a line;
-lines 1 and 2, 3 and 4, ... are taken as pairs too.
+CHECKPOINT is a BERT folder with a vocabulary; sentence vectors are the mean of its token vectors. TEXTS has one text
+per line; lines 1 and 2, 3 and 4, ... are also used as pairs. Prints the table of docs/reference/formulas.md.
 """
 
 import argparse
@@ -23,24 +23,24 @@ _BATCH_SIZE = 32
 
 
 def without_biases(path: str, value: np.ndarray) -> np.ndarray:
-    """Dense layers without biases."""
+    """Remove the biases of dense layers."""
     return np.zeros_like(value) if path.endswith("bias") else value
 
 
 def without_projection(path: str, value: np.ndarray) -> np.ndarray:
-    """Heads side by side, as they are."""
+    """Replace the output projection with the identity, so that the heads are only concatenated."""
     if "projection/" not in path:
         return value
     return np.eye(len(value), dtype=value.dtype) if path.endswith("kernel") else np.zeros_like(value)
 
 
 def without_segments(path: str, value: np.ndarray) -> np.ndarray:
-    """No segment embeddings."""
+    """Remove the segment embeddings."""
     return np.zeros_like(value) if "/segment/" in path else value
 
 
 def without_all(path: str, value: np.ndarray) -> np.ndarray:
-    """The three above."""
+    """Remove all three."""
     for change in (without_biases, without_projection, without_segments):
         value = change(path, value)
     return value
@@ -50,14 +50,14 @@ VARIANTS: dict[str, tuple[Callable, str | None]] = {
     "biases of the dense layers": (without_biases, None),
     "output projection": (without_projection, None),
     "segment embeddings": (without_segments, None),
-    "GELU, ReLU instead": (lambda _, value: value, "relu"),
+    "GELU (ReLU instead)": (lambda _, value: value, "relu"),
     "all four": (without_all, "relu"),
-    "erf, tanh form instead": (lambda _, value: value, "gelu_tanh"),
+    "erf (tanh form instead)": (lambda _, value: value, "gelu_tanh"),
 }
 
 
 def main() -> None:
-    """Prints the table of docs/reference/formulas.md."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("texts", type=pathlib.Path)
@@ -66,20 +66,20 @@ def main() -> None:
     encoder = getattr(model, "encoder", model)
     lines = [line for line in arguments.texts.read_text(encoding="utf-8").splitlines() if line.strip()]
     firsts, seconds = lines[::2], lines[1::2]
-    sides = [(firsts, None), (firsts[: len(seconds)], seconds)]
-    whole = [vectors(encoder, tokenizer, *side) for side in sides]
-    print("| left out | mean, texts | least | mean, pairs | least |\n|---|---|---|---|---|")
+    inputs = [(firsts, None), (firsts[: len(seconds)], seconds)]
+    whole = [embed(encoder, tokenizer, *texts) for texts in inputs]
+    print("| left out | mean, texts | minimum | mean, pairs | minimum |\n|---|---|---|---|---|")
     for name, (change, hidden_act) in VARIANTS.items():
-        variant = changed(encoder, change, hidden_act)
+        variant = modify_encoder(encoder, change, hidden_act)
         cells = [name]
-        for side, own in zip(sides, whole, strict=True):
-            cosines = (vectors(variant, tokenizer, *side) * own).sum(axis=1)
+        for texts, expected in zip(inputs, whole, strict=True):
+            cosines = (embed(variant, tokenizer, *texts) * expected).sum(axis=1)
             cells += [f"{cosines.mean():.6f}", f"{cosines.min():.6f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def changed(encoder: bk.BertEncoder, change: Callable, hidden_act: str | None) -> bk.BertEncoder:
-    """Returns a copy with other weights, by their paths, and another activation."""
+def modify_encoder(encoder: bk.BertEncoder, change: Callable, hidden_act: str | None) -> bk.BertEncoder:
+    """Return a copy with weights modified by `change(path, value)` and another activation."""
     config = dataclasses.replace(encoder.config, hidden_act=hidden_act or encoder.config.hidden_act)
     copy = bk.BertEncoder(config, pooler=encoder.pooler is not None)
     for weight, value in zip(copy.weights, encoder.get_weights(), strict=True):
@@ -87,15 +87,15 @@ def changed(encoder: bk.BertEncoder, change: Callable, hidden_act: str | None) -
     return copy
 
 
-def vectors(encoder: bk.BertEncoder, tokenizer, texts: list[str], seconds: list[str] | None) -> np.ndarray:
-    """Returns the vectors (texts, D), of length 1."""
-    embedder, found = bk.BertEmbedder(encoder), []
+def embed(encoder: bk.BertEncoder, tokenizer, texts: list[str], seconds: list[str] | None) -> np.ndarray:
+    """Return the normalized vectors `(num_texts, D)`."""
+    embedder, batches = bk.BertEmbedder(encoder), []
     for start in range(0, len(texts), _BATCH_SIZE):
         part = slice(start, start + _BATCH_SIZE)
-        rows = (texts[part],) if seconds is None else (texts[part], seconds[part])
-        features = bk.pack(tokenizer, *rows, max_sequence_length=128)
-        found.append(keras.ops.convert_to_numpy(embedder(features, training=False)["embedding"]))
-    return np.concatenate(found)
+        batch_texts = (texts[part],) if seconds is None else (texts[part], seconds[part])
+        features = bk.pack(tokenizer, *batch_texts, max_sequence_length=128)
+        batches.append(keras.ops.convert_to_numpy(embedder(features, training=False)["embedding"]))
+    return np.concatenate(batches)
 
 
 if __name__ == "__main__":
