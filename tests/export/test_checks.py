@@ -83,7 +83,7 @@ def test_process_ends_with_its_parent(program, tmp_path):
     process.close()
 
 
-def test_error_contains_the_last_line_or_the_extra_of_a_missing_runtime(program, tmp_path):
+def test_error_contains_the_last_line_or_the_missing_extra(program, tmp_path):
     program("import sys\nprint('noise', file=sys.stderr)\nimport missing_numpy")
     with pytest.raises(MissingExtraError, match=r"missing_numpy.*bert-keras\[onnx\]"):
         query_artifact("onnx", tmp_path / "model", [REQUEST])

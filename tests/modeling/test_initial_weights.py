@@ -62,7 +62,7 @@ def test_encoder_is_drawn_from_a_truncated_normal(encoder):
         assert matrix.std() == pytest.approx(0.88 * RANGE, rel=0.08)
 
 
-def test_zero_initialization_shares_zeros_of_one_shape():
+def test_zero_initializer_shares_zeros_of_equal_shapes():
     draw = TruncatedNormal(stddev=RANGE, seed=1)
     with zero_initialization():
         first, second, other = draw((3, 5)), draw((3, 5)), draw((5, 3))

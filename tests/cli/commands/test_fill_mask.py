@@ -20,7 +20,7 @@ TEXTS = [
     "the zebra [SEP] [MASK] cat [PAD] off",
     "A red hat and [MASK]",
 ]
-RECORDED = pathlib.Path(__file__).with_name("fill_mask_proposals.json")  # predictions of the transformers pipeline
+RECORDED = pathlib.Path(__file__).with_name("fill_mask_predictions.json")  # predictions of the transformers pipeline
 SIZES = {"num_layers": 2, "num_heads": 3, "hidden_dim": 24, "intermediate_dim": 40, "max_sequence_length": 19}
 KINDS = {  # keyed by the transformers class that loads the folder
     "BertForMaskedLM": lambda config: bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)),

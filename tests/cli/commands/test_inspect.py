@@ -56,7 +56,7 @@ def tuning(tuned):
     return tuned("classify")
 
 
-def test_training_shows_the_training_curves_of_a_checkpoint(tuning, tmp_path, capsys, fake_figures):
+def test_training_option_plots_the_training_curves(tuning, tmp_path, capsys, fake_figures):
     status, printed = run(capsys, "--training", tuning.out, "--out", tmp_path / "out", "--json")
     assert status == 0, printed.err
     result = json.loads(printed.out)

@@ -44,7 +44,7 @@ def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
     ]
 
 
-def test_no_warning_where_mediapipe_scores_the_same():
+def test_equal_mediapipe_score_causes_no_warning():
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
     assert len(score_lines({"a": {**EQUAL, "scores": scores}})) == 1
     assert len(score_lines({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1

@@ -160,7 +160,7 @@ def test_overwrite_replaces_the_folder(references, tmp_path):
     assert (tmp_path / "out/onnx/onnx/model.onnx").is_file()
 
 
-def test_other_files_are_rejected(references, tmp_path):
+def test_file_in_another_format_is_rejected(references, tmp_path):
     (tmp_path / "cut.onnx").write_bytes(b"\x08\x01\x12\xff")
     with pytest.raises(InputError, match=r"cut.onnx is not a complete ONNX file"):
         onnx_artifact.start_onnx_check(references("classifier"), tmp_path / "cut.onnx")

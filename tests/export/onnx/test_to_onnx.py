@@ -181,7 +181,7 @@ def test_operation_missing_from_onnx_is_rejected_and_nothing_is_written(make_mod
     assert list(tmp_path.iterdir()) == []
 
 
-def test_graph_that_lost_an_input_is_rejected(make_model, tmp_path, monkeypatch):
+def test_graph_with_a_missing_input_is_rejected(make_model, tmp_path, monkeypatch):
     def drop_input(model):
         model = rewrite_model(model)
         inputs = [one for one in model.graph.input if one.name != "token_type_ids"]

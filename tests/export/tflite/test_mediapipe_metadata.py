@@ -264,7 +264,7 @@ def test_files_with_several_lengths_or_other_outputs_are_rejected(output, length
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")
 
 
-def test_other_files_are_rejected(tokenizer, tmp_path):
+def test_file_in_another_format_is_rejected(tokenizer, tmp_path):
     (tmp_path / "model.tflite").write_bytes(b"not a TFLite file")
     with pytest.raises(bk.InputError, match=r"model\.tflite is not a TFLite file: choose a file that export wrote"):
         add_metadata(tmp_path / "model.tflite", tokenizer, name="a", description="b")

@@ -16,27 +16,27 @@ import tensorflow as tf
 from bert_keras.distribution import clip_gradients
 from tests.distribution.conftest import REPOSITORY
 from tests.distribution.test_distributed_step import assert_same_training
-from tests.distribution.toy import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, make_data, make_optimizers, train
+from tests.distribution.train_toy_models import LIMITS, NUM_STEPS, QUICK, SCALES, Toy, make_data, make_optimizers, train
 
 TOLERANCE = 1e-6  # for weights of about 0.5; measured: 1.2e-7
 
 
 @pytest.fixture(scope="module")
 def report():
-    """Output of `toy.py` for the optimizers of the quick suite."""
+    """Output of `train_toy_models.py` for the optimizers of the quick suite."""
     return run_toy(QUICK)
 
 
 @pytest.fixture(scope="module")
 def full_report():
-    """Output of `toy.py` for all optimizers."""
+    """Output of `train_toy_models.py` for all optimizers."""
     return run_toy(make_optimizers())
 
 
 def run_toy(names):
-    """Run `toy.py` in a separate process with two devices."""
+    """Run `train_toy_models.py` in a separate process with two devices."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "tests.distribution.toy", *names]
+    command = [sys.executable, "-m", "tests.distribution.train_toy_models", *names]
     environment = {**os.environ, "PYTHONPATH": path}
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=600)
     assert ended.returncode == 0, ended.stderr[-4000:]

@@ -1,6 +1,6 @@
 """Train a small model with a distributed step on one device and on two replicas.
 
-`python toy.py NAME...` prints the result of `report` for these optimizers as JSON.
+`python train_toy_models.py NAME...` prints the result of `report` for these optimizers as JSON.
 """
 
 import contextlib

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training import adamw
-from tests.distribution.toy import train
 from tests.distribution.train_heads import BATCH_SIZE, CONFIG, HEADS, Logs, make_data
+from tests.distribution.train_toy_models import train
 from tests.marks import slow
 
 NUM_STEPS = 4
