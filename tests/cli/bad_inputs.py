@@ -412,7 +412,7 @@ def write_inputs() -> None:
 
 
 def write_model(name: str, architecture: str, head: dict) -> None:
-    """Write a model folder whose weights are all 0."""
+    """Write a model folder with weights of 0."""
     import numpy as np
     from safetensors.numpy import save_file
 

@@ -1,4 +1,4 @@
-"""Reader of the metadata of TFLite files; it accepts what MediaPipe accepts."""
+"""Read the metadata of TFLite files as MediaPipe does."""
 
 import os
 import pathlib
