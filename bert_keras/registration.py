@@ -39,6 +39,7 @@ class _KerasFinder:
     """
 
     def find_spec(self, name, path=None, target=None):
+        """Return the spec of Keras with a wrapped loader; None for any other module."""
         if name != "keras":
             return None
         others = (finder for finder in list(sys.meta_path) if not isinstance(finder, _KerasFinder))
@@ -58,9 +59,11 @@ class _ThenOurs:
         return getattr(self._loader, name)
 
     def create_module(self, spec):
+        """Create the module as Keras's own loader does."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module) -> None:
+        """Import Keras, remove the finder, and import our modules."""
         module.__loader__ = module.__spec__.loader = self._loader  # hide this wrapper from the module
         self._loader.exec_module(module)
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _KerasFinder)]

@@ -150,9 +150,11 @@ class _CountedBytes(io.RawIOBase):
         self._file, self._on_read = file, on_read
 
     def readable(self) -> bool:
+        """Return True: the stream can be read."""
         return True
 
     def readinto(self, buffer: bytearray) -> int | None:
+        """Fill the buffer and return the number of bytes read."""
         read = getattr(self._file, "readinto1", self._file.readinto)  # returns a pipe's bytes as they arrive
         if num_bytes := read(buffer):
             self._on_read(num_bytes)

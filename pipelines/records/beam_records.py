@@ -149,9 +149,11 @@ def _run(beam: types.ModuleType, job: _Job, options: list[str]) -> None:
         """The step of the workers."""
 
         def setup(self) -> None:
+            """Create the worker once per process."""
             self._finish = job.make_worker()
 
         def process(self, block: Block) -> Iterator[int]:
+            """Write the shards of a block and yield its index."""
             self._finish(block)
             yield block.index
 
