@@ -1,6 +1,6 @@
 """BERT for TensorFlow and Keras: raw text to a trained model to a proven artifact.
 
-The public names are handed on lazily: `import bert_keras` loads no TensorFlow.
+Public names are imported lazily: `import bert_keras` loads no TensorFlow.
 """
 
 import importlib

@@ -42,7 +42,7 @@ def test_two_workers_share_one_result(tmp_path, monkeypatch):
     assert seen == makers * 2
 
 
-def test_a_failure_is_tried_again(tmp_path, monkeypatch):
+def test_failure_is_retried(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
     def fail(path):

@@ -80,7 +80,7 @@ def parsed(path: pathlib.Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports_of(path: pathlib.Path) -> set[str]:
+def find_imports(path: pathlib.Path) -> set[str]:
     """Return every module that a file imports, also inside its functions."""
     found = set()
     for node in ast.walk(parsed(path)):
@@ -110,7 +110,7 @@ def allowed_layers(module: str) -> set[str]:
 def forbidden_imports(module: str) -> list[str]:
     """Return our modules and packages that a module imports against the rule; `__version__` is free for all."""
     allowed, found = allowed_layers(module), []
-    for name in imports_of(MODULES[module]):
+    for name in find_imports(MODULES[module]):
         is_ours = name.startswith("bert_keras.") and name != "bert_keras.__version__"
         if (
             is_ours
@@ -130,7 +130,7 @@ def test_the_import_rule_covers_every_module_and_package():
 
 
 def test_every_exception_to_the_import_rule_is_needed():
-    assert all(used in imports_of(MODULES[module]) for module, used in EXCEPTIONS)
+    assert all(used in find_imports(MODULES[module]) for module, used in EXCEPTIONS)
 
 
 def test_packages_import_in_one_direction():
@@ -155,7 +155,7 @@ def test_every_package_says_what_is_inside_and_where_to_start():
 def test_modeling_imports_no_tensorflow_but_for_its_kernels():
     allowed = {"bert_keras", "keras", "numpy", *sys.stdlib_module_names}
     packages = {
-        module: {name.split(".")[0] for name in imports_of(path)} - allowed
+        module: {name.split(".")[0] for name in find_imports(path)} - allowed
         for module, path in MODULES.items()
         if module.startswith("bert_keras.modeling") and module != "bert_keras.modeling.tensorflow_kernels"
     }
@@ -164,7 +164,7 @@ def test_modeling_imports_no_tensorflow_but_for_its_kernels():
 
 def test_pipelines_and_modeling_never_meet():
     for module, path in MODULES.items():
-        ours = imports_of(path)
+        ours = find_imports(path)
         if module.startswith("bert_keras.pipelines"):
             assert not any(name.startswith(("bert_keras.modeling", "keras")) for name in ours), module
         if module.startswith("bert_keras.modeling"):
@@ -174,7 +174,7 @@ def test_pipelines_and_modeling_never_meet():
 def test_no_file_is_named_like_a_package_that_it_imports():
     for folder in ("pipelines", "export"):
         for path in (REPOSITORY / folder).rglob("*.py"):
-            assert path.stem not in {name.split(".")[0] for name in imports_of(path)}, path
+            assert path.stem not in {name.split(".")[0] for name in find_imports(path)}, path
 
 
 def test_nothing_shipped_asserts():

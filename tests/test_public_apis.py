@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.test_project import MODULES, imports_of
+from tests.test_project import MODULES, find_imports
 
 # documented methods of named tuples and os
 PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_field_defaults", "_exit"}
@@ -89,7 +89,7 @@ def find_internal_names(tree: ast.AST) -> list[str]:
 def test_no_underscore_name_of_another_package_is_used(ours):
     wrong, own = {}, {name: find_own_names(tree) for name, tree in ours.items()}
     for name, tree in ours.items():
-        inherited = set().union(*(own[module] for module in imports_of(MODULES[name]) if module in own))
+        inherited = set().union(*(own[module] for module in find_imports(MODULES[name]) if module in own))
         wrong[name] = [] if name == COMPAT else find_third_party_names(tree, inherited)
     assert {name: found for name, found in wrong.items() if found} == {}
 

@@ -20,7 +20,7 @@ SHORTER = {"--steps 600": "--steps 3"}  # what the test trains for less long tha
 LONG = ("bert-keras pretrain", "--to saved_model tflite onnx", "bert-keras plan")  # 15 to 45 s of processor time each
 
 
-def commands_of(block: str) -> list[tuple[str, list[str]]]:
+def parse_commands(block: str) -> list[tuple[str, list[str]]]:
     """Return the commands of a shell block: what each reads from standard input, and its arguments."""
     commands = []
     for line in block.replace("\\\n", " ").splitlines():
@@ -47,7 +47,7 @@ def workplace(quick_demo):
 
 def test_every_command_is_known():
     for language, code in BLOCKS:
-        for _, arguments in commands_of(code) if language == "bash" else ():
+        for _, arguments in parse_commands(code) if language == "bash" else ():
             assert parser().parse_args(arguments).command == arguments[0]
 
 
@@ -59,7 +59,7 @@ def test_short_blocks_run(index, workplace, monkeypatch, capsys):
     if language == "python":
         exec(compile(code, f"block {index} of README.md", "exec"), {"__name__": "readme"})
         return
-    for standard_input, arguments in commands_of(code):
+    for standard_input, arguments in parse_commands(code):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(standard_input.encode())))
         assert main(arguments) == 0, capsys.readouterr().err[-3000:]
 

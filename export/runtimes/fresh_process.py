@@ -68,7 +68,7 @@ class FreshProcess:
         (self._folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
         program = pathlib.Path(exchange.__file__).with_name(_RUNTIMES[kind][0])
         command = [sys.executable, str(program), str(artifact), str(self._folder)]
-        with open(self._folder / "printed.txt", "wb") as printed:  # a pipe that nobody reads could fill up
+        with open(self._folder / "printed.txt", "wb") as printed:  # an unread pipe could fill up
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """Add the metadata that MediaPipe requires to a TFLite file: names of its tensors, the vocabulary and the labels.
 
 The metadata is a separate FlatBuffer (`metadata_schema.fbs` of TFLite Support, identifier "M001") in a buffer of the
-model; the files that it refers to are appended as a ZIP. It is written by hand, because MediaPipe's own writer cannot
-be imported on current Python versions, and so that nobody needs mediapipe to write a file for a phone.
+model; the files that it refers to are appended as a ZIP. It is written here, because MediaPipe's own writer cannot
+be imported on current Python versions, and so that writing a file for a phone does not need mediapipe.
 """
 
 import enum

@@ -45,7 +45,7 @@ def read_checkpoint_folder(folder):
 def write_in_shards(folder):
     tiny_folders.write_classifier(folder)
     (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
-    names = tiny_folders.tensors_of("BertClassifier")
+    names = tiny_folders.make_tensors("BertClassifier")
     index = {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(names, "model-00001-of-00001.safetensors")}
     tiny_folders.write_json(folder / "model.safetensors.index.json", index)
 

@@ -1,7 +1,7 @@
 """Google's TF1 checkpoints against transformers with the same numbers.
 
 The folder is written as google-research/bert leaves it: `bert_config.json`, `vocab.txt` and
-`bert_model.ckpt.*`, with the optimizer's slots beside the weights. Its code computes "gelu"
+`bert_model.ckpt.*`, with the optimizer's variables next to the weights. Its code computes "gelu"
 with tanh (transformers calls that "gelu_new") and stores kernels as [in, out].
 """
 

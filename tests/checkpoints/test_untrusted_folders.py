@@ -13,7 +13,7 @@ from bert_keras.tasks.task_loading import read_checkpoint_task
 from tests.checkpoints.tiny_folders import (
     LABELS,
     edit_json,
-    tensors_of,
+    make_tensors,
     write_classifier,
     write_electra,
     write_embedder,
@@ -208,7 +208,7 @@ def test_two_names_of_one_weight_are_refused(folder, refused):
 def test_shards_outside_the_folder_are_refused(folder, refused, name):
     shutil.copy(folder / WEIGHTS, folder.parent / "outside.safetensors")
     (folder / WEIGHTS).unlink()
-    write_json(folder / f"{WEIGHTS}.index.json", {"weight_map": dict.fromkeys(tensors_of("BertClassifier"), name)})
+    write_json(folder / f"{WEIGHTS}.index.json", {"weight_map": dict.fromkeys(make_tensors("BertClassifier"), name)})
     refused(folder, r"index\.json names '.*'; expected a path inside")
 
 

@@ -86,7 +86,7 @@ def write_json(path: pathlib.Path, value: object) -> None:
     path.write_text(json.dumps(value))
 
 
-def tensors_of(model: str, family: str = "bert") -> dict[str, np.ndarray]:
+def make_tensors(model: str, family: str = "bert") -> dict[str, np.ndarray]:
     """Return random tensors of a model, keyed by their names in transformers."""
     pooler = model in ("BertEmbedder", "BertClassifier")
     names = list_weights(model, OURS, pooler=pooler, family=family)
@@ -102,7 +102,7 @@ def tensors_of(model: str, family: str = "bert") -> dict[str, np.ndarray]:
 def _write(folder: pathlib.Path, config: dict, model: str, family: str = "bert") -> None:
     folder.mkdir(parents=True)
     write_json(folder / "config.json", config)
-    save_file(tensors_of(model, family), folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(make_tensors(model, family), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     write_json(folder / "tokenizer_config.json", TOKENIZER_CONFIG)
 

@@ -77,7 +77,7 @@ def ignore_interrupt():
         time.sleep(10)
 
 
-def test_ignored_interrupt_is_sent_again():
+def test_ignored_interrupt_is_resent():
     with pytest.raises(KeyboardInterrupt):
         ignore_interrupt()
 

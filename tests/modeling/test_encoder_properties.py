@@ -163,7 +163,7 @@ def suffix(weight) -> str:
 @pytest.mark.parametrize(
     ("preset", "model_class", "parameters"),
     [
-        # counted by hand, and published as 110 M and 340 M (Devlin et al. 2018)
+        # computed from the sizes, and published as 110 M and 340 M (Devlin et al. 2018)
         ("base", "BertPretrainer", 110_106_428),
         ("base", "BertEncoder", 109_482_240),
         ("large", "BertEncoder", 335_141_888),

@@ -131,7 +131,7 @@ def test_loss_matches_its_formula(kind, task, make_model, run):
 
 
 def test_electra_loss_matches_its_formula(task, make_model, run):
-    # in evaluation the generator takes the most likely token, so that the loss can be computed by hand
+    # in evaluation the generator takes the most likely token, so that the expected loss can be computed
     model = make_model("electra_with_generator", **SMALL)
     x, y = task("electra_with_generator")
     model.compile(optimizer="adam", run_eagerly=True)

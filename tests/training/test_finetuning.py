@@ -67,7 +67,7 @@ class PlannedError(Exception):
 
 @pytest.fixture
 def planned(tiny_encoder, monkeypatch):
-    """Function that returns what a fine-tuning would do, without training it, keyed by name."""
+    """Function that returns the plan of a fine-tuning, keyed by name, without training."""
 
     def end(model, phases, *, scorer, **settings):
         raise PlannedError(model, phases, {**settings, "scorer": scorer})

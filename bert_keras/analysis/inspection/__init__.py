@@ -1,4 +1,4 @@
-"""What a model computes on one text: attention, vectors, predictions; as arrays, an HTML page and figures.
+"""Attention, vectors and predictions of a model on one text, as arrays, an HTML page and figures.
 
 Start with `inspecting.py`.
 """

@@ -1,6 +1,6 @@
 """Examples of a table before they become examples of a task, and helpers for messages.
 
-Reading goes on after an invalid example: it is yielded with its error. Errors after which the next example cannot be
+Reading continues after an invalid example: it is yielded with its error. Errors after which the next example cannot be
 found, such as a quote mark that is never closed, are raised.
 """
 

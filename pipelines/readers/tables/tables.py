@@ -29,7 +29,7 @@ def open_table(
     """Open a table to read it example by example, so it may be a pipe or larger than memory.
 
     The reader has `columns`, the column names, and `read()`, which yields a `RawExample` for each example. An example
-    with the wrong number of fields, or that is not UTF-8 or not JSON, has its `error` set, and reading goes on with the
+    with the wrong number of fields, or that is not UTF-8 or not JSON, has its `error` set, and reading resumes with the
     next one. The caller either raises the error, or skips the example and counts it:
 
         with open_table("texts.jsonl") as table:

@@ -1,4 +1,4 @@
-"""Memory estimates against traces of the exact shape, functions computed by hand, and the real optimizer."""
+"""Memory estimates against traces of the exact shape, manual computations, and the real optimizer."""
 
 import importlib.util
 import json
@@ -92,7 +92,7 @@ def test_the_peak_counts_tensors_that_live_at_the_same_time():
     assert trace_lifetimes(function).peak_bytes(BatchShape(10, 1, 1)) == 10 * (32 + 32 + 16)
 
 
-def test_elementwise_operations_overwrite_inputs_that_are_not_needed_again():
+def test_elementwise_operations_overwrite_unneeded_inputs():
     lifetimes = trace_lifetimes(lambda x: tf.exp(tf.tanh(x @ tf.ones((4, 8)))))
     assert lifetimes.peak_bytes(BatchShape(10, 1, 1)) == 10 * 32
 

@@ -1,4 +1,4 @@
-"""Kinds and statistics of attention heads, on attention written by hand."""
+"""Kinds and statistics of attention heads, on constructed attention."""
 
 import numpy as np
 import pytest

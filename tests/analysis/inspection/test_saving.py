@@ -30,7 +30,7 @@ def test_a_folder_has_the_page_the_numbers_and_each_figure_as_png_and_svg(inspec
     assert '<section id="memory">' in page
 
 
-def test_custom_figures_are_saved_too(inspect_tiny, tmp_path, fake_figures):
+def test_custom_figures_are_saved(inspect_tiny, tmp_path, fake_figures):
     section = FigureSection("mine", "Mine", "", create_figure())
     names = inspect_tiny("encoder", TEXT).save(tmp_path / "out", sections=[section])
     assert names[-2:] == ["mine.png", "mine.svg"]

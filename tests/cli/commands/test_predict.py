@@ -314,7 +314,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_predictions_go_to_standard_output_while_progress_is_shown(small_chunks, tuned, set_stdin, monkeypatch, capsys):
+def test_predictions_go_to_standard_output_during_progress(small_chunks, tuned, set_stdin, monkeypatch, capsys):
     set_stdin("\n".join([*TEXTS, ""]))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(["predict", str(tuned("classify").out), "--on-error", "skip"]) == 0

@@ -140,7 +140,7 @@ def test_a_missing_file_is_reported(tmp_path):
         Pretraining.resolve(tmp_path / "nothing.toml")
 
 
-def test_tables_made_in_python_are_validated_too():
+def test_tables_made_in_python_are_validated():
     with pytest.raises(
         bk.InputError, match=r"invalid OptimizerSettings: beta_2 is 1: input should be less than 1; epsilon is 0"
     ):

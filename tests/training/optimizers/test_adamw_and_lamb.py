@@ -118,7 +118,7 @@ def test_lamb_has_trust_ratio_1_if_a_norm_is_0():
     np.testing.assert_array_equal(ours["embeddings"], weights["embeddings"].astype("float32"))
 
 
-@pytest.mark.slow  # imports JAX; the algorithm by hand is above
+@pytest.mark.slow  # imports JAX; the algorithm in NumPy is above
 def test_lamb_matches_optax():
     optax, jax = pytest.importorskip("optax"), pytest.importorskip("jax")
     weights, gradients = draw()

@@ -64,7 +64,7 @@ def render_page(inspection: "Inspection", sections: Sequence[FigureSection] = ()
     parts = [
         render_prediction(inspection.prediction, texts) if inspection.prediction else "",
         render_masked_predictions(inspection.masked_predictions) if inspection.masked_predictions else "",
-        render_section("attention", "Attention", _ATTENTION + _describe_shown(inspection), _ATTENTION_ELEMENTS),
+        render_section("attention", "Attention", _ATTENTION + _describe_truncation(inspection), _ATTENTION_ELEMENTS),
         render_section("heads", "Attention heads", _HEADS, _render_heads(inspection.heads)),
         _render_charts("scores", "Attention scores before and after scaling", _describe_scores(config)),
         _render_charts("vectors", "Token similarity across layers", _VECTORS),
@@ -94,7 +94,7 @@ def _list_facts(inspection: "Inspection") -> dict[str, object]:
     }
 
 
-def _describe_shown(inspection: "Inspection") -> str:
+def _describe_truncation(inspection: "Inspection") -> str:
     """Describe which tokens the maps show, if they do not show all."""
     num_shown, length = count_shown_tokens(inspection.attention.shape), len(inspection.tokens)
     if num_shown == length:
