@@ -88,8 +88,7 @@ def make_records(
 
     Example:
         >>> manifest = bk.make_records("vocab.txt", "records", "books/*.txt", max_sequence_length=512, packed=True)
-        >>> manifest["num_records"]
-        1804
+        >>> manifest["num_records"], manifest["quality"]  # the number of records, and figures of the text
     """
     settings = RecordSettings(
         max_sequence_length=max_sequence_length,

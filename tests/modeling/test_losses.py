@@ -94,3 +94,8 @@ def test_training_step_is_freed_with_its_graph():
     del step
     gc.collect()
     assert graph() is None
+
+
+def test_global_batch_mean_keeps_its_name_in_keras_files():
+    """`.keras` files of earlier versions were saved with the name StepMean."""
+    assert keras.saving.get_registered_name(GlobalBatchMean) == "bert_keras>StepMean"

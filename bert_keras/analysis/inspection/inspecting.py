@@ -34,7 +34,7 @@ NUMBERS = "inspection.json"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Inspection:
-    """What a model computes on one text. Layers and heads are counted from 0: layer 0 is `block_0`.
+    """Attention, vectors and predictions of a model on one text. Layers and heads are numbered from 0.
 
     Attributes:
         model: the model.

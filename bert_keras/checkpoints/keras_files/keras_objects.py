@@ -52,7 +52,7 @@ def check_objects(config: object, source: str) -> None:
 
 
 def _is_allowed(part: Mapping) -> bool:
-    """Whether `check_fits` counts the parameters of an object, or it has none."""
+    """Whether an object has no parameters, or `check_fits` counts them."""
     name, module = str(part["class_name"]), str(part.get("module"))
     package, _, registered = str(part.get("registered_name", name)).rpartition(">")
     root = module.partition(".")[0]

@@ -184,7 +184,7 @@ def _make(
     """Make the records; on this machine, with a progress bar in kB of files and MB of text.
 
     Returns:
-        The manifest, and whether worker processes took part. A text of one block has none.
+        The manifest, and whether worker processes took part. A text of one block needs no workers.
     """
     from bert_keras.pipelines.records import make_records
 

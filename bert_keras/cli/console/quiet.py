@@ -31,7 +31,7 @@ def load_tensorflow() -> None:
         import tensorflow
         import tensorflow_text  # noqa: F401
 
-        tensorflow.config.list_physical_devices()  # looks for a GPU, and logs a message when there is none
+        tensorflow.config.list_physical_devices()  # looks for a GPU, and logs a message if it finds no GPU
 
 
 @contextlib.contextmanager
