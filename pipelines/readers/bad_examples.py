@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 
-NUM_SHOWN = 5  # of the first invalid examples, each with its file and line
+_MAX_LISTED = 5  # invalid examples in a message, each with its file and line
 
 
 class _ReadExample(Protocol):
@@ -27,7 +27,7 @@ class BadExamples:
     Attributes:
         num_read: number of examples read, valid and invalid.
         num_bad: number of invalid examples.
-        first: the errors of the first `NUM_SHOWN` invalid examples.
+        first: the errors of the first five invalid examples.
     """
 
     def __init__(self, *, skip: bool = False, spell: Spell = spell_flag):
@@ -49,7 +49,7 @@ class BadExamples:
     def add(self, error: InputError) -> None:
         """Count as invalid an example that was already counted as read."""
         self.num_bad += 1
-        if len(self.first) < NUM_SHOWN:
+        if len(self.first) < _MAX_LISTED:
             self.first.append(error)
 
     def check(self) -> None:

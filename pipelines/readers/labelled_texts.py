@@ -14,8 +14,8 @@ from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.column_names import Columns, guess_columns
 from bert_keras.pipelines.readers.tables.listed_examples import Source
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample
-from bert_keras.pipelines.readers.tables.tables import TableReader, open_table
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
+from bert_keras.pipelines.readers.tables.tables import open_table
 from bert_keras.publishing import publish_file
 
 SEPARATOR = "|"  # of several labels; a comma can be part of a label, and would need quotes in a .csv
@@ -109,8 +109,8 @@ def read_labelled_texts(
 
 def get_unusual_delimiter(table: TableReader) -> str | None:
     """Return the delimiter of a table, or None if it is the usual one of its format."""
-    mark = getattr(table, "delimiter", None)
-    return None if mark == "," or (mark == "\t" and table.format == "tsv") else mark
+    is_usual = table.delimiter == "," or table.format == "tsv"
+    return None if is_usual else table.delimiter
 
 
 def read_text_examples(table: TableReader, columns: Columns) -> Iterator[RawExample]:

@@ -9,13 +9,12 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line
 from bert_keras.pipelines.readers.lines import limit_characters
 from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, detect_delimiter, parse_delimiter
-from bert_keras.pipelines.readers.tables.listed_examples import describe_place
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample, check_column
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
 
 MAX_CSV_FIELD = 1 << 24  # characters; Python's default limit, 131,072, is shorter than a long court opinion
 
 
-class DelimitedReader:
+class DelimitedReader(TableReader):
     """Reader of `.csv` files, which may have quotes as in RFC 4180, and of `.tsv` files, which have no quotes.
 
     Args:
@@ -24,13 +23,6 @@ class DelimitedReader:
         format: "csv" or "tsv".
         columns: the column names; None: the first line that is not blank has them.
         delimiter: the delimiter of a `.csv`; None: detected.
-
-    Attributes:
-        name: the file's name in messages.
-        format: "csv" or "tsv".
-        delimiter: the delimiter.
-        place: the file and the line of its column names, for messages.
-        columns: the column names.
 
     Raises:
         InputError: the file has no line with column names, or that line is invalid.
@@ -67,23 +59,9 @@ class DelimitedReader:
             columns, self.place = [field.strip() for field in header.fields], f"{name}, line {header.line}"
         self.columns = list(columns)
 
-    def read(self, columns: Sequence[str] | None = None) -> Iterator[RawExample]:
-        """Yield the examples; blank lines are skipped. Can be called only once.
-
-        Args:
-            columns: the fields to return, in this order; None: all of them.
-
-        Raises:
-            InputError: the table does not have a column exactly once; while reading, a quote mark is never closed.
-        """
-        for column in columns or ():
-            check_column(column, self.columns, self.place)
+    def _read_fields(self, columns: Sequence[str] | None) -> Iterator[RawExample]:
         indexes = range(len(self.columns)) if columns is None else [self.columns.index(column) for column in columns]
         return (self._select_fields(example, indexes) for example in self._examples)
-
-    def describe_place(self, line: int) -> str:
-        """Return the place of an example for messages."""
-        return describe_place(self.name, line)
 
     def _select_fields(self, example: RawExample, indexes: Sequence[int]) -> RawExample:
         if example.error is not None:
@@ -94,8 +72,8 @@ class DelimitedReader:
                 "tsv": "remove the tab from a text that contains one",
             }
             error = InputError(
-                f"{self.name}, line {example.line}: the row has {format_count(len(example.fields), 'field')} but there "
-                f"are {format_count(len(self.columns), 'column')}; expected the same: {fixes[self.format]}"
+                f"{self.describe_place(example.line)}: the row has {format_count(len(example.fields), 'field')} but "
+                f"there are {format_count(len(self.columns), 'column')}; expected the same: {fixes[self.format]}"
             )
             return RawExample(example.line, [], error)
         return RawExample(example.line, [example.fields[index] for index in indexes])

@@ -11,12 +11,12 @@ from bert_keras.pipelines.corpus.text_lines import Line
 from bert_keras.pipelines.readers.json_values import read_json_document
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, describe_place
-from bert_keras.pipelines.readers.tables.raw_examples import RawExample, check_column, quote_names
+from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader, quote_names
 
 _MAX_BAD_LINES = 1000  # invalid lines held in memory at the beginning of a file, before the first valid one
 
 
-class JsonLinesReader:
+class JsonLinesReader(TableReader):
     """Reader of lines that are JSON objects; numbers and booleans become strings, spelled as in the file.
 
     Args:
@@ -24,11 +24,6 @@ class JsonLinesReader:
         name: the file's name in messages.
         columns: the fields to read, while others are ignored; None: those of the first valid line, which all lines must
             have.
-
-    Attributes:
-        name: the file's name in messages.
-        place: the file and the line of its column names, for messages.
-        columns: the column names.
 
     Raises:
         InputError: no line is valid.
@@ -42,23 +37,9 @@ class JsonLinesReader:
             columns = self._read_columns()
         self.columns = list(columns)
 
-    def read(self, columns: Sequence[str] | None = None) -> Iterator[RawExample]:
-        """Yield the examples; blank lines are skipped. Can be called only once.
-
-        Args:
-            columns: the fields to return, in this order; None: all of them, and no other field is allowed.
-
-        Raises:
-            InputError: a column is missing.
-        """
-        for column in columns or ():
-            check_column(column, self.columns, self.place)
+    def _read_fields(self, columns: Sequence[str] | None) -> Iterator[RawExample]:
         exactly = columns is None and self._first is not None
         return (self._parse(line, self.columns if columns is None else columns, exactly) for line in self._lines)
-
-    def describe_place(self, line: int) -> str:
-        """Return the place of an example for messages."""
-        return describe_place(self.name, line)
 
     def _read_columns(self) -> Iterable[str]:
         """Return the fields of the first valid line; it and the lines before it remain to be read as examples."""
@@ -66,7 +47,7 @@ class JsonLinesReader:
         first_error = InputError(f"{self.name} is empty; expected one JSON object per line: name another file")
         for line in itertools.islice(self._lines, _MAX_BAD_LINES):
             try:
-                columns = _parse_object(line, self.name)
+                columns = _parse_object(line, self.describe_place(line.number))
             except InputError as error:
                 # a new error, because the traceback of the old one keeps the text of the line, which may be long
                 begin.append(Line(line.number, "", InputError(str(error))))
@@ -75,14 +56,14 @@ class JsonLinesReader:
             begin.append(line)
             self._first = line
             self._lines = itertools.chain(begin, self._lines)
-            self.place = f"{self.name}, line {line.number}"
+            self.place = self.describe_place(line.number)
             return columns
         raise first_error
 
     def _parse(self, line: Line, columns: Sequence[str], exactly: bool) -> RawExample:
-        place = f"{self.name}, line {line.number}"
+        place = self.describe_place(line.number)
         try:
-            values = _parse_object(line, self.name)
+            values = _parse_object(line, place)
             if exactly and (extra := [field for field in values if field not in columns]):
                 raise InputError(
                     f"{place}: there is a field {quote(extra[0])}, which line {self._first.number} does not have; "
@@ -93,17 +74,12 @@ class JsonLinesReader:
             return RawExample(line.number, [], error)
 
 
-class ListedReader:
-    """Reader of examples in memory; numbers and booleans become strings.
+class ListedReader(TableReader):
+    """Reader of examples in memory; numbers and booleans become strings. The line of an example is its index.
 
     Args:
         examples: the examples.
         columns: the fields to read; None: those of the first example that is a dict.
-
-    Attributes:
-        name: the name of the examples in messages.
-        place: the place of the example with the column names, for messages.
-        columns: the column names.
 
     Raises:
         InputError: no example is a dict.
@@ -118,29 +94,19 @@ class ListedReader:
                 raise InputError(
                     f"{self.name} has no objects; expected a list of objects such as {{'text': ...}}: name another file"
                 )
-            columns, self.place = examples.objects[first], describe_place(examples, first)
+            columns, self.place = examples.objects[first], self.describe_place(first)
         self.columns = list(columns)
 
-    def read(self, columns: Sequence[str] | None = None) -> Iterator[RawExample]:
-        """Yield the examples, with their indices as lines.
-
-        Args:
-            columns: the fields to return, in this order; None: all of them.
-
-        Raises:
-            InputError: a column is missing.
-        """
-        for column in columns or ():
-            check_column(column, self.columns, self.place)
+    def _read_fields(self, columns: Sequence[str] | None) -> Iterator[RawExample]:
         chosen = self.columns if columns is None else columns
         return (self._parse(index, values, chosen) for index, values in enumerate(self._examples.objects))
 
-    def describe_place(self, index: int) -> str:
+    def describe_place(self, line: int) -> str:
         """Return the place of an example for messages."""
-        return describe_place(self._examples, index)
+        return describe_place(self._examples, line)
 
     def _parse(self, index: int, values: object, columns: Sequence[str]) -> RawExample:
-        place = describe_place(self._examples, index)
+        place = self.describe_place(index)
         try:
             values = {
                 name: _convert_numbers(value, is_from_file=self._examples.is_from_file)
@@ -195,11 +161,10 @@ def _convert_numbers(value: object, *, is_from_file: bool) -> object:
     return [convert(item) for item in value] if isinstance(value, list) else convert(value)
 
 
-def _parse_object(line: Line, name: str) -> dict:
+def _parse_object(line: Line, place: str) -> dict:
     """Return the object of a line, with its numbers as strings, spelled as in the file."""
     if line.error is not None:
         raise line.error
-    place = f"{name}, line {line.number}"
     value = parse_json(line.text, place, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise InputError(f"{place}: the line is a JSON {_name_type(value)}; expected an object such as {{'text': ...}}")

@@ -11,10 +11,9 @@ from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.delimited_examples import DelimitedReader
 from bert_keras.pipelines.readers.tables.json_examples import JsonLinesReader, ListedReader, read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source
+from bert_keras.pipelines.readers.tables.raw_examples import TableReader
 
 FORMATS = ("csv", "tsv", "jsonl", "json")  # each is also the ending of its files
-
-TableReader = DelimitedReader | JsonLinesReader | ListedReader
 
 
 @contextlib.contextmanager
