@@ -18,7 +18,7 @@ from bert_keras.pipelines.text.graph.character_table import CharacterTable
 from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
 from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import check_length, read_settings
+from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder, check_length
 from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import (
@@ -150,7 +150,7 @@ class BertTokenizer:
             InputError: there is no vocabulary, or a file cannot be read.
             UnsupportedTokenizerError: an `InputError`; the folder's text rules differ from BERT's.
         """
-        settings = read_settings(folder)
+        settings = TokenizerFolder(folder).settings()
         try:
             return cls(**settings)
         except InputError as error:

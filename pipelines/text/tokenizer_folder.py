@@ -36,7 +36,14 @@ _OTHER_KINDS = {  # files of other tokenizers and their kind
     "vocab.json": "BPE",
     "merges.txt": "BPE",
 }
-_TEXT_SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "max_input_chars_per_word")
+# The text settings of `BertTokenizer`, with their names in `tokenizer_config.json` and in `tokenizer.json`
+CONFIG_NAMES = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "tokenize_chinese_chars",
+    "max_input_chars_per_word": "max_input_chars_per_word",
+}
+_JSON_NAMES = CONFIG_NAMES | {"lowercase": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
 UNLIMITED = int(1e30)  # `model_max_length` of Hugging Face for no limit
 OUR_KEY = "bert_keras"
 OUR_SETTINGS = ("text_rules", "unicode_version")
@@ -226,19 +233,9 @@ class TokenizerFolder:
 
     def _text_settings(self) -> dict:
         """Return the text rules. `tokenizer_config.json` has priority over `tokenizer.json`, as in transformers."""
-        normalizer, model = read_normalizer(self._tokenizer_json), self._tokenizer_json.get("model") or {}
-        from_json = {
-            ours: values[theirs]
-            for ours, values, theirs in (
-                ("lowercase", normalizer, "lowercase"),
-                ("strip_accents", normalizer, "strip_accents"),
-                ("tokenize_chinese_chars", normalizer, "handle_chinese_chars"),
-                ("max_input_chars_per_word", model, "max_input_chars_per_word"),
-            )
-            if theirs in values
-        }
-        names = {"lowercase": "do_lower_case", **{name: name for name in _TEXT_SETTINGS[1:]}}
-        from_config = {ours: self._config[theirs] for ours, theirs in names.items() if theirs in self._config}
+        values = (self._tokenizer_json.get("model") or {}) | read_normalizer(self._tokenizer_json)
+        from_json = {ours: values[theirs] for ours, theirs in _JSON_NAMES.items() if theirs in values}
+        from_config = {ours: self._config[theirs] for ours, theirs in CONFIG_NAMES.items() if theirs in self._config}
         if from_config.get("lowercase", 0) is None:
             del from_config["lowercase"]
         if self._tokenizer_json and self._config.get("tokenizer_class") in _CLASSES_OF_TOKENIZER_JSON:
@@ -301,11 +298,6 @@ def missing_vocabulary_message() -> str:
         f"has no vocabulary, neither {TOKENIZER_JSON} nor {VOCABULARY}; expected the vocabulary that the model was "
         f"trained with: copy its {VOCABULARY} into the folder"
     )
-
-
-def read_settings(folder: str | os.PathLike) -> dict:
-    """Return the arguments of `BertTokenizer` for a model folder (see `TokenizerFolder.settings`)."""
-    return TokenizerFolder(folder).settings()
 
 
 def _parse_id(text: str) -> int | str:

@@ -10,6 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from bert_keras.files import write_json
 from bert_keras.pipelines.text.tokenizer_folder import (
+    CONFIG_NAMES,
     OUR_KEY,
     OUR_SETTINGS,
     SPECIAL_TOKENS_KEYS,
@@ -39,10 +40,7 @@ def _make_config(tokenizer: BertTokenizer) -> dict[str, object]:
     rules = tokenizer.rules
     return {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": rules.lowercase,
-        "strip_accents": rules.strip_accents,
-        "tokenize_chinese_chars": rules.tokenize_chinese_chars,
-        "max_input_chars_per_word": rules.max_input_chars_per_word,
+        **{theirs: getattr(rules, ours) for ours, theirs in CONFIG_NAMES.items()},
         "model_max_length": tokenizer.max_sequence_length or UNLIMITED,
         **dict(zip(SPECIAL_TOKENS_KEYS, SPECIAL_TOKENS, strict=True)),
         "additional_special_tokens": list(tokenizer.special_tokens[len(SPECIAL_TOKENS) :]),

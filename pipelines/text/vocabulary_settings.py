@@ -13,17 +13,21 @@ from bert_keras.checks import read_field
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.tokenizer_folder import OUR_KEY, read_settings
+from bert_keras.pipelines.text.tokenizer_folder import (
+    CONFIG_NAMES,
+    OUR_KEY,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    VOCABULARY,
+    TokenizerFolder,
+)
 from bert_keras.pipelines.text.vocabulary import encode_vocabulary, read_vocabulary, write_vocabulary
 from bert_keras.publishing import publish_file
 
-HUGGING_FACE_NAMES = {
-    "lowercase": "do_lower_case",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "tokenize_chinese_chars",
+_NAMES = {  # of the settings in the file
+    **{name: CONFIG_NAMES[name] for name in ("lowercase", "strip_accents", "tokenize_chinese_chars")},
     "additional_special_tokens": "additional_special_tokens",
 }
-_MODEL_FOLDER_FILES = ("tokenizer_config.json", "tokenizer.json")
 
 
 def settings_path(vocabulary_path: str | os.PathLike) -> pathlib.Path:
@@ -55,7 +59,7 @@ def write_vocabulary_and_settings(
     values = (rules.lowercase, rules.strip_accents, rules.tokenize_chinese_chars, list(special_tokens))
     ours = {"vocabulary_sha256": _digest(vocabulary), **(facts or {})}
     with publish_file(settings_path(path)) as staging:
-        write_json(staging, {**dict(zip(HUGGING_FACE_NAMES.values(), values, strict=True)), OUR_KEY: ours})
+        write_json(staging, {**dict(zip(_NAMES.values(), values, strict=True)), OUR_KEY: ours})
     write_vocabulary(path, vocabulary)
 
 
@@ -88,14 +92,14 @@ def read_vocabulary_and_settings(
 def _read_settings(path: pathlib.Path) -> tuple[pathlib.Path | None, dict]:
     """Return the file or folder with the settings, None if there is none, and the arguments of `BertTokenizer`."""
     if path.is_dir():
-        return path, read_settings(path)
+        return path, TokenizerFolder(path).settings()
     vocabulary = read_vocabulary(path)
     file = settings_path(path)
     if file.is_file():
         return file, {"vocabulary": vocabulary, **_read_settings_file(file, path, vocabulary)}
-    model_files = [path.with_name(name) for name in _MODEL_FOLDER_FILES]
-    if path.name == "vocab.txt" and (found := [file for file in model_files if file.is_file()]):
-        settings = read_settings(path.parent)
+    model_files = [path.with_name(name) for name in (TOKENIZER_CONFIG, TOKENIZER_JSON)]
+    if path.name == VOCABULARY and (found := [file for file in model_files if file.is_file()]):
+        settings = TokenizerFolder(path.parent).settings()
         if list(settings["vocabulary"])[: len(vocabulary)] != vocabulary:
             raise InputError(
                 f"{path} differs from the vocabulary of {found[0]}; expected the same tokens: name the folder, or copy "
@@ -117,7 +121,7 @@ def _read_settings_file(file: pathlib.Path, path: pathlib.Path, vocabulary: Sequ
     kinds = (bool, bool, bool, list[str])
     return {
         ours: read_field(values, theirs, kind, source=file)
-        for (ours, theirs), kind in zip(HUGGING_FACE_NAMES.items(), kinds, strict=True)
+        for (ours, theirs), kind in zip(_NAMES.items(), kinds, strict=True)
     }
 
 
@@ -127,11 +131,11 @@ def _check_given(
     """Raise `InputError` if a given setting contradicts the settings of `source`."""
     rules = TextRules(**{name: settings[name] for name in vars(TextRules()) if name in settings})
     stored = {**vars(rules), "additional_special_tokens": settings.get("additional_special_tokens", ())}
-    for name in HUGGING_FACE_NAMES.keys() & given.keys():
+    for name in _NAMES.keys() & given.keys():
         before, now = (value if isinstance(value, bool) else sorted(value) for value in (stored[name], given[name]))
         if before != now:
             raise InputError(
-                f"{option_names.get(name, name)} contradicts {source}, where {HUGGING_FACE_NAMES[name]} is "
+                f"{option_names.get(name, name)} contradicts {source}, where {_NAMES[name]} is "
                 f"{_format_setting(before)}: leave it out, or learn a vocabulary with it"
             )
 

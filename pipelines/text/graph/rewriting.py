@@ -118,10 +118,10 @@ class Rewriter:
             is_plain &= ~tf.strings.regex_full_match(folded, f"(?s).*({self._added_pattern}).*")
 
         def keep_all():
+            if not with_sources:
+                return folded, ()
             nothing = tf.zeros([0], tf.int32)
-            return folded, Sources(
-                _no_indices(texts), Writing(*[nothing] * 4), nothing, nothing
-            ) if with_sources else ()
+            return folded, Sources(_no_indices(texts), Writing(*[nothing] * 4), nothing, nothing)
 
         def rewrite_others():
             others = tf.where(~is_plain)[:, 0]
