@@ -80,7 +80,8 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
 def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
     casing = "lowercased" if manifest["lowercase"] else "cased"
     covers = quality["alphabet_coverage"] >= MIN_ALPHABET_COVERAGE
-    has_long_words = quality.get("long_word_share", 0.0) > MAX_LONG_WORD_SHARE  # missing in early manifests of 0.2
+    # the share is absent in early manifests of format version 2
+    has_long_words = quality.get("long_word_share", 0.0) > MAX_LONG_WORD_SHARE
     if has_long_words:
         yield (
             f"{format_percent(quality['long_word_share'])} of the text's characters are in words too long for the "

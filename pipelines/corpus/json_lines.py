@@ -1,4 +1,4 @@
-"""JSON values of the lines of a file, checked."""
+"""Parse and check the lines of JSON-lines files."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from bert_keras.pipelines.corpus.text_lines import NOT_TEXT
 
 
 def parse_json(line: str, place: object, **parsing: Any) -> object:
-    """Parse a line that should be a JSON object.
+    """Parse a line of JSON; a value other than an object is returned too, for the caller to report.
 
     Args:
         line: the line.
@@ -26,7 +26,7 @@ def parse_json(line: str, place: object, **parsing: Any) -> object:
 
 
 def parse_json_object(line: str, place: object) -> dict:
-    """Parse a line that is a JSON object.
+    """Parse a line that must be a JSON object.
 
     Raises:
         InputError: the line is not JSON, or another JSON value.

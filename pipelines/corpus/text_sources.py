@@ -131,13 +131,12 @@ def read_source(
             record with that field, or was named and has no text; the message has the file and the line.
     """
     has_text = False
+    blank_lines_end_documents = not (join_paragraphs or source.is_json_lines)
     for lines in _read_texts(source, field, on_read, on_line):
-        if join_paragraphs:
-            lines = _join_paragraphs(lines)
-        for line in filter(None, lines) if join_paragraphs or source.is_json_lines else lines:
-            if line:
-                has_text = True
-            yield line
+        for line in _join_paragraphs(lines) if join_paragraphs else lines:
+            has_text = has_text or bool(line)
+            if line or blank_lines_end_documents:
+                yield line
         if source.is_json_lines:
             yield ""
     if source.named and not has_text:

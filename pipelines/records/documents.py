@@ -7,6 +7,7 @@ size and SHA-256 are computed on the way.
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import TextSource, read_source, total_bytes
 
@@ -14,7 +15,7 @@ SENTENCE_MODES = ("lines", "split")
 
 
 class DocumentText:
-    """Documents of a Python program.
+    """Documents in memory.
 
     Args:
         documents: lists of sentences; read once.
@@ -54,7 +55,7 @@ class DocumentText:
             self._digest.update(f"{passage}\n".encode())
         except UnicodeEncodeError:
             raise InputError(
-                f"the sentence {passage[:40]!r} holds half a surrogate pair, which UTF-8 cannot hold: repair the text"
+                f"the sentence {quote(passage)} has half a surrogate pair; expected valid Unicode: repair the text"
             ) from None
         self.num_bytes_read = self._digest.num_bytes
         return passage
@@ -65,7 +66,7 @@ class FileText:
 
     Args:
         sources: the sources from `text_sources.find_sources`, read in this order. A document never spans two.
-        field: the field of a JSON record that holds the text.
+        field: the field of a JSON record with the text.
         sentences: "lines": each line is a sentence, a blank line ends the document, and a JSON record is a document.
             "split": running text; each file or JSON record is a document, blank lines end paragraphs, other line ends
             have no meaning, and passages are paragraphs.
@@ -97,8 +98,8 @@ class FileText:
         """Yield the passages, and "" after each document.
 
         Raises:
-            InputError: a source is not UTF-8, holds NUL bytes, is damaged gzip, has a line that is not a JSON record
-                with the field, or was named and holds no text. The message has the file and the line.
+            InputError: a source is not UTF-8, has NUL bytes, is damaged gzip, has a line that is not a JSON record
+                with that field, or was named and has no text. The message has the file and the line.
         """
         self._digests = [(source, _Digest()) for source in self._sources]
         for source, digest in self._digests:

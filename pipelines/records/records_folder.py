@@ -11,7 +11,6 @@ import logging
 import os
 import pathlib
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,8 @@ from bert_keras.checks import check_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
-from bert_keras.pipelines.corpus.quiet_import import silence_standard_error
 from bert_keras.pipelines.process_pool import map_in_order
+from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
@@ -162,12 +161,11 @@ def make_block_worker(
         settings, tokenizer, sentences: see `BlockWorker`.
         num_threads: number of threads of TensorFlow in this process; None: its default.
     """
-    with contextlib.nullcontext() if "tensorflow" in sys.modules else silence_standard_error():
-        import tensorflow as tf
+    import_tensorflow_quietly()
+    import tensorflow as tf
 
-        from bert_keras.pipelines.records.block_records import BlockWorker
+    from bert_keras.pipelines.records.block_records import BlockWorker
 
-        tf.config.list_physical_devices()  # prints that there is no GPU
     if num_threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(num_threads)
         tf.config.threading.set_inter_op_parallelism_threads(num_threads)

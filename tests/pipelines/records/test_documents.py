@@ -101,5 +101,5 @@ def test_documents_in_memory_are_passages():
     content = b"One.\na b\n\n\nTwo.\n\n"
     assert text.facts() == [{"name": "mine", "bytes": 17, "sha256": hashlib.sha256(content).hexdigest()}]
     assert text.num_bytes_read == 17
-    with pytest.raises(InputError, match=r"the sentence 'bad \\ud800' holds half a surrogate pair"):
+    with pytest.raises(InputError, match=r"the sentence 'bad \\ud800' has half a surrogate pair"):
         list(DocumentText([["bad \ud800"]]).passages())
