@@ -30,7 +30,7 @@ from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.finetuning import FineTuned, run_finetuning
-from bert_keras.training.output_folder import check_no_backup, hold_backups, publish_model
+from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.strategies import is_chief
 
 
@@ -111,39 +111,33 @@ def finetune(
         reading = {"dev_share": dev_share, "seed": fine_tuning.seed, "on_error": on_error, "spell": spell}
         data = read_training_data_for_checkpoint(checkpoint, task, train, dev, file_options, **reading, **task_settings)
 
-    def run(backup: BackupOptions = NO_BACKUP) -> FineTuned:
+    def run(backup: BackupOptions) -> FineTuned:
         options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy, "backup": backup}
         tuned = run_finetuning(data.task, checkpoint, data.train, data.dev, fine_tuning, **options)
         return dataclasses.replace(tuned, data=data)
 
+    def write(tuned: FineTuned, folder: str | os.PathLike) -> None:
+        facts = _list_card_facts(fine_tuning, data) if card_facts is None else card_facts
+        _save(tuned, facts, folder, overwrite=overwrite)
+
     if out is None:
-        return run()
-    chief = is_chief(strategy)
-    with hold_backups(
-        out,
-        every_steps=backup_every,
-        resume=resume,
-        allow_changes=allow_changes,
-        overwrite=overwrite,
-        is_chief=chief,
-    ) as backup:
-        tuned = run(backup)
-        if chief:
-            facts = _list_card_facts(fine_tuning, data) if card_facts is None else card_facts
-            parts = {**_make_save_arguments(tuned, facts), "overwrite": overwrite}
-            publish_model(out, lambda folder: save(tuned.model, tuned.tokenizer, folder, **parts), spell=spell)
-    return tuned
+        return run(NO_BACKUP)
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes)
+    return train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy), spell=spell)
 
 
-def _make_save_arguments(tuned: FineTuned, card_facts: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of `save` that depend on the training."""
+def _save(tuned: FineTuned, card_facts: Mapping[str, object], folder: str | os.PathLike, *, overwrite: bool) -> None:
     metrics = {"metrics.json": format_json(collect_metrics(tuned), indent=2) + "\n", "training_log.jsonl": tuned.log}
-    return {
-        "notes": {**metrics, **_draw_pictures(tuned)},
-        "card": build_model_card(tuned.model, tuned.tokenizer, history=_write_history(tuned, card_facts)),
-        "task": tuned.task.settings(),
-        "written_by": "finetune",
-    }
+    save(
+        tuned.model,
+        tuned.tokenizer,
+        folder,
+        notes={**metrics, **_draw_pictures(tuned)},
+        card=build_model_card(tuned.model, tuned.tokenizer, history=_write_history(tuned, card_facts)),
+        task=tuned.task.settings(),
+        overwrite=overwrite,
+        written_by="finetune",
+    )
 
 
 def _draw_pictures(tuned: FineTuned) -> dict[str, bytes]:

@@ -2,13 +2,17 @@
 
 import contextlib
 import os
+import pathlib
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import get_companion_folder, write_or_keep
 from bert_keras.staging import lock_folder
 from bert_keras.training.backups import BackupFolder, BackupOptions
+
+Result = TypeVar("Result")
 
 
 def get_backup_folder(out: str | os.PathLike) -> BackupFolder:
@@ -31,48 +35,37 @@ def check_no_backup(out: str | os.PathLike, *, resume: bool, overwrite: bool, sp
         )
 
 
-@contextlib.contextmanager
-def hold_backups(
-    out: str | os.PathLike, *, every_steps: int, resume: bool, allow_changes: bool, overwrite: bool, is_chief: bool
-) -> Iterator[BackupOptions]:
-    """Hold the lock of the backup folder of `out`, and remove the folder at the end if it is empty.
-
-    Args:
-        out: the folder that the training writes.
-        every_steps, resume, allow_changes: see `BackupOptions`.
-        overwrite: remove the backups of an earlier training, unless `resume` is set.
-        is_chief: whether this process is the chief; other workers hold no lock and remove nothing.
-
-    Raises:
-        InputError: another training of `out` is running.
-    """
-    backups = get_backup_folder(out)
-    options = BackupOptions(backups, every_steps, resume, allow_changes)
-    if not is_chief:
-        yield options
-        return
-    try:
-        with lock_folder(backups.path):
-            if overwrite and not resume:
-                backups.remove()
-            yield options
-    finally:
-        with contextlib.suppress(OSError):  # it has backups, or is gone
-            backups.path.rmdir()
-
-
-def publish_model(out: str | os.PathLike, write: Callable[[str | os.PathLike], None], *, spell: Spell) -> None:
-    """Write a trained model to `out`, then remove its backups.
+def train_to_folder(
+    out: str | os.PathLike,
+    train: Callable[[BackupOptions], Result],
+    write: Callable[[Result, str | os.PathLike], None],
+    backup: BackupOptions,
+    *,
+    overwrite: bool,
+    is_chief: bool,
+    spell: Spell,
+) -> Result:
+    """Train with backups next to `out`, write the result to `out`, then remove the backups.
 
     Args:
         out: the folder.
-        write: function that writes the model to the folder that it receives, see `write_or_keep`.
+        train: function that trains with `backup` and returns its result.
+        write: function that writes the result to the folder that it receives, see `write_or_keep`.
+        backup: the folder of `get_backup_folder`, and how to use it.
+        overwrite: remove the backups of an earlier training, unless `backup.resume` is set.
+        is_chief: whether this process is the chief; other workers hold no lock, and write and remove nothing.
         spell: how a message names an option.
 
+    Returns:
+        The result of `train`.
+
     Raises:
-        InputError: `out` cannot be written; the message says where the model or its newest backup is.
+        InputError: another training of `out` is running; or `out` cannot be written, and the message says where the
+            model or its newest backup is.
     """
-    backups = get_backup_folder(out)
+    if not is_chief:
+        return train(backup)
+    backups = backup.folder
 
     def describe_loss() -> str:
         if not (steps := backups.steps()):
@@ -82,8 +75,27 @@ def publish_model(out: str | os.PathLike, write: Callable[[str | os.PathLike], N
             f"{_spell_switch('resume', spell)}"
         )
 
-    write_or_keep(out, write, if_lost=describe_loss)
-    backups.remove()
+    with _hold_folder(backups.path):
+        if overwrite and not backup.resume:
+            backups.remove()
+        result = train(backup)
+        write_or_keep(out, lambda folder: write(result, folder), if_lost=describe_loss)
+        backups.remove()
+    return result
+
+
+@contextlib.contextmanager
+def _hold_folder(folder: pathlib.Path) -> Iterator[None]:
+    """Hold the lock of a folder, and remove the folder at the end if it is empty.
+
+    A process that does not get the lock must not remove the folder: it is the lock of the process that has it.
+    """
+    with lock_folder(folder):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # it has backups, or is gone
+                folder.rmdir()
 
 
 def _spell_switch(name: str, spell: Spell) -> str:

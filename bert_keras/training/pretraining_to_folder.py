@@ -13,10 +13,10 @@ from bert_keras.extras import check_tensorflow_backend
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.pipelines.records import read_manifest
 from bert_keras.publishing import check_writable_folder
-from bert_keras.training.backups import NO_BACKUP
+from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.recipes import Pretraining
 from bert_keras.training.config.sources import infer_settings
-from bert_keras.training.output_folder import check_no_backup, hold_backups, publish_model
+from bert_keras.training.output_folder import check_no_backup, get_backup_folder, train_to_folder
 from bert_keras.training.pretraining import Pretrained, run_pretraining
 from bert_keras.training.strategies import is_chief
 
@@ -84,26 +84,22 @@ def pretrain(
     else:
         run = Pretraining.resolve(config, recipe, settings, infer_settings(manifests))
     strategy = strategy or tf.distribute.get_strategy()
-    options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy}
+
+    def train(backup: BackupOptions) -> Pretrained:
+        options = {"callbacks": callbacks, "listeners": listeners, "strategy": strategy, "backup": backup}
+        return run_pretraining(run, folders, **options)
+
+    def write(trained: Pretrained, folder: str | os.PathLike) -> None:
+        num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
+        _save(trained, num_records, folder, overwrite=overwrite)
+
     if out is None:
-        return run_pretraining(run, folders, backup=NO_BACKUP, **options)
+        return train(NO_BACKUP)
     inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
     check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
     check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-    chief = is_chief(strategy)
-    with hold_backups(
-        out,
-        every_steps=backup_every,
-        resume=resume,
-        allow_changes=allow_changes,
-        overwrite=overwrite,
-        is_chief=chief,
-    ) as backup:
-        trained = run_pretraining(run, folders, backup=backup, **options)
-        if chief:
-            num_records = sum(manifest["splits"]["train"]["num_records"] for manifest in manifests)
-            publish_model(out, lambda folder: _save(trained, num_records, folder, overwrite=overwrite), spell=spell)
-    return trained
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes)
+    return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy), spell=spell)
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:

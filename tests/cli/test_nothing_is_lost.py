@@ -16,8 +16,7 @@ import bert_keras as bk
 from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records import write_records
-from bert_keras.staging import LISTING
-from bert_keras.training.output_folder import hold_backups
+from bert_keras.staging import LISTING, lock_folder
 from tests.cli.conftest import tiny_encoder
 
 STORIES = [[" ".join([word] * 5)] * 6 for word in "the cat sat on a mat and every dog ran".split()]
@@ -171,12 +170,12 @@ def test_model_finetuned_in_python_is_saved_elsewhere(project, small_disk):
 
 def test_second_training_into_the_same_folder_is_rejected_at_the_start(project, capsys):
     command = ["pretrain", "p/rec", "out", *TINY]
-    options = {"every_steps": 0, "resume": False, "allow_changes": False, "overwrite": False, "is_chief": True}
-    with hold_backups(project.parent / "out", **options):
-        assert main(command) == 2
-    assert "another process is using" in capsys.readouterr().err
-    assert not (project.parent / ".out.training").exists()
+    with lock_folder(project.parent / ".out.training"):
+        for _ in range(2):  # a rejected training leaves the lock of the first one in place
+            assert main(command) == 2
+            assert "another process is using" in capsys.readouterr().err
     assert main(command) == 0
+    assert not (project.parent / ".out.training").exists()
 
 
 def _umask():
