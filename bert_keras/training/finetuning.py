@@ -144,20 +144,21 @@ class _Scorer:
     """Score the held-out examples with the current weights of the model."""
 
     def __init__(self, task: Task, model: keras.Model, sequences: EncodedSequences, examples: Sequence):
-        self.task = task
+        self._task = task
         self.examples = examples
         self._sequences = sequences
         self._run = SequenceRunner(model, is_token_level=task.is_token_level)
 
-    def answer(self) -> list[dict]:
-        """Answer the examples, before calibration."""
-        return self.task.decode(self._sequences, self._run(self._sequences), self.examples)
+    def answer(self) -> tuple[Task, list[dict]]:
+        """Answer the examples; return the calibrated task and its answers."""
+        answers = self._task.decode(self._sequences, self._run(self._sequences), self.examples)
+        task = self._task.calibrate(answers, self.examples)
+        return task, task.apply_calibration(answers)
 
     def score(self) -> dict[str, float]:
-        """Score the calibrated answers."""
-        answers = self.answer()
-        task = self.task.calibrate(answers, self.examples)
-        return task.score(task.apply_calibration(answers), self.examples)
+        """Score the answers of the calibrated task."""
+        task, answers = self.answer()
+        return task.score(answers, self.examples)
 
 
 def _select_epoch(
@@ -169,9 +170,7 @@ def _select_epoch(
         epochs.on_epoch_end(0)
     if keep_best:
         epochs.restore_best(model)
-    answers = scorer.answer()
-    task = scorer.task.calibrate(answers, scorer.examples)
-    answers = task.apply_calibration(answers)
+    task, answers = scorer.answer()
     best = epochs.best if keep_best else len(epochs.epochs) - 1
     return FineTuned(model, tokenizer, task, task.score(answers, scorer.examples), answers, epochs.epochs, best, log)
 

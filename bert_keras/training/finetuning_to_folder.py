@@ -132,7 +132,7 @@ def _save(tuned: FineTuned, card_facts: Mapping[str, object], folder: str | os.P
         tuned.model,
         tuned.tokenizer,
         folder,
-        notes={**metrics, **_draw_pictures(tuned)},
+        notes={**metrics, **_draw_confusion_matrix(tuned)},
         card=build_model_card(tuned.model, tuned.tokenizer, history=_write_history(tuned, card_facts)),
         task=tuned.task.settings(),
         overwrite=overwrite,
@@ -140,7 +140,7 @@ def _save(tuned: FineTuned, card_facts: Mapping[str, object], folder: str | os.P
     )
 
 
-def _draw_pictures(tuned: FineTuned) -> dict[str, bytes]:
+def _draw_confusion_matrix(tuned: FineTuned) -> dict[str, bytes]:
     """Return `confusion_matrix.png`, if the task has one and matplotlib is installed."""
     if not tuned.task.has_confusion_matrix:
         return {}
@@ -175,16 +175,18 @@ def _split_settings(settings: Mapping[str, object], task: str) -> tuple[FineTuni
     Raises:
         InputError: a setting is unknown, belongs to another task, or is out of range.
     """
-    names = {kind: [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)}
-    check_keyword_arguments(settings, (*names[FineTuning], *names[FileOptions], *TASK_SETTINGS, "prompt"), "finetune")
+    training_names, file_names = (
+        [field.name for field in dataclasses.fields(kind)] for kind in (FineTuning, FileOptions)
+    )
+    task_names = (*TASK_SETTINGS, "prompt")
+    check_keyword_arguments(settings, (*training_names, *file_names, *task_names), "finetune")
     check_task_name(task)
     check_options_of_task(settings, task, problem=settings.get("problem"))
-    fine_tuning, file_options = (
-        kind(**{name: value for name, value in settings.items() if name in names[kind]})
-        for kind in (FineTuning, FileOptions)
-    )
-    others = {name: value for name, value in settings.items() if name in (*TASK_SETTINGS, "prompt")}
-    return fine_tuning, file_options, others
+
+    def select(names: Sequence[str]) -> dict[str, object]:
+        return {name: value for name, value in settings.items() if name in names}
+
+    return FineTuning(**select(training_names)), FileOptions(**select(file_names)), select(task_names)
 
 
 def _list_card_facts(settings: FineTuning, data: TrainingData) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
@@ -11,10 +12,12 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.loading import load_with_head
 from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
+from bert_keras.files import read_json
 from bert_keras.modeling import BertEncoder, BertMaskedLM, BertPretrainer, ElectraPretrainer
 from bert_keras.pipelines.batches.batch_share import BatchShare
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.records import read_manifest
+from bert_keras.pipelines.records.manifest import MANIFEST
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.masked_lm_scores import FIXED_MASKS, drop_sentence_objective
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
@@ -103,7 +106,9 @@ def run_pretraining(
     with strategy.scope():
         model = build_model(run, tokenizer.vocabulary_size)
         _compile(model, run, plans)
-    data = {f"records folder {number}": manifest for number, manifest in enumerate(manifests, 1)}
+    # the manifests as stored, because a new name of a key in `read_manifest` does not change the records
+    stored = [read_json(pathlib.Path(folder) / MANIFEST) for folder in folders]
+    data = {f"records folder {number}": manifest for number, manifest in enumerate(stored, 1)}
     if start is not None:
         data["the model to start from"] = digest_weights(model.encoder)
     log = fit_phases(
@@ -124,7 +129,7 @@ def _compile(model: keras.Model, run: Pretraining, plans: Sequence[PhasePlan]) -
         make_optimizer(run.optimizer, None if plans[0].num_steps is None else join_schedules(plans)),
         accumulation_steps=run.batches.accumulation_steps,
         gradient_checkpointing=run.speed.gradient_checkpointing,
-        jit_compile=run.speed.jit_compile if run.speed.jit_compile != "auto" else True,
+        jit_compile=run.speed.jit_compile is not False,  # "auto" = yes
         steps_per_execution=run.speed.steps_per_execution,
     )
 

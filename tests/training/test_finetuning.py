@@ -346,15 +346,15 @@ def test_a_resumed_training_may_only_change_memory_settings():
             place.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
 
 
-def test_bk_finetune_accepts_the_old_name_of_the_warm_up(tiny_encoder, monkeypatch):
+def test_bk_finetune_accepts_the_old_names_of_settings(tiny_encoder, monkeypatch):
     planned = []
 
     def plan(task, checkpoint, train, dev, settings, **_):
-        planned.append(settings.warmup_ratio)
+        planned.append((settings.warmup_ratio, task.labelled_tokens))
         raise InterruptedError
 
     monkeypatch.setattr("bert_keras.training.finetuning_to_folder.run_finetuning", plan)
-    examples = [("the cat", "a"), ("a dog", "b")]
+    examples = [{"words": ["the", "cat"], "tags": ["O", "B-PET"]}]
     with pytest.raises(InterruptedError):
-        bk.finetune(tiny_encoder, train=examples, dev=examples, warmup_rate=0.25)
-    assert planned == [0.25]
+        bk.finetune(tiny_encoder, task="tag", train=examples, dev=examples, warmup_rate=0.25, labelled_pieces="all")
+    assert planned == [(0.25, "all")]

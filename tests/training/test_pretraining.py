@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -80,6 +81,31 @@ def test_evaluations_follow_their_schedule_and_use_held_out_records(records, tin
     assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
     assert [line["step"] for line in read_lines(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
+
+
+def test_the_records_are_identified_by_their_manifest_as_stored(records, tiny_run, tmp_path, monkeypatch):
+    """A backup of release 0.1 has the hash of a manifest whose keys `read_manifest` now translates."""
+    folder = shutil.copytree(records[0], tmp_path / "records")
+    old = {
+        "num_records": "num_rows",
+        "max_examples_per_sequence": "max_examples_a_row",
+        '"format_version": 3': '"format_version": 2',
+    }
+    text = (folder / "manifest.json").read_text()
+    for today, before in old.items():
+        assert today in text
+        text = text.replace(today, before)
+    (folder / "manifest.json").write_text(text)
+    planned = []
+
+    def plan(*_, data, **__):
+        planned.append(data)
+        raise InterruptedError
+
+    monkeypatch.setattr("bert_keras.training.pretraining.fit_phases", plan)
+    with pytest.raises(InterruptedError):
+        run_pretraining(tiny_run(records[1]), [folder])
+    assert planned == [{"records folder 1": json.loads(text)}]
 
 
 def test_the_first_log_line_scores_the_untrained_model(trained, records, tiny_run, story_tokenizer):

@@ -4,21 +4,31 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Collection, Mapping
-from typing import Annotated, dataclass_transform
+from typing import Annotated, Literal, dataclass_transform
 
 import pydantic
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticKnownError
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 
 _MAX_FAULTS = 8  # listed in one message
 
+
+def _refuse_numbers(value: object) -> object:
+    """Refuse 0 and 1, which a `Literal` accepts as False and True because they are equal."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "True, False or 'auto'"})
+    return value
+
+
 # strict: no conversion from a text, a bool or a float with a fraction; an int is a valid float
 Count = Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 Flag = Annotated[bool, Field(strict=True)]
+FlagOrAuto = Annotated[Literal[True, False, "auto"], BeforeValidator(_refuse_numbers)]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 PositiveNumber = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 BudgetNumber = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]

@@ -15,6 +15,7 @@ from bert_keras.training.config.settings import (
     Count,
     CountOrZero,
     Flag,
+    FlagOrAuto,
     Fraction,
     Number,
     PositiveFraction,
@@ -267,7 +268,7 @@ class SpeedSettings:
             sequences.
     """
 
-    jit_compile: Literal[True, False, "auto"] = "auto"
+    jit_compile: FlagOrAuto = "auto"
     steps_per_execution: Count = 1
     gradient_checkpointing: Flag = False
 

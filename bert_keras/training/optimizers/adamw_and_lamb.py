@@ -66,9 +66,8 @@ class BertAdamW(BertOptimizer):
 
     def get_config(self) -> dict:
         """Return the arguments of the constructor."""
-        factors = (
-            None if self.rate_factors is None else list(self.rate_factors)
-        )  # a copy, because Keras wraps attributes in a tracked list
+        # a copy, because Keras wraps attributes in a tracked list
+        factors = None if self.rate_factors is None else list(self.rate_factors)
         return {**super().get_config(), "rate_factors": factors}
 
 

@@ -100,6 +100,7 @@ def test_all_problems_are_reported_at_once_with_their_source_and_key(tmp_path):
         ("[records]\nmax_sequence_lengths = []", r"max_sequence_lengths is \[\]: tuple should have at least 1 item"),
         ("[records]\npacked = 1", "records.packed is 1: input should be a valid boolean"),
         ("[speed]\njit_compile = 'no'", "speed.jit_compile is 'no': input should be True, False or 'auto'"),
+        ("[speed]\njit_compile = 1", "speed.jit_compile is 1: input should be True, False or 'auto'"),
         ("[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan: input should be a finite number"),
         ("[optimizer]\nlearning_rate = 0", "optimizer.learning_rate is 0: input should be greater than 0"),
         ("[model]\nstart_from = 3", "model.start_from is 3: input should be a valid string"),
@@ -385,7 +386,7 @@ def test_known_keys_has_every_field_of_every_table():
 
 
 def test_keys_and_values_of_the_last_release_are_still_accepted(tmp_path):
-    """`warmup_rate` and the mask unit "piece", in a file, in --set and in the settings of a backup."""
+    """In a file, in --set and in the settings of a backup."""
     file = write(tmp_path, '[optimizer]\nwarmup_rate = 0.25\n[batches]\nmask_unit = "piece"\n')
     flags = {"optimizer.warmup_rate": 0.25, "batches.mask_unit": "piece"}
     for run in (Pretraining.resolve(file, "bert"), Pretraining.resolve(recipe="bert", overrides=flags)):
@@ -394,6 +395,8 @@ def test_keys_and_values_of_the_last_release_are_still_accepted(tmp_path):
     old = today | {"optimizer": dict(today["optimizer"]), "batches": {**today["batches"], "mask_unit": "piece"}}
     old["optimizer"]["warmup_rate"] = old["optimizer"].pop("warmup_ratio")
     assert upgrade_settings(old) == today
+    old_task = {"task": {"labelled_pieces": "all", "of_pairs": False}}  # of a fine-tuning
+    assert upgrade_settings(old_task) == {"task": {"labelled_tokens": "all", "has_pairs": False}}
 
 
 def test_an_old_key_next_to_its_new_name_is_rejected():
