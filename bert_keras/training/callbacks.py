@@ -8,21 +8,20 @@ from bert_keras.errors import InputError
 
 
 class StepCounter(keras.callbacks.Callback):
-    """Count steps over all epochs and all calls of `fit`, also with `steps_per_execution` above 1."""
+    """Count steps over all epochs and all calls of `fit`, also with `steps_per_execution` above 1.
+
+    Attributes:
+        num_steps: the steps done so far.
+    """
 
     def __init__(self):
         super().__init__()
-        self._num_steps = 0
+        self.num_steps = 0
         self._last_batch = -1
-
-    @property
-    def num_steps(self) -> int:
-        """The steps done so far."""
-        return self._num_steps
 
     def start_at(self, num_steps: int) -> None:
         """Set the number of steps that a resumed training has already done."""
-        self._num_steps = num_steps
+        self.num_steps = num_steps
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         """Restart the batch index."""
@@ -30,9 +29,9 @@ class StepCounter(keras.callbacks.Callback):
 
     def count(self, batch: int) -> int:
         """Count the steps up to `batch`, an index within the epoch, and return the total."""
-        self._num_steps += batch - self._last_batch
+        self.num_steps += batch - self._last_batch
         self._last_batch = batch
-        return self._num_steps
+        return self.num_steps
 
 
 class FiniteLoss(StepCounter):

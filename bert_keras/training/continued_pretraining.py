@@ -28,17 +28,17 @@ class Start:
 
     Attributes:
         run: the settings of the run, with the sizes of the checkpoint in `[model]`.
-        kept: the parts of the model that the checkpoint has weights for.
+        loaded: the parts of the model that the checkpoint has weights for.
         new: the parts that start with new weights.
     """
 
     run: Pretraining
-    kept: tuple[str, ...]
+    loaded: tuple[str, ...]
     new: tuple[str, ...]
 
     def __str__(self) -> str:
         new = f"; new: {', '.join(self.new)}" if self.new else ""
-        return f"{self.run.model.start_from}: its {', '.join(self.kept)}{new}"
+        return f"{self.run.model.start_from}: its {', '.join(self.loaded)}{new}"
 
 
 def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
@@ -60,15 +60,15 @@ def resolve_start(run: Pretraining, checkpoint: Checkpoint) -> Start:
     if conflicts:
         raise InputError("; ".join(conflicts))
     parts = _PARTS[run.model.objective]
-    kept = [name for name, prefix in parts if any(weight.startswith(prefix) for weight in checkpoint.weights)]
-    new = [name for name, _ in parts if name not in kept]
+    loaded = [name for name, prefix in parts if any(weight.startswith(prefix) for weight in checkpoint.weights)]
+    new = [name for name, _ in parts if name not in loaded]
     if run.model.objective == "electra":
-        (kept if checkpoint.generator else new).append("generator")
+        (loaded if checkpoint.generator else new).append("generator")
     sizes = {name: getattr(checkpoint.config, name) for name in MODEL_FIELDS}
     if "generator" in new:
         sizes["generator_size"] = run.model.generator_size or DEFAULT_GENERATOR_SIZE
     run = dataclasses.replace(run, model=dataclasses.replace(run.model, preset=None, **sizes))
-    return Start(run, tuple(kept), tuple(new))
+    return Start(run, tuple(loaded), tuple(new))
 
 
 def check_start_tokenizer(start_from: str, folders: Sequence[str | os.PathLike]) -> None:

@@ -28,7 +28,7 @@ class Phase:
     """A part of a training with its own batches.
 
     Attributes:
-        train: function from the index of the first batch to endless batches, distributed for the strategy.
+        train: function that creates endless batches for the strategy, given the index of the first one.
         held_out: function that returns the batches to evaluate on and their number, or None without held-out data.
         num_steps: optimizer steps; None = until `clock` stops the phase.
         clock: callback that stops the phase by time, if `num_steps` is None.

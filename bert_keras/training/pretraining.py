@@ -213,6 +213,7 @@ class _PhaseBatches:
     def make_held_out_batches(self) -> tuple[object, int] | None:
         """Create the same batches for every evaluation, or None if there are fewer sequences than micro-batches."""
         num_micro_batches = self.run.batches.accumulation_steps * self.strategy.num_replicas_in_sync
+        # a multiple of them, because a batch is divided evenly among them
         num_records = self.manifest["splits"]["held_out"]["num_records"] // num_micro_batches * num_micro_batches
         if not num_records:
             return None

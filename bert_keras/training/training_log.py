@@ -84,7 +84,7 @@ class TrainingLog(ScoreListener):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Add the step to the window, and write a line when the window is full."""
-        before = self._num_steps
+        before = self.num_steps
         num_steps = self.count(batch) - before
         for name, value in (logs or {}).items():
             for sums in (self._sums, self._epoch_sums):
@@ -114,13 +114,13 @@ class TrainingLog(ScoreListener):
 
     def _write(self, values: dict) -> None:
         self._begin = self._begin or time.monotonic()
-        line = {"step": self._num_steps, "seconds": round(time.monotonic() - self._begin, 3), **values}
+        line = {"step": self.num_steps, "seconds": round(time.monotonic() - self._begin, 3), **values}
         self.lines.append(line)
         for listener in self._listeners:
             listener(line)
 
     def metrics(self) -> dict[str, float]:
-        """Return the means over the last steps, one full window or more, and the last held-out scores."""
+        """Return the means over the last full window and the steps after it, and the last held-out scores."""
         held_out, training = [], []
         for line in self.lines:
             (held_out if any(name.startswith(HELD_OUT) for name in line) else training).append(line)

@@ -32,7 +32,7 @@ from bert_keras.training.strategies import is_chief, make_strategy
 
 WORDS = "the cat sat on a mat and every dog ran off with its red hat".split()
 PETS = ("cat", "dog")
-# 60 texts, 8 batches of 8; rows of 3 to 14 tokens, which are padded to 8 or 16
+# 60 texts, 8 batches of 8; sequences of 3 to 14 tokens, which are padded to 8 or 16
 TEXTS = [" ".join(WORDS[start : start + length]) for start in range(15) for length in (1, 2, 4, 12)]
 SETTINGS = FineTuning(
     num_epochs=5, patience=2, batch_size=8, learning_rate=1e-2, weight_decay=0.1, layer_decay=0.9, warmup_ratio=0.2

@@ -34,8 +34,8 @@ def start_two_workers(script: str, *arguments: object) -> list[subprocess.Popen]
 
 def finish(process: subprocess.Popen, out: pathlib.Path) -> dict:
     """Wait for the end of a training, and return the report that it wrote to `out`."""
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said[-3000:]
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-3000:]
     return json.loads(out.read_text())
 
 

@@ -58,8 +58,8 @@ def test_a_nan_loss_stops_the_run_and_reports_the_step(parts, records, tiny_run)
             if batch == 2:
                 self.model.encoder.blocks[0].attention.query.kernel.assign(np.full((16, 16), np.inf))
 
-    told = r"the loss became nan at step 4, and no model was written; expected a finite loss: train again"
-    with pytest.raises(InputError, match=told):
+    message = r"the loss became nan at step 4, and no model was written; expected a finite loss: train again"
+    with pytest.raises(InputError, match=message):
         run_pretraining(tiny_run(manifest, batches__accumulation_steps=parts), [folder], callbacks=[Spoil()])
 
 

@@ -67,12 +67,12 @@ def test_patience_ends_a_training_without_improvement(patience, num_epochs):
 def test_one_worker_that_stops_stops_all_workers():
     votes = []
 
-    def agreed(vote: bool) -> bool:
+    def all_reduce_any(vote: bool) -> bool:
         votes.append(vote)
-        return len(votes) == 2  # another one votes for it then
+        return len(votes) == 2  # another worker votes for stopping then
 
-    epochs, _ = fit([0.1, 0.4, 0.5, 0.6], patience=2, all_reduce_any=agreed)
-    assert votes == [False, False]  # each is asked after each epoch
+    epochs, _ = fit([0.1, 0.4, 0.5, 0.6], patience=2, all_reduce_any=all_reduce_any)
+    assert votes == [False, False]  # one vote per epoch
     assert len(epochs.epochs) == 2
 
 
@@ -82,20 +82,20 @@ def test_the_best_weights_include_frozen_weights_bit_for_bit():
     model.seven.assign([3.0, 4.0])
     epochs.restore_best(model)
     assert (float(model.steps), model.seven.numpy().tolist()) == (2.0, [1.0, 1.0])
-    for name, values in epochs.best_weights().items():  # and what is kept is no view of the model
+    for name, values in epochs.best_weights().items():  # the best weights are a copy, not a view of the model
         np.testing.assert_array_equal(values, exactly[name])
 
 
 def test_epoch_scores_are_logged_as_held_out():
-    told = []
-    log = TrainingLog(None, (told.append,))
+    lines = []
+    log = TrainingLog(None, (lines.append,))
     fit([0.5, 0.25], callbacks=[log])
     scored = [line for line in log.lines if "held_out_good" in line]
     assert [(line["step"], line["held_out_good"], line["held_out_loss"]) for line in scored] == [
         (2, 0.5, 9.0),
         (4, 0.25, 9.0),
     ]
-    assert [line for line in told if "held_out_good" in line] == scored
+    assert [line for line in lines if "held_out_good" in line] == scored
     assert log.metrics()["held_out_good"] == 0.25
 
 

@@ -84,10 +84,10 @@ def planned(tiny_encoder, monkeypatch):
     monkeypatch.setattr("bert_keras.training.finetuning.load_tokenizer", load_once)
 
     def plan(settings: FineTuning, checkpoint=tiny_encoder, task=None, train=None) -> PlannedError:
-        of_texts, examples = TASKS["classify"]()
-        with pytest.raises(PlannedError) as told:
-            run_finetuning(task or of_texts, checkpoint, train or examples, examples[:2], settings)
-        return told.value
+        classification, examples = TASKS["classify"]()
+        with pytest.raises(PlannedError) as raised:
+            run_finetuning(task or classification, checkpoint, train or examples, examples[:2], settings)
+        return raised.value
 
     return plan
 
@@ -102,7 +102,7 @@ def collect_facts(plan: PlannedError) -> dict[str, object]:
         "num_steps": plan.phase.num_steps,
         "steps per epoch": plan.phase.evaluate_every,
         "batches": hashlib.sha256(b"".join(ids.tobytes() for ids in features)).hexdigest(),
-        "rows": [len(ids) for ids in features],
+        "batch sizes": [len(ids) for ids in features],
         "weights": digest(model),
         "dropout": [np.array(seed).tolist() for seed in model.variables if id(seed) not in weights],
         "trained": [weight.path.partition("/")[2] for weight in model.trainable_variables],
@@ -121,7 +121,7 @@ def collect_facts(plan: PlannedError) -> dict[str, object]:
 # field, another value, the facts that it changes and no others
 EFFECTS = {
     "num_epochs": (7, {"num_steps", "warm-up", "end of the rate"}),
-    "batch_size": (4, {"num_steps", "steps per epoch", "warm-up", "end of the rate", "batches", "rows"}),
+    "batch_size": (4, {"num_steps", "steps per epoch", "warm-up", "end of the rate", "batches", "batch sizes"}),
     "learning_rate": (0.5, {"rate"}),
     "warmup_ratio": (0.5, {"warm-up"}),
     "weight_decay": (0.5, {"decay"}),
@@ -149,7 +149,7 @@ def test_the_defaults_train_all_weights_at_one_learning_rate(planned):
     plan = planned(None)
     facts = collect_facts(plan)
     assert (facts["factors"], facts["rate"], facts["decay"], facts["parts"]) == (None, 3e-5, 0.01, 1)
-    assert (facts["num_steps"], facts["end of the rate"], facts["rows"]) == (6, 6, [32, 32, 32])
+    assert (facts["num_steps"], facts["end of the rate"], facts["batch sizes"]) == (6, 6, [32, 32, 32])
     assert len(facts["trained"]) == len(plan.model.weights)
     assert plan.model.encoder.unpad_in_training
     assert plan.model.jit_compile is False
@@ -206,8 +206,8 @@ def test_the_best_epoch_is_restored_after_more_training(biases, tiny_encoder, mo
     assert len(done.epochs) == max(1, len(biases))
 
 
-@pytest.mark.parametrize(("keep_best", "best", "told"), [(True, 1, "none"), (False, 2, "dog")])
-def test_keep_best_selects_the_best_or_the_last_epoch(keep_best, best, told, tiny_encoder, monkeypatch):
+@pytest.mark.parametrize(("keep_best", "best", "label"), [(True, 1, "none"), (False, 2, "dog")])
+def test_keep_best_selects_the_best_or_the_last_epoch(keep_best, best, label, tiny_encoder, monkeypatch):
     biases = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     monkeypatch.setattr("bert_keras.training.finetuning.fit_phases", fit_that_sets(biases))
     task, examples = TASKS["classify"]()
@@ -216,7 +216,7 @@ def test_keep_best_selects_the_best_or_the_last_epoch(keep_best, best, told, tin
     )
     assert (done.best, [epoch["accuracy"] for epoch in done.epochs]) == (best, pytest.approx([1 / 12, 8 / 12, 3 / 12]))
     assert done.scores == done.epochs[best]
-    assert {answer["label"] for answer in done.answers} == {told}
+    assert {answer["label"] for answer in done.answers} == {label}
     assert done.model.classifier.bias.numpy().tolist() == biases[best]
 
 
@@ -251,7 +251,7 @@ def test_invalid_fine_tunings_are_rejected(tiny_encoder, tmp_path):
         run_finetuning(task, tiny_encoder, examples, examples, FineTuning(frozen_blocks=2))
 
 
-REPLICAS = types.SimpleNamespace(num_replicas_in_sync=3)  # which is asked before anything else
+REPLICAS = types.SimpleNamespace(num_replicas_in_sync=3)  # the only attribute that is read before the error
 CONTRASTED = SentenceEmbedding(objective="contrastive")
 
 
@@ -294,12 +294,13 @@ def test_a_contrastive_batch_needs_two_examples(batch_size, num_examples, num_co
 
 
 def test_only_contrastive_tasks_end_an_epoch_with_a_smaller_batch(planned):
-    of_scores, examples = TASKS["embed"]()
-    for task, rows, parts in ((of_scores, [16, 16, 16], 3), (CONTRASTED, [16, 16, 10], 2)):
+    regression, examples = TASKS["embed"]()
+    for task, sizes, num_parts in ((regression, [16, 16, 16], 3), (CONTRASTED, [16, 16, 10], 2)):
         plan = planned(SETTINGS, task=task, train=examples[:21])
         batches = list(plan.phase.train(0).take(3))
-        assert sorted(len(batch[0]["token_ids"]) for batch in batches) == sorted(rows)
-        assert {len(batch) for batch in batches} == {parts}  # features, labels and the weights of rows that only fill
+        assert sorted(len(batch[0]["token_ids"]) for batch in batches) == sorted(sizes)
+        # features, labels and, for batches that are filled up, weights
+        assert {len(batch) for batch in batches} == {num_parts}
         assert plan.phase.evaluate_every == 3
 
 
@@ -331,19 +332,19 @@ def test_texts_are_learned_from_a_few_examples(tiny_encoder):
 
 
 def test_a_resumed_training_may_only_change_memory_settings():
-    place = TrainingProgress(
+    progress = TrainingProgress(
         {"accumulation_steps": 2, "gradient_checkpointing": True, "seed": 1}, {"the words": 1}, TrainingLog(None)
     )
     facts = {
-        **place.state(),
+        **progress.state(),
         "settings": {"accumulation_steps": 1, "gradient_checkpointing": False, "seed": 1},
         "phase": 4,
     }
-    place.select_phase(TrainingState(3, {}, facts), allow_changes=False)
-    assert place.phase == 4
+    progress.select_phase(TrainingState(3, {}, facts), allow_changes=False)
+    assert progress.phase == 4
     for name, value in (("settings", {"seed": 2}), ("data", ["0" * 64]), ("data", [])):
         with pytest.raises(InputError, match=r"seed was 2 and is 1|\(the words changed\)|\(it reads other data\)"):
-            place.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
+            progress.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
 
 
 def test_bk_finetune_accepts_the_old_names_of_settings(tiny_encoder, monkeypatch):

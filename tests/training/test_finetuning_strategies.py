@@ -113,8 +113,8 @@ def test_a_fine_tuning_resumed_within_an_epoch_ends_with_the_same_bits(one_devic
     step = 12
     assert step % STEPS_AN_EPOCH
     assert one_device["best"] == 0  # so the best weights come out of the backup
-    kept = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
-    assert_same_end(make_report("classify", tiny_encoder, backup=kept), one_device, step)
+    backup = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
+    assert_same_end(make_report("classify", tiny_encoder, backup=backup), one_device, step)
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ def test_a_fine_tuning_resumed_between_epochs_ends_with_the_same_bits(one_device
     uninterrupted, step = one_device, 2 * STEPS_AN_EPOCH
     assert uninterrupted["best"] == 0  # so the best weights come out of the backup
     assert len(uninterrupted["epochs"]) == 3 < SETTINGS.num_epochs  # and patience ends both
-    kept = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
-    assert_same_end(make_report("classify", tiny_encoder, backup=kept), uninterrupted, step)
+    backup = BackupOptions(copy_backup(step, backups, tmp_path), resume=True)
+    assert_same_end(make_report("classify", tiny_encoder, backup=backup), uninterrupted, step)
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -141,14 +141,20 @@ class StopAfter(keras.callbacks.Callback):
 
 @pytest.mark.slow
 def test_a_fine_tuning_stopped_within_an_epoch_resumes_bit_for_bit(one_device, tiny_encoder, tmp_path):
-    kept = BackupFolder(tmp_path / "backups")
+    backups = BackupFolder(tmp_path / "backups")
     task, examples = TASKS["classify"]()
     with pytest.raises(InterruptedTrainingError, match="training was stopped at step 11"):
         run_finetuning(
-            task, tiny_encoder, examples, examples[::5], SETTINGS, callbacks=[StopAfter(11)], backup=BackupOptions(kept)
+            task,
+            tiny_encoder,
+            examples,
+            examples[::5],
+            SETTINGS,
+            callbacks=[StopAfter(11)],
+            backup=BackupOptions(backups),
         )
-    assert kept.steps() == [11]
-    again = make_report("classify", tiny_encoder, backup=BackupOptions(kept, resume=True))
+    assert backups.steps() == [11]
+    again = make_report("classify", tiny_encoder, backup=BackupOptions(backups, resume=True))
     assert_same_end(again, one_device, 11)
 
 
@@ -170,8 +176,8 @@ def resume(backups, folder, checkpoint, settings=SETTINGS, name="classify", allo
     """Resume from the backup of step 20, with changes of the task, `train` or `dev`."""
     task, examples = TASKS[name]()
     train, dev = changes.pop("train", examples), changes.pop("dev", examples[::5])
-    kept = BackupOptions(copy_backup(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
-    return run_finetuning(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=kept)
+    backup = BackupOptions(copy_backup(20, backups, folder / "some"), resume=True, allow_changes=allow_changes)
+    return run_finetuning(dataclasses.replace(task, **changes), checkpoint, train, dev, settings, backup=backup)
 
 
 EXAMPLES = TASKS["classify"]()[1]

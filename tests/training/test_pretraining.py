@@ -69,16 +69,16 @@ def test_micro_batches_change_nothing(objective, trained, records, tiny_run):
 
 def test_evaluations_follow_their_schedule_and_use_held_out_records(records, tiny_run, monkeypatch):
     folder, manifest = records
-    asked = []
+    calls = []
 
     def note(*arguments, **settings):
-        asked.append((settings["split"], settings["masking"], settings["epochs"]))
+        calls.append((settings["split"], settings["masking"], settings["epochs"]))
         return make_pretraining_batches(*arguments, **settings)
 
     monkeypatch.setattr("bert_keras.training.pretraining.make_pretraining_batches", note)
     settings = {"evaluation__every_steps": 4, "speed__steps_per_execution": 2, "budget__steps": 10}
     trained = run_pretraining(tiny_run(manifest, **settings), [folder])
-    assert set(asked) == {("held_out", "static", None), ("train", "dynamic", None)}
+    assert set(calls) == {("held_out", "static", None), ("train", "dynamic", None)}
     assert [line["step"] for line in read_lines(trained) if "held_out_loss" in line] == [0, 4, 8, 10]
     assert int(trained.model.optimizer.iterations) == 10
 
@@ -117,8 +117,8 @@ def test_the_first_log_line_scores_the_untrained_model(trained, records, tiny_ru
     keras.utils.set_random_seed(run.seed)
     untrained = build_model(run, story_tokenizer.vocabulary_size)
     untrained.compile("sgd")
-    rows = {"split": "held_out", "masking": "static", "shuffle": False}
-    batches = make_pretraining_batches(folder, story_tokenizer, batch_size=8, **rows)
+    options = {"split": "held_out", "masking": "static", "shuffle": False}
+    batches = make_pretraining_batches(folder, story_tokenizer, batch_size=8, **options)
     scores = untrained.evaluate(batches, return_dict=True, verbose=0)
     assert first["held_out_mlm_loss"] == pytest.approx(scores["mlm_logits_loss"], rel=1e-5)
     assert first["held_out_mlm_accuracy"] == pytest.approx(scores["mlm_logits_accuracy"], rel=1e-5)

@@ -104,14 +104,14 @@ def backups_of_a_stopped_one(two_records, tmp_path_factory):
 
 
 @pytest.fixture
-def kept(backups_of_a_stopped_one, tmp_path):
-    """A copy of `backups`."""
+def copied_backups(backups_of_a_stopped_one, tmp_path):
+    """A copy of `backups_of_a_stopped_one`."""
     return shutil.copytree(backups_of_a_stopped_one, tmp_path / "backups")
 
 
-def test_a_stopped_training_resumes_bit_for_bit(kept, two_records, uninterrupted):
-    assert BackupFolder(kept).steps() == [8, 9]
-    again = resume_from(kept, two_records)
+def test_a_stopped_training_resumes_bit_for_bit(copied_backups, two_records, uninterrupted):
+    assert BackupFolder(copied_backups).steps() == [8, 9]
+    again = resume_from(copied_backups, two_records)
     assert again["num_resumed"] == 9
     assert_same_end(again, uninterrupted)
 
@@ -126,10 +126,10 @@ def test_a_process_writes_a_backup_at_sigterm(two_records, uninterrupted, tmp_pa
     process = start_training(two_records, tmp_path / "out.json", "--backups", tmp_path / "backups", "--every", 0)
     wait_for_step(process, 9)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "training was stopped at step" in said
-    assert "--resume" in said
+    assert "training was stopped at step" in errors
+    assert "--resume" in errors
     again = resume_from(tmp_path / "backups", two_records)
     assert again["num_resumed"] >= 9
     assert_same_end(again, uninterrupted)
@@ -148,69 +148,69 @@ DAMAGES = {
         "does not match its recorded SHA-256",
     ),
     "no arrays": (lambda folder: (folder / "arrays.safetensors").unlink(), "is missing"),
-    "no facts": (lambda folder: (folder / "state.json").unlink(), "is missing"),
+    "no metadata": (lambda folder: (folder / "state.json").unlink(), "is missing"),
     "no checksums": (lambda folder: (folder / "SHA256SUMS").unlink(), "is missing"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_backup_is_reported_and_the_previous_one_used(damage, tmp_path):
-    kept = BackupFolder(tmp_path / "backups", num_kept=2)
+    backups = BackupFolder(tmp_path / "backups", num_kept=2)
     for step in (3, 6, 9):
-        kept.write(TrainingState(step, {"model.00000": np.full((40, 50), step, "float32")}, {"phase": 0}))
-    assert kept.steps() == [6, 9]
+        backups.write(TrainingState(step, {"model.00000": np.full((40, 50), step, "float32")}, {"phase": 0}))
+    assert backups.steps() == [6, 9]
     apply, message = DAMAGES[damage]
-    apply(kept.path / "step-000000009")
-    state = kept.newest()
+    apply(backups.path / "step-000000009")
+    state = backups.newest()
     assert (state.step, state.metadata["phase"], state.arrays["model.00000"][0, 0]) == (6, 0, 6.0)
-    [told] = kept.damaged
-    assert "step-000000009" in told
-    assert message in told
+    [warning] = backups.damaged
+    assert "step-000000009" in warning
+    assert message in warning
 
 
 def test_an_unfinished_backup_is_ignored_and_removed(tmp_path):
-    kept = BackupFolder(tmp_path / "backups")
-    kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
-    half = kept.path / ".step-000000006.half"
-    shutil.copytree(kept.path / "step-000000003", half)
-    assert (kept.steps(), kept.newest().step) == ([3], 3)
-    with BackupCallback(kept, 3, dict, bool):
-        assert [path.name for path in kept.path.iterdir()] == ["step-000000003"]
+    backups = BackupFolder(tmp_path / "backups")
+    backups.write(TrainingState(3, {"a": np.zeros(3)}, {}))
+    half = backups.path / ".step-000000006.half"
+    shutil.copytree(backups.path / "step-000000003", half)
+    assert (backups.steps(), backups.newest().step) == ([3], 3)
+    with BackupCallback(backups, 3, dict, bool):
+        assert [path.name for path in backups.path.iterdir()] == ["step-000000003"]
 
 
 @pytest.mark.slow
-def test_a_training_resumes_from_the_backup_before_a_damaged_one(kept, two_records, uninterrupted):
-    *_, before, newest = sorted(kept.glob("step-*"))  # three where it was killed before it removed the oldest
+def test_a_training_resumes_from_the_backup_before_a_damaged_one(copied_backups, two_records, uninterrupted):
+    *_, before, newest = sorted(copied_backups.glob("step-*"))  # three where it was killed before it removed the oldest
     flip_a_bit(newest / "arrays.safetensors")
-    again = resume_from(kept, two_records)
+    again = resume_from(copied_backups, two_records)
     assert newest.name in again["damaged"][0]
     assert again["num_resumed"] == int(before.name.removeprefix("step-"))
     assert_same_end(again, uninterrupted)
 
 
 def test_a_full_disk_loses_a_backup_but_not_the_training(small_disk, caplog):
-    kept = BackupFolder(small_disk / "backups")
-    kept.write(TrainingState(3, {"a": np.zeros(3)}, {}))
-    writer = BackupWriter(kept)
+    backups = BackupFolder(small_disk / "backups")
+    backups.write(TrainingState(3, {"a": np.zeros(3)}, {}))
+    writer = BackupWriter(backups)
     writer.start(TrainingState(6, {"a": np.zeros(100_000)}, {}))
     writer.finish()
     assert "the backup of step 6 could not be written to" in caplog.text
     assert "No space left on device" in caplog.text
-    assert [path.name for path in kept.path.iterdir()] == ["step-000000003"]
-    assert kept.newest().step == 3
+    assert [path.name for path in backups.path.iterdir()] == ["step-000000003"]
+    assert backups.newest().step == 3
 
 
-def test_a_backup_of_another_run_is_rejected(kept, two_records):
-    backups = BackupFolder(kept)
-    resumed, meant = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
+def test_a_backup_of_another_run_is_rejected(copied_backups, two_records):
+    backups = BackupFolder(copied_backups)
+    resumed, allowing = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
     with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume"):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup is of another model"):
-        train_here(two_records, meant, model__hidden_dim=8)
+        train_here(two_records, allowing, model__hidden_dim=8)
 
 
 @pytest.mark.slow
-def test_allow_changes_resumes_another_run(kept, two_records):
-    backups = BackupFolder(kept)
-    meant = BackupOptions(backups, resume=True, allow_changes=True)
-    assert train_here(two_records, meant, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]
+def test_allow_changes_resumes_another_run(copied_backups, two_records):
+    backups = BackupFolder(copied_backups)
+    allowing = BackupOptions(backups, resume=True, allow_changes=True)
+    assert train_here(two_records, allowing, optimizer__learning_rate=0.02)["num_resumed"] == backups.steps()[-1]

@@ -104,10 +104,10 @@ def test_an_unknown_strategy_and_a_missing_tpu_are_reported():
 
 
 def test_the_shares_of_a_batch_are_its_sequences_in_order():
-    rows = list(range(24))
+    sequences = list(range(24))
     for num_workers in (1, 2, 3, 4):
         shares = [BatchShare(num_workers, worker, 2) for worker in range(num_workers)]
-        assert [row for share in shares for row in rows[share.worker_slice(24)]] == rows
+        assert [sequence for share in shares for sequence in sequences[share.worker_slice(24)]] == sequences
         assert {share.sequences_per_replica(24) for share in shares} == {24 // num_workers // 2}
     with pytest.raises(InputError, match="batch_size 9 cannot be divided among 4 replicas: make it a multiple of 4"):
         BatchShare(2, 0, 2).sequences_per_replica(9)

@@ -43,9 +43,9 @@ def test_every_step_matches_transformers(name, make_encoder, story_tokenizer, tm
     task, examples = TASKS[name]()
     ours = Course(story_tokenizer, tmp_path / "begun")
     run_finetuning(task, calm_encoder, examples, examples[::5], SETTINGS, callbacks=[ours])
-    rows = task.add_labels(task.encode(story_tokenizer, examples), examples)
+    sequences = task.add_labels(task.encode(story_tokenizer, examples), examples)
     order = {"shuffle": True, "sort_by_length": False, "seed": SETTINGS.seed, "epochs": SETTINGS.num_epochs}
-    batches = list(rows.batches(SETTINGS.batch_size, **order).as_numpy_iterator())
+    batches = list(sequences.batches(SETTINGS.batch_size, **order).as_numpy_iterator())
     losses = steps_of_transformers(HEADS[name], tmp_path / "begun", batches)
     assert len(ours.losses) == len(batches) > 20
     assert ours.losses[-1] < 0.8 * ours.losses[0]

@@ -78,8 +78,8 @@ def main() -> None:
         [cpu] = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * arguments.devices)
     strategy = make_strategy(arguments.strategy)
-    kept = None if arguments.backups is None else BackupFolder(arguments.backups)
-    backup = BackupOptions(kept, arguments.every, arguments.resume)
+    backups = None if arguments.backups is None else BackupFolder(arguments.backups)
+    backup = BackupOptions(backups, arguments.every, arguments.resume)
     report = train(arguments.records, parse_assignments(arguments.set), backup, strategy)
     if is_chief(strategy):
         arguments.out.write_text(json.dumps(report))

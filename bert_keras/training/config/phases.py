@@ -5,13 +5,7 @@ import itertools
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.training.config.tables import (
-    BatchesSettings,
-    BudgetSettings,
-    OptimizerSettings,
-    PhaseSettings,
-    RecordsSettings,
-)
+from bert_keras.training.config.tables import BudgetSettings, PhaseSettings, RunSettings
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -41,30 +35,24 @@ class PhasePlan:
     seconds: float | None
 
 
-def plan_phases(
-    phases: Sequence[PhaseSettings],
-    records: RecordsSettings,
-    batches: BatchesSettings,
-    optimizer: OptimizerSettings,
-    budget: BudgetSettings,
-    num_records: Sequence[int],
-) -> list[PhasePlan]:
+def plan_phases(run: RunSettings, num_records: Sequence[int]) -> list[PhasePlan]:
     """Return the plan of each phase, see `Pretraining.plan`."""
-    phases = phases or [PhaseSettings()]
-    sizes = [phase.batch_size or batches.batch_size for phase in phases]
+    phases, hours = run.phases or [PhaseSettings()], run.budget.hours
+    sizes = [phase.batch_size or run.batches.batch_size for phase in phases]
+    steps = _compute_steps(phases, sizes, run.budget, num_records)
     plans = []
-    for phase, size, num_steps in zip(phases, sizes, _compute_steps(phases, sizes, budget, num_records), strict=True):
-        length = records.max_sequence_lengths[phase.records]
+    for phase, size, num_steps in zip(phases, sizes, steps, strict=True):
+        length = run.records.max_sequence_lengths[phase.records]
         plans.append(
             PhasePlan(
                 records=phase.records,
                 max_sequence_length=length,
-                max_predictions=batches.num_predictions(length),
+                max_predictions=run.batches.num_predictions(length),
                 batch_size=size,
-                learning_rate=phase.learning_rate or optimizer.learning_rate,
+                learning_rate=phase.learning_rate or run.optimizer.learning_rate,
                 rewarm=phase.rewarm or phase.learning_rate is not None,
                 num_steps=num_steps,
-                seconds=None if budget.hours is None else budget.hours * _SECONDS_PER_HOUR * phase.share,
+                seconds=None if hours is None else hours * _SECONDS_PER_HOUR * phase.share,
             )
         )
     return plans

@@ -93,7 +93,7 @@ class Pretraining(RunSettings):
         Raises:
             InputError: a phase would have no step; or the budget is in epochs and `num_records` is missing.
         """
-        return plan_phases(self.phases, self.records, self.batches, self.optimizer, self.budget, num_records)
+        return plan_phases(self, num_records)
 
     def check_records(self, manifests: Sequence[Mapping[str, object]], folders: Sequence[str]) -> None:
         """Check that there is one records folder for each length, made with the run's settings and one tokenizer.

@@ -120,7 +120,7 @@ def read_sources(
     """
     sources = [] if file is None else [(str(file), upgrade_settings(read_toml(pathlib.Path(file))))]
     options = upgrade_settings(_nest({**overrides, "recipe": recipe or overrides.get("recipe")}))
-    sources += [("the flags", options)] if options else []
+    sources += [("the options", options)] if options else []
     recipes = [values["recipe"] for _, values in sources if "recipe" in values]
     models = [values["model"] for _, values in sources if isinstance(values.get("model"), Mapping)]
     has_start = any("start_from" in model for model in models)
@@ -167,7 +167,7 @@ def _nest(settings: Mapping[str, object]) -> dict:
             plain, inner = (value, before) if isinstance(before, Mapping) else (before, value)
             inner_key = f"{table}.{next(iter(inner), name)}"
             raise InputError(
-                f"the flags set {quote(table)[1:-1]} to {quote(plain)} and also set {quote(inner_key)[1:-1]}; "
+                f"the options set {quote(table)[1:-1]} to {quote(plain)} and also set {quote(inner_key)[1:-1]}; "
                 "expected only one of the two: leave one out"
             )
         nested[table] = {**before, **value} if isinstance(before, Mapping) else value

@@ -72,10 +72,10 @@ def test_all_problems_are_reported_at_once_with_their_source_and_key(tmp_path):
             f"{file}: batch.batch_size is not a setting, did you mean batches.batch_size?",
             f"{file}: optimizer.learning_rte is not a setting, did you mean optimizer.learning_rate?",
             f"{file}: optimizer.beta_1 is '0.9': input should be a valid number",
-            "the flags: mask_rate is not a setting, did you mean batches.mask_rate?",
-            "the flags: seed is True: input should be a valid integer",
-            "the flags: model.preset is 'huge': input should be 'tiny', 'mini', 'small', 'medium', 'base' or 'large'",
-            "the flags: batches.batch_size is 2.5: input should be a valid integer",
+            "the options: mask_rate is not a setting, did you mean batches.mask_rate?",
+            "the options: seed is True: input should be a valid integer",
+            "the options: model.preset is 'huge': input should be 'tiny', 'mini', 'small', 'medium', 'base' or 'large'",
+            "the options: batches.batch_size is 2.5: input should be a valid integer",
         ]
     )
 
@@ -132,7 +132,7 @@ def test_a_file_is_validated_strictly(text, message, tmp_path):
 
 def test_conflicting_settings_are_reported_with_all_their_sources(tmp_path):
     file = write(tmp_path, 'recipe = "bert"\n[records]\nsentence_objective = "nsp"\n')
-    with pytest.raises(bk.InputError, match=r"^recipe 'roberta' \+ .*run.toml \+ the flags: .*batch_size 8192 is no"):
+    with pytest.raises(bk.InputError, match=r"^recipe 'roberta' \+ .*run.toml \+ the options: .*batch_size 8192 is no"):
         Pretraining.resolve(file, "roberta", {"batches.accumulation_steps": 3})
 
 

@@ -209,8 +209,8 @@ def test_long_keys_are_rejected_wherever_toml_allows_a_key(text):
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["optimizer=1", "optimizer.beta_2=0.9"], r"the flags set optimizer to 1 and also set optimizer\.beta_2"),
-        (["optimizer.beta_2=0.9", "optimizer=1"], r"the flags set optimizer to 1 and also set optimizer\.beta_2"),
+        (["optimizer=1", "optimizer.beta_2=0.9"], r"the options set optimizer to 1 and also set optimizer\.beta_2"),
+        (["optimizer.beta_2=0.9", "optimizer=1"], r"the options set optimizer to 1 and also set optimizer\.beta_2"),
         (["model.preset='mini'\nbatches.batch_size = 1"], r"--set .model\.preset.* has more than one value"),
         (["model.preset='mini'\n[x]"], "has more than one value"),
         (["seed"], r"--set 'seed' has no value"),

@@ -175,9 +175,9 @@ def test_the_stored_torch_results_match_torch(kind):
 @pytest.mark.parametrize("limit", [{}, {"global_clipnorm": 0.7}, {"clipnorm": 0.7}, {"clipvalue": 0.3}], ids=str)
 def test_adamw_matches_keras_bit_for_bit(limit):
     weights, gradients = draw()
-    of_keras = keras.optimizers.AdamW(0.05, **NUMBERS, **limit)
-    of_keras.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    theirs = train(of_keras, weights, gradients)
+    keras_adamw = keras.optimizers.AdamW(0.05, **NUMBERS, **limit)
+    keras_adamw.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    theirs = train(keras_adamw, weights, gradients)
     for name, ours in train(BertAdamW(0.05, **NUMBERS, **limit), weights, gradients).items():
         np.testing.assert_array_equal(ours, theirs[name], err_msg=name)
 
@@ -296,8 +296,8 @@ def test_rate_factors_scale_weight_decay_and_1_changes_nothing():
     still = [{name: np.zeros(shape) for name, shape in SHAPES.items()}] * 3
     ours = train(BertAdamW(0.1, weight_decay=0.5, rate_factors=FACTORS), weights, still)
     for name, factor in zip(SHAPES, FACTORS, strict=True):
-        kept = (1 - 0.1 * factor * 0.5) ** 3 if name in DECAYED else 1.0
-        np.testing.assert_allclose(ours[name], kept * weights[name], rtol=1e-6, err_msg=name)  # measured: 1.1e-7
+        remaining = (1 - 0.1 * factor * 0.5) ** 3 if name in DECAYED else 1.0
+        np.testing.assert_allclose(ours[name], remaining * weights[name], rtol=1e-6, err_msg=name)  # measured: 1.1e-7
     ones = train(BertAdamW(0.1, weight_decay=0.5, rate_factors=[1.0] * len(SHAPES)), weights, gradients)
     for name, value in train(BertAdamW(0.1, weight_decay=0.5), weights, gradients).items():
         np.testing.assert_array_equal(ones[name], value)

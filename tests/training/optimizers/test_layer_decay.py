@@ -45,7 +45,7 @@ def test_layer_factors_match_electras_code(kind, changes, make_model):
 
 def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(make_model):
     model = make_model("classifier")
-    of_variable = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
+    factors = dict(zip(map(id, model.trainable_variables), compute_layer_factors(model, DECAY), strict=True))
     encoder = model.encoder
     for variable, depth in (
         (model.classifier.kernel, 0),
@@ -54,7 +54,7 @@ def test_the_head_has_factor_1_and_the_last_block_the_square_of_layer_decay(make
         (encoder.blocks[0].attention.query.bias, 4),
         (encoder.embeddings.layer_norm.gamma, NUM_BLOCKS + 2),
     ):
-        assert of_variable[id(variable)] == DECAY**depth, variable.path
+        assert factors[id(variable)] == DECAY**depth, variable.path
 
 
 def test_a_layer_decay_of_1_has_no_factors(make_model):
