@@ -1,6 +1,6 @@
 """Scores of classification with one class or several classes per example.
 
-They are computed by scikit-learn, after checks of the inputs and without its warnings for other use cases.
+scikit-learn computes them, after checks of the inputs.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_pairs
+from bert_keras.metrics.prediction_counts import check_counts
 
 
 def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) -> dict[str, float]:
@@ -48,7 +48,7 @@ def class_scores(truth: np.ndarray, predicted: np.ndarray, *, num_classes: int) 
         }
 
 
-def tag_set_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+def multi_label_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Compute the scores of a multi-label classification.
 
     Args:
@@ -63,18 +63,18 @@ def tag_set_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]
         InputError: the shapes differ, a number is neither 0 nor 1, or there are no examples.
 
     Example:
-        >>> tag_set_scores([[1, 0], [1, 1]], [[1, 0], [0, 1]])["exact_match"]
+        >>> multi_label_scores([[1, 0], [1, 1]], [[1, 0], [0, 1]])["exact_match"]
         0.5
     """
     from sklearn import metrics
 
     truth, predicted = _check_class_sets(truth, predicted)
-    tags = np.arange(truth.shape[1])
-    # scikit-learn treats a single column as two classes, so an empty column is added, which `labels` ignores
+    columns = np.arange(truth.shape[1])
+    # scikit-learn treats a single column as two classes, so an empty column is added, which `labels` leaves out
     truth, predicted = (np.pad(sets, ((0, 0), (0, 1))) for sets in (truth, predicted))
     return {
-        "micro_f1": float(metrics.f1_score(truth, predicted, labels=tags, average="micro", zero_division=0)),
-        "macro_f1": float(metrics.f1_score(truth, predicted, labels=tags, average="macro", zero_division=0)),
+        "micro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="micro", zero_division=0)),
+        "macro_f1": float(metrics.f1_score(truth, predicted, labels=columns, average="macro", zero_division=0)),
         "exact_match": float(metrics.accuracy_score(truth, predicted)),
     }
 
@@ -129,8 +129,9 @@ def _check_classes(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -
                 f"it, or num_classes, which is {num_classes}"
             )
         checked.append(classes)
-    check_pairs(*map(len, checked))
-    return checked[0], checked[1]
+    truth, predicted = checked
+    check_counts(len(truth), len(predicted))
+    return truth, predicted
 
 
 def _check_class_sets(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +141,7 @@ def _check_class_sets(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndar
             f"truth has shape {truth.shape} and predicted {predicted.shape}; expected the same shape (N, C), with "
             "one column per class"
         )
-    check_pairs(len(truth), len(predicted))
+    check_counts(len(truth), len(predicted))
     for name, sets in (("truth", truth), ("predicted", predicted)):
         wrong = np.argwhere((sets != 0) & (sets != 1))
         if wrong.size:

@@ -29,7 +29,7 @@ def render_confusion_matrix(matrix: np.ndarray, labels: Sequence[str]) -> bytes:
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        InputError: the matrix does not have counts, or there is not one label per class.
+        InputError: the matrix is not square or has numbers other than counts, or there is not one label per class.
     """
     matrix = _check_matrix(matrix, labels)
     return render_figure(_make_figure(matrix, [_shorten(str(label)) for label in labels]), "png")
@@ -41,16 +41,11 @@ def _make_figure(matrix: np.ndarray, labels: list[str]) -> Any:
 
     num_classes = len(matrix)
     with_counts = num_classes <= _MAX_CLASSES_WITH_COUNTS
-    side = max(
-        3.0, (0.62 if with_counts else 0.165) * min(num_classes, _MAX_NAMED_CLASSES)
-    )  # size of the matrix in inches
-    small, large = (
-        9 if with_counts else 7,
-        10 if side < 6 else 14,
-    )  # font sizes in points of names and counts, and of titles
-    name_inches = (
-        0.0085 * small * max(map(len, labels))
-    )  # of the longest name; a character is 0.61 of the font size wide
+    # lengths in inches; a character of the longest name is 0.61 of the font size wide
+    side = max(3.0, (0.62 if with_counts else 0.165) * min(num_classes, _MAX_NAMED_CLASSES))
+    small = 9 if with_counts else 7  # font size of names and counts, in points
+    large = 10 if side < 6 else 14  # font size of titles
+    name_inches = 0.0085 * small * max(map(len, labels))
     margin = 1.0 + name_inches
     figure = create_figure(figsize=(side + margin + 1, side + margin), layout="constrained")
     axes = figure.add_subplot()
@@ -99,8 +94,8 @@ def _make_title(matrix: np.ndarray) -> str:
 def _shorten(label: str) -> str:
     if len(label) <= _MAX_NAME_LENGTH:
         return label
-    kept = _MAX_NAME_LENGTH - 1
-    return f"{label[: kept - kept // 2]}…{label[-(kept // 2) :]}"
+    end = (_MAX_NAME_LENGTH - 1) // 2  # the rest without the ellipsis is the beginning
+    return f"{label[: _MAX_NAME_LENGTH - 1 - end]}…{label[-end:]}"
 
 
 def _check_matrix(matrix: np.ndarray, labels: Sequence[str]) -> np.ndarray:

@@ -6,7 +6,7 @@ This is how the script `conlleval` (Tjong Kim Sang and Buchholz, 2000) scored Co
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_pairs
+from bert_keras.metrics.prediction_counts import check_counts
 from bert_keras.metrics.tag_schemes import find_entities
 
 
@@ -28,7 +28,7 @@ def entity_scores(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[s
         >>> entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "O"]])["recall"]
         0.5
     """
-    check_pairs(len(truth), len(predicted), what="sentences")
+    check_counts(len(truth), len(predicted), what="sentences")
     num_correct = num_predicted = num_true = 0
     for number, (true_tags, predicted_tags) in enumerate(zip(truth, predicted, strict=True)):
         if len(true_tags) != len(predicted_tags):

@@ -3,7 +3,7 @@
 from bert_keras.errors import InputError
 
 
-def check_pairs(num_examples: int, num_predictions: int, *, what: str = "examples") -> None:
+def check_counts(num_examples: int, num_predictions: int, *, what: str = "examples") -> None:
     """Raise `InputError` unless there is one prediction per example, and at least one example.
 
     Args:

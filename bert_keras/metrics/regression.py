@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_pairs
+from bert_keras.metrics.prediction_counts import check_counts
 
 
 def regression_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -32,7 +32,7 @@ def regression_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     from scipy import stats
 
     truth, predicted = _check_numbers(truth, "truth"), _check_numbers(predicted, "predicted")
-    check_pairs(len(truth), len(predicted))
+    check_counts(len(truth), len(predicted))
     return {
         "pearson": _correlate(stats.pearsonr, truth, predicted),
         "spearman": _correlate(stats.spearmanr, truth, predicted),

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.prediction_counts import check_pairs
+from bert_keras.metrics.prediction_counts import check_counts
 
 _ARTICLES = re.compile(r"\b(?:an?|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # ASCII only, as in the official script
@@ -121,7 +121,7 @@ def find_null_threshold(
     """
     _check_ids(predictions, gold, "prediction")
     _check_ids(null_score_differences, gold, "null score difference")
-    differences = np.array([null_score_differences[identity] for identity in gold], np.float64)
+    differences = np.array([null_score_differences[question] for question in gold], np.float64)
     _check_finite(differences, gold)
     order = np.argsort(differences, kind="stable")  # (Q,), the most certain answers first
     differences = differences[order]
@@ -130,9 +130,8 @@ def find_null_threshold(
     exact = _compute_prefix_means(exact[order], null_exact[order])
     overlap = _compute_prefix_means(overlap[order], null_overlap[order])
     thresholds = np.concatenate([[differences[0] - 1], differences])
-    possible = np.append(
-        thresholds[:-1] < thresholds[1:], True
-    )  # equal differences are all above the threshold or all below
+    # equal differences are all above a threshold or all below
+    possible = np.append(thresholds[:-1] < thresholds[1:], True)
     best = np.flatnonzero(possible)[np.argmax(overlap[possible])]
     return float(thresholds[best]), float(exact[best]), float(overlap[best])
 
@@ -146,8 +145,8 @@ def _compute_percents(
     predictions: Mapping[str, str], gold: Mapping[str, Sequence[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the exact match and the F1 of each question, `(Q,)` each, from 0 to 100, in the order of `gold`."""
-    exact = [exact_match(predictions[identity], texts) for identity, texts in gold.items()]
-    overlap = [f1(predictions[identity], texts) for identity, texts in gold.items()]
+    exact = [exact_match(predictions[question], texts) for question, texts in gold.items()]
+    overlap = [f1(predictions[question], texts) for question, texts in gold.items()]
     return 100 * np.array(exact), 100 * np.array(overlap)
 
 
@@ -169,20 +168,20 @@ def _compute_word_f1(predicted: list[str], gold: list[str]) -> float:
 
 
 def _check_ids(given: Mapping[str, object], gold: Mapping[str, Sequence[str]], what: str) -> None:
-    missing = [identity for identity in gold if identity not in given]
+    missing = [question for question in gold if question not in given]
     if missing:
         raise InputError(
             f"{len(missing):,} of {len(gold):,} questions have no {what}, the first is {missing[0]!r}; expected one "
             "for each: answer all of them, or remove these questions"
         )
-    check_pairs(len(gold), len(gold), what="questions")
+    check_counts(len(gold), len(gold), what="questions")
 
 
 def _check_finite(differences: np.ndarray, gold: Mapping[str, Sequence[str]]) -> None:
     wrong = np.flatnonzero(~np.isfinite(differences))
     if wrong.size:
-        identity = list(gold)[wrong[0]]
+        question = list(gold)[wrong[0]]
         raise InputError(
-            f"the null score difference of {identity!r} is {differences[wrong[0]]}; expected a finite number: check "
+            f"the null score difference of {question!r} is {differences[wrong[0]]}; expected a finite number: check "
             "the scores of the model"
         )

@@ -144,7 +144,7 @@ class TextClassification(Task):
             return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
         probabilities = np.stack([answer["probabilities"] for answer in answers])
         if self.problem == "multi_label":
-            return classes.tag_set_scores(targets.astype(int), (probabilities >= 0.5).astype(int))
+            return classes.multi_label_scores(targets.astype(int), (probabilities >= 0.5).astype(int))
         true_probabilities = probabilities[np.arange(len(targets)), targets]
         loss = {"loss": float(-np.log(np.maximum(true_probabilities, 1e-30)).mean())}
         scores = classes.class_scores(targets, probabilities.argmax(axis=1), num_classes=len(self.labels))

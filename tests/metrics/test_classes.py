@@ -1,4 +1,4 @@
-"""Scores of classes and tag sets equal their definitions and hand-computed cases."""
+"""Scores of classes and sets of classes equal their definitions and hand-computed cases."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.errors import InputError
-from bert_keras.metrics.classes import class_scores, confusion_matrix, tag_set_scores
+from bert_keras.metrics.classes import class_scores, confusion_matrix, multi_label_scores
 
 CLOSE = {"rel": 0, "abs": 2e-15}  # measured in 1,500 draws: 2.8e-16 for Matthews, 0 for the others
 
@@ -18,7 +18,7 @@ class_pairs = st.integers(1, 6).flatmap(
         ).map(lambda pairs: np.array(pairs).T),
     )
 )
-tag_sets = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**32 - 1)).map(
+class_sets = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**32 - 1)).map(
     lambda drawn: np.random.default_rng(drawn[2]).integers(0, 2, (2, drawn[0], drawn[1]))
 )
 
@@ -84,10 +84,10 @@ def test_constant_predictions_have_no_correlation():
     assert class_scores([1, 1, 1], [1, 1, 1], num_classes=2)["matthews"] == 0
 
 
-def test_hand_computed_tag_set_scores():
+def test_hand_computed_multi_label_scores():
     truth = [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     predicted = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
-    assert tag_set_scores(truth, predicted) == {
+    assert multi_label_scores(truth, predicted) == {
         "micro_f1": pytest.approx(2 * 2 / (3 + 3), **CLOSE),
         "macro_f1": pytest.approx((1 + 2 / 3 + 0 + 0) / 4, **CLOSE),
         "exact_match": pytest.approx(1 / 3, **CLOSE),
@@ -95,13 +95,13 @@ def test_hand_computed_tag_set_scores():
 
 
 @settings(max_examples=60, deadline=None)
-@given(tag_sets)
-def test_tag_set_scores_equal_their_definitions_even_for_a_single_tag(drawn):
+@given(class_sets)
+def test_multi_label_scores_equal_their_definitions_even_for_a_single_class(drawn):
     truth, predicted = drawn
-    scores = tag_set_scores(truth.astype(bool), predicted.astype("float32"))
+    scores = multi_label_scores(truth.astype(bool), predicted.astype("float32"))
     assert scores["micro_f1"] == pytest.approx(compute_f1(truth, predicted), **CLOSE)
-    by_tag = [compute_f1(truth[:, tag], predicted[:, tag]) for tag in range(truth.shape[1])]
-    assert scores["macro_f1"] == pytest.approx(np.mean(by_tag), **CLOSE)
+    by_class = [compute_f1(truth[:, column], predicted[:, column]) for column in range(truth.shape[1])]
+    assert scores["macro_f1"] == pytest.approx(np.mean(by_class), **CLOSE)
     assert scores["exact_match"] == pytest.approx(np.mean(np.all(truth == predicted, axis=1)), **CLOSE)
 
 
@@ -133,6 +133,6 @@ def test_invalid_classes_are_errors(score, truth, predicted, message):
         ([[0, 2]], [[0, 1]], r"truth\[0, 1\] is 2; expected 0 or 1"),
     ],
 )
-def test_invalid_tag_sets_are_errors(truth, predicted, message):
+def test_invalid_class_sets_are_errors(truth, predicted, message):
     with pytest.raises(InputError, match=message):
-        tag_set_scores(truth, predicted)
+        multi_label_scores(truth, predicted)
