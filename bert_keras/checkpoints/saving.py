@@ -18,7 +18,7 @@ from bert_keras.checkpoints.huggingface.model_card import build_model_card
 from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
-from bert_keras.errors import InputError
+from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.files import write_checksums, write_json
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.layers import sinusoidal_positions
@@ -67,12 +67,8 @@ def save(
         >>> model = bk.load("out")
     """
     replaces = _COMMANDS if written_by == "save" else ()
-    config = get_encoder(model).config
-    if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size:,} tokens and the model's token table "
-            f"{config.vocabulary_size:,} rows: save the model with the tokenizer that it was trained with"
-        )
+    if tokenizer is not None:
+        check_tokenizer_size(tokenizer, get_encoder(model).config)
     with publish_folder(out, written_by, overwrite=overwrite, replaces=replaces) as staging:
         _write_model(model, staging, task)
         if tokenizer is not None:

@@ -1,19 +1,34 @@
-"""Check that records were made with the tokenizer of a checkpoint. This module does not import TensorFlow."""
+"""Check that a tokenizer belongs to a model, and records to a checkpoint. This module does not import TensorFlow."""
 
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bert_keras.checkpoints.keras_files.preset_checks import is_preset
 from bert_keras.checks import quote
+from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.make_records_command import build_remake_command
 from bert_keras.pipelines.records.manifest import read_manifest
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import VOCABULARY, TokenizerFolder
 
+if TYPE_CHECKING:
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
 _VOCABULARY_FILES = (VOCABULARY, "assets/tokenizer/vocabulary.txt")  # of Google and of KerasHub
 _RULES = ("lowercase", "strip_accents", "tokenize_chinese_chars", "max_input_chars_per_word", "text_rules")
+
+
+def check_tokenizer_size(tokenizer: "BertTokenizer", config: BertConfig) -> None:
+    """Raise `InputError` if a tokenizer has more tokens than a model; it may have fewer, in a padded model."""
+    if tokenizer.vocabulary_size > config.vocabulary_size:
+        raise InputError(
+            f"the tokenizer has {tokenizer.vocabulary_size:,} tokens and the model's token table "
+            f"{config.vocabulary_size:,} rows; expected the tokenizer that the model was trained with: load both from "
+            "one folder"
+        )
 
 
 def check_same_tokenizer(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from bert_keras.checks import is_integer, quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.records.manifest import read_manifest
 
@@ -56,9 +57,11 @@ def check_records(folder: str | os.PathLike, split: str, max_sequence_length: in
 
 
 def check_top_k(top_k: int, vocabulary_size: int) -> None:
-    """Raise `InputError` unless `top_k` is at least 1 and at most the size of the vocabulary."""
-    if not 1 <= top_k <= vocabulary_size:
-        raise InputError(f"top_k is {top_k}; expected 1 to {vocabulary_size}, the size of the vocabulary")
+    """Raise `InputError` unless `top_k` is an integer from 1 to the size of the vocabulary."""
+    if not is_integer(top_k, 1, vocabulary_size):
+        raise InputError(
+            f"top_k is {quote(top_k)}; expected an integer from 1 to {vocabulary_size:,}, the size of the vocabulary"
+        )
 
 
 def check_have_masks(texts: Sequence[str]) -> None:
@@ -73,5 +76,5 @@ def check_have_masks(texts: Sequence[str]) -> None:
 
 
 def describe_text(number: int, text: str) -> str:
-    """Return the number of a text and its beginning, for messages."""
-    return f"text {number} ({(text if len(text) < 60 else text[:60] + '...')!r})"
+    """Return the number and the shortened content of a text, for messages."""
+    return f"text {number} ({quote(text)})"

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from bert_keras.checkpoints.finite_values import check_finite_outputs
+from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.errors import InputError
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.packing import pack_tokens
@@ -53,8 +54,8 @@ def fill_mask(
         `top_k` fillings for each mask of each text, in their order.
 
     Raises:
-        InputError: the model has no masked-LM head or another vocabulary, a text has no [MASK] or is too long, or the
-            model computes NaN or infinity.
+        InputError: the model has no masked-LM head or fewer tokens than the tokenizer, `top_k` is out of range, a text
+            has no [MASK] or is too long, or the model outputs NaN or infinity.
 
     Example:
         >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
@@ -62,7 +63,7 @@ def fill_mask(
         'capital'
     """
     masked_lm = get_masked_lm(model)
-    check_tokenizer_size(masked_lm, tokenizer)
+    check_tokenizer_size(tokenizer, masked_lm.encoder.config)
     check_top_k(top_k, tokenizer.vocabulary_size)
     texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in as_text_array(texts)]
     check_have_masks(texts)
@@ -109,7 +110,7 @@ def predict_tokens(
         B arrays `(M, V)`, where V is the number of tokens; the padding of a larger embedding table is removed.
 
     Raises:
-        InputError: the model computes NaN or infinity.
+        InputError: the model outputs NaN or infinity.
     """
     mask_positions = np.zeros((len(positions), max(map(len, positions))), np.int32)
     for padded, places in zip(mask_positions, positions, strict=True):
@@ -127,16 +128,6 @@ def find_top_tokens(probabilities: np.ndarray, top_k: int) -> list[list[tuple[in
     """Return the `top_k` most probable tokens as (id, probability), for each row of probabilities `(M, V)`."""
     values, ids = (ops.convert_to_numpy(part).tolist() for part in ops.top_k(probabilities, top_k))
     return [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
-
-
-def check_tokenizer_size(model: MaskedLMModel, tokenizer: BertTokenizer) -> None:
-    """Raise `InputError` if a tokenizer has more tokens than the model; it may have fewer, in a padded model."""
-    size = model.encoder.config.vocabulary_size
-    if tokenizer.vocabulary_size > size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the model {size}; expected the model's own "
-            "tokenizer: load both from one folder"
-        )
 
 
 def get_masked_lm(model: keras.Model) -> MaskedLMModel:

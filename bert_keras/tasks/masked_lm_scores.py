@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.errors import InputError
 from bert_keras.modeling.losses import cross_entropy, is_top
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
@@ -17,7 +18,7 @@ from bert_keras.pipelines.text.autograph import without_autograph
 from bert_keras.pipelines.text.graph.text_batches import as_text_array
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.mask_checks import check_records
-from bert_keras.tasks.mask_filling import check_tokenizer_size, get_masked_lm
+from bert_keras.tasks.mask_filling import get_masked_lm
 
 _TOKENS_PER_BATCH = 4096  # as in `inference`; the logits of 409 masks over 30,522 tokens take 50 MB
 _OUTPUTS = ("mlm", "next_sentence")
@@ -66,7 +67,7 @@ def score_records(
         a next-sentence head and labels also `next_sentence_loss` and `next_sentence_accuracy`.
 
     Raises:
-        InputError: the model has no such head, the records are of another tokenizer, or the split is empty.
+        InputError: the model has no such head, the records are of another tokenizer or too long, or the split is empty.
 
     Example:
         >>> model, tokenizer = bk.load("folder"), bk.load_tokenizer("folder")
@@ -74,7 +75,7 @@ def score_records(
         38.1
     """
     model = get_masked_lm(model)
-    check_tokenizer_size(model, tokenizer)
+    check_tokenizer_size(tokenizer, model.encoder.config)
     num_sequences = check_records(folder, split, model.encoder.config.max_sequence_length)
     options = {"split": split, "batch_size": batch_size, "seed": seed, "drop_remainder": False}
     batches = make_pretraining_batches(folder, tokenizer, **options, **FIXED_MASKS)
@@ -126,10 +127,10 @@ def score_texts(
         9.7
     """
     model = get_masked_lm(model)
-    check_tokenizer_size(model, tokenizer)
+    check_tokenizer_size(tokenizer, model.encoder.config)
     token_ids = [ids for ids in tokenizer.tokenize(as_text_array(texts)).to_list() if ids]
     if not token_ids:
-        raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: name other texts")
+        raise InputError(f"none of {len(texts):,} texts has a token; expected one or more: score other texts")
     longest = model.encoder.config.max_sequence_length - 2  # [CLS] and [SEP]
     parts = [ids[start : start + longest] for ids in token_ids for start in range(0, len(ids), longest)]
     num_tokens, num_done, loss, num_correct = sum(map(len, parts)), 0, 0.0, 0.0
@@ -152,7 +153,7 @@ def score_texts(
 
 
 def _compile(function: Callable, spec: object) -> Callable:
-    """Return a function of batches as a graph on TensorFlow, and unchanged on other backends."""
+    """Return a function of batches as a graph on TensorFlow, and with NumPy inputs on other backends."""
     if keras.backend.backend() == "tensorflow":
         return tf.function(without_autograph(function), input_signature=[spec])
     return lambda batch: function(tf.nest.map_structure(np.asarray, batch))

@@ -91,7 +91,10 @@ CASES = {
     ),
     # texts
     "fill-mask: no mask": ("fill-mask mlm cat", r"text 1 \('cat'\) has no \[MASK\]; expected at least one"),
-    "fill-mask: too many predictions": ("fill-mask mlm [MASK] --top-k 17", r"top_k is 17; expected 1 to 16"),
+    "fill-mask: too many predictions": (
+        "fill-mask mlm [MASK] --top-k 17",
+        r"top_k is 17; expected an integer from 1 to 16",
+    ),
     "fill-mask: no standard input": ("fill-mask mlm -", r"standard input has no text"),
     "predict: three texts": ("predict good a b c", r"there are 3 texts; expected a file, one text or a pair"),
     "predict: missing file": ("predict good no.csv", r"no\.csv does not exist; expected a file of texts"),

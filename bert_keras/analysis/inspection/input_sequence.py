@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -59,7 +60,7 @@ def make_input_sequence(
         InputError: the tokenizer belongs to another model, a text has no tokens, or the model does not accept a
             sequence of this length or a second text.
     """
-    _check_tokenizer(tokenizer, config)
+    check_tokenizer_size(tokenizer, config)
     tokenized = tokenizer.tokenize_with_offsets(list(texts), keep_special_tokens=keep_special_tokens)
     columns = [[np.array(values, np.int32) for values in ragged.to_list()] for ragged in tokenized]
     _check_texts(columns[0], config)
@@ -81,14 +82,6 @@ def _join(column: list[np.ndarray], at_cls: int, at_sep: int) -> np.ndarray:
     for values in column:
         parts += [values, [at_sep]]
     return np.concatenate(parts).astype(np.int32)
-
-
-def _check_tokenizer(tokenizer: BertTokenizer, config: BertConfig) -> None:
-    if tokenizer.vocabulary_size > config.vocabulary_size:
-        raise InputError(
-            f"the tokenizer has {tokenizer.vocabulary_size} tokens, the model {config.vocabulary_size} embeddings; "
-            "expected the model's own tokenizer: load both from one folder"
-        )
 
 
 def _check_texts(token_ids: list[np.ndarray], config: BertConfig) -> None:

@@ -114,5 +114,5 @@ def test_a_model_with_one_segment_rejects_a_pair(sizes, tokenizer):
 
 def test_the_tokenizer_of_another_model_is_rejected(make):
     tokenizer = bk.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(93))])
-    with pytest.raises(InputError, match="the tokenizer has 98 tokens, the model 97 embeddings"):
+    with pytest.raises(InputError, match="the tokenizer has 98 tokens and the model's token table 97 rows"):
         make_input_sequence(tokenizer, make("encoder").config, "cat")

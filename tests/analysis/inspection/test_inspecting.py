@@ -120,7 +120,7 @@ def test_an_encoder_predicts_nothing(inspect_tiny):
         ("encoder", (TEXT,), {"layer": 3}, "there is no layer 3; the model has layers 0 to 2: choose one of them"),
         ("encoder", (TEXT,), {"head": 5}, "there is no head 5; the model has heads 0 to 4"),
         ("encoder", (TEXT,), {"head": -1}, "there is no head -1"),
-        ("masked_lm", (TEXT,), {"top_k": 98}, "top_k is 98; expected 1 to 97"),
+        ("masked_lm", (TEXT,), {"top_k": 98}, "top_k is 98; expected an integer from 1 to 97"),
         ("question_answerer", (TEXT,), {}, "a question needs a context, and there is none"),
         ("token_classifier", (TEXT, SECOND), {}, "a second text was given: leave it out"),
     ],

@@ -140,9 +140,11 @@ def test_electra_pretrainer_fills_masks_with_its_generator(tokenizer):
 
 def test_invalid_settings_are_rejected(folder, tokenizer):
     model = bk.load(folder)
-    with pytest.raises(bk.InputError, match="top_k is 25; expected 1 to 24"):
+    with pytest.raises(bk.InputError, match="top_k is 25; expected an integer from 1 to 24"):
         bk.fill_mask(model, tokenizer, TEXTS, top_k=25)
-    with pytest.raises(bk.InputError, match="the tokenizer has 25 tokens, but the model 24"):
+    with pytest.raises(bk.InputError, match=r"top_k is 2\.5; expected an integer"):
+        bk.fill_mask(model, tokenizer, TEXTS, top_k=2.5)
+    with pytest.raises(bk.InputError, match="the tokenizer has 25 tokens and the model's token table 24 rows"):
         bk.fill_mask(model, bk.BertTokenizer([*tokenizer.vocabulary, "new"]), TEXTS)
     with pytest.raises(bk.InputError, match="there are no texts to fill"):
         bk.fill_mask(model, tokenizer, [])
