@@ -18,7 +18,7 @@ from bert_keras.checkpoints.checkpoint import (
     check_weights,
 )
 from bert_keras.checkpoints.finite_values import check_finite_weight
-from bert_keras.checkpoints.huggingface.weight_names import list_weights
+from bert_keras.checkpoints.huggingface.weight_names import WeightName, list_weights
 from bert_keras.errors import InputError
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.initializers import zero_initialization
@@ -43,16 +43,21 @@ def get_encoder(model: BertModel) -> modeling.BertEncoder:
     return getattr(model, "encoder", model)
 
 
+def list_model_weights(model: BertModel) -> list[WeightName]:
+    """List the weights of a model with their names in all formats, from input to output."""
+    encoder = get_encoder(model)
+    return list_weights(
+        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
+    )
+
+
 def get_variables(model: BertModel) -> dict[str, keras.Variable]:
     """Return the variables of a model, keyed by our weight names.
 
     Raises:
         InputError: the model was quantized, so its variables are integer codes.
     """
-    encoder = get_encoder(model)
-    names = list_weights(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
-    )
+    names = list_model_weights(model)
     for name in names:
         _check_not_quantized(model, name.ours)
     return {name.ours: _resolve(model, name.ours) for name in names}
@@ -87,7 +92,7 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     """
     check_encoder(checkpoint)
     checkpoint.check_once()
-    settings = {**_get_kept_settings(model_class, checkpoint, head), **head}
+    settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
     pooler = _wants_pooler(model_class, checkpoint)
     with zero_initialization():
         encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder")
@@ -140,7 +145,7 @@ def _wants_pooler(model_class: type[BertModel], checkpoint: Checkpoint) -> bool:
     return model_class in (modeling.BertEncoder, modeling.BertEmbedder) and checkpoint.has_pooler
 
 
-def _get_kept_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
+def _get_valid_settings(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[str, Any]) -> dict[str, Any]:
     """Return the stored settings of the head that are still valid."""
     if checkpoint.model != model_class.__name__:
         return {}

@@ -27,10 +27,11 @@ class SequenceRunner:
     def __init__(self, model: keras.Model, *, is_token_level: bool):
         self._model = model
         self._is_token_level = is_token_level
-        self._run_eagerly = without_autograph(lambda features: model(features, training=False))
-        self._graphs: dict[tuple[str, ...], Callable] = {}  # keyed by the names of the features
-        if keras.backend.backend() != "tensorflow":
+        if keras.backend.backend() == "tensorflow":
+            self._run_eagerly = without_autograph(lambda features: model(features, training=False))
+        else:
             self._run_eagerly = functools.partial(_run_on_arrays, model)
+        self._graphs: dict[tuple[str, ...], Callable] = {}  # keyed by the names of the features
 
     def __call__(
         self, sequences: EncodedSequences, progress: Callable[[int, int], None] | None = None, *, once: bool = False
@@ -44,7 +45,7 @@ class SequenceRunner:
                 graph.
 
         Raises:
-            InputError: the model computes NaN or infinity.
+            InputError: the model outputs NaN or infinity.
         """
         table = SequenceTable.from_sequences(sequences)
         num_outputs = len(sequences.token_ids if self._is_token_level else sequences)

@@ -96,8 +96,8 @@ class SentenceEmbedding(Task):
         """Return the loss of the objective."""
         from bert_keras.modeling.losses import CosineError, GlobalBatchMean, InBatchContrast
 
-        has_pairs = CosineError() if self.objective == "regression" else InBatchContrast()
-        return {"embedding": GlobalBatchMean(has_pairs, "embedding")}
+        pair_loss = CosineError() if self.objective == "regression" else InBatchContrast()
+        return {"embedding": GlobalBatchMean(pair_loss, "embedding")}
 
     def make_example(self, text: str, second_text: str | None = None, line: int | None = None) -> TextExample:
         """Create an example from a text or a pair of texts."""

@@ -103,8 +103,8 @@ class TokenClassification(Task):
         words = _Words.locate(sequences, examples)
         labels = np.full(len(sequences.token_ids), IGNORED_LABEL, np.int32)
         if self.labelled_tokens == "all":
-            labels[words.places] = self._get_inner_tags()[tags[words.words]]
-        labels[words.places[words.is_first]] = tags[words.words[words.is_first]]
+            labels[words.token_indices] = self._get_inner_tags()[tags[words.word_indices]]
+        labels[words.token_indices[words.is_first]] = tags[words.word_indices[words.is_first]]
         return LabelledSequences(sequences, token_labels=labels)
 
     def decode(
@@ -126,9 +126,10 @@ class TokenClassification(Task):
         A word without tokens (only control characters) has probabilities of 0.
         """
         words = _Words.locate(sequences, examples)
-        is_predicted = words.is_first & has_most_context(sequences)[words.places]
+        is_predicted = words.is_first & has_most_context(sequences)[words.token_indices]
         probabilities = np.zeros((words.num_words, len(self.labels)))
-        probabilities[words.words[is_predicted]] = softmax(outputs["logits"][words.places[is_predicted]])
+        logits = outputs["logits"][words.token_indices[is_predicted]]
+        probabilities[words.word_indices[is_predicted]] = softmax(logits)
         ends = np.cumsum([len(sentence.words) for sentence in examples])
         return np.split(probabilities, ends[:-1])
 
@@ -146,8 +147,8 @@ class TokenClassification(Task):
 
     def _choose_tags(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the most probable tag of each word `(W,)`; "O" for a word without tokens."""
-        none = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
-        return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), none)
+        outside = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else 0
+        return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), outside)
 
     def _has_iob2_labels(self) -> bool:
         """Return whether the labels are IOB2; those of a third-party checkpoint may be IOB1 or IOBES."""
@@ -180,14 +181,14 @@ class _Words:
     """The word of each token; the words of all sentences are numbered consecutively.
 
     Attributes:
-        places: `(K,)`, indices of the tokens that belong to words, among all P tokens.
-        words: `(K,)`, the word of each of these tokens.
+        token_indices: `(K,)`, the tokens that belong to words, among all P tokens.
+        word_indices: `(K,)`, the word of each of these tokens.
         is_first: `(K,)`, whether the token is the first one of its word.
         num_words: number of words in all sentences.
     """
 
-    places: np.ndarray
-    words: np.ndarray
+    token_indices: np.ndarray
+    word_indices: np.ndarray
     is_first: np.ndarray
     num_words: int
 
@@ -197,10 +198,11 @@ class _Words:
         lengths = np.array([len(word) + 1 for sentence in examples for word in sentence.words])  # and a space
         word_starts = np.cumsum(lengths) - lengths
         first_words = np.cumsum([0, *(len(sentence.words) for sentence in examples)])
-        places = np.flatnonzero(sequences.text_positions >= 0)
-        token_examples = sequences.examples[sequences.sequence_indices[places]]
-        starts = word_starts[first_words[token_examples]] + sequences.starts[places]
+        tokens = np.flatnonzero(sequences.text_positions >= 0)
+        positions = sequences.text_positions[tokens]
+        token_examples = sequences.examples[sequences.sequence_indices[tokens]]
+        starts = word_starts[first_words[token_examples]] + sequences.starts[tokens]
         words = np.searchsorted(word_starts, starts, side="right") - 1
         firsts = np.full(len(lengths), np.iinfo(np.int32).max, np.int64)
-        np.minimum.at(firsts, words, sequences.text_positions[places])
-        return cls(places, words, sequences.text_positions[places] == firsts[words], len(lengths))
+        np.minimum.at(firsts, words, positions)
+        return cls(tokens, words, positions == firsts[words], len(lengths))

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from bert_keras import modeling
-from bert_keras.checkpoints.building import get_encoder, get_family, get_variables
+from bert_keras.checkpoints.building import get_encoder, get_family, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.keras_files.keras_weights import first_sentence
@@ -125,10 +125,10 @@ def write_preset(
     )
     preset = _add_head(model, backbone, tokenizer)
     theirs = {variable.path: variable for variable in preset.variables}
-    names = _map_names(model)
-    for name, variable in get_variables(model).items():
-        if (path := names[name]) in theirs:
-            theirs[path].assign(np.reshape(np.asarray(variable), theirs[path].shape))
+    variables = get_variables(model)
+    for name in list_model_weights(model):
+        if (path := name.keras_hub) in theirs:
+            theirs[path].assign(np.reshape(np.asarray(variables[name.ours]), theirs[path].shape))
     written = "BertEncoder" if preset is backbone else type(model).__name__
     with publish_folder(out, "convert", overwrite=overwrite) as staging:
         preset.save_to_preset(str(staging))
@@ -136,15 +136,6 @@ def write_preset(
             _convert_tokenizer(tokenizer).save_to_preset(str(staging))
         write_settings(staging, model, written, tokenizer, task)
     return _list_lost(model, tokenizer, has_head=preset is not backbone)
-
-
-def _map_names(model: BertModel) -> dict[str, str | None]:
-    """Return KerasHub's names of the weights, keyed by our names; None: it has no such weight."""
-    encoder = get_encoder(model)
-    names = list_weights(
-        type(model).__name__, encoder.config, pooler=encoder.pooler is not None, family=get_family(model)
-    )
-    return {name.ours: name.keras_hub for name in names}
 
 
 def _list_lost(model: BertModel, tokenizer: BertTokenizer | None, *, has_head: bool) -> list[str]:

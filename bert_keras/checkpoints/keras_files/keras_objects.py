@@ -10,10 +10,8 @@ _KERAS_HUB = ("keras_hub", "keras_nlp")
 _KINDS = "activations|constraints|dtype_policies|initializers|losses|metrics|optimizers|random|regularizers"
 _WITHOUT_WEIGHTS = re.compile(rf"keras(\.src)?\.({_KINDS})(\..*)?")  # modules of Keras
 _METRICS = re.compile(r"keras(\.src)?\.metrics(\..*)?")
-_METRIC_SIZES = (
-    ("num_thresholds", "num_labels"),
-    ("num_classes", "num_classes"),
-)  # variables have the product of both as size
+# pairs of arguments whose product is the size of a metric's variables
+_METRIC_SIZES = (("num_thresholds", "num_labels"), ("num_classes", "num_classes"))
 _MAX_METRIC_SIZE = 10**7  # 40 MB per variable; AUC with Keras's 200 thresholds has 200 numbers per label
 
 

@@ -21,7 +21,7 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfi
 def check_fits(config: object, num_bytes: int, source: str) -> None:
     """Raise `InputError` if the model in a Keras config needs more bytes than its weights have.
 
-    Also if the config has a layer whose parameters are not counted, see `check_objects`.
+    A config with a layer whose parameters are not counted is also an error, see `check_objects`.
 
     Args:
         config: the content of a `config.json` of Keras, with any number of our models or KerasHub's BERTs.

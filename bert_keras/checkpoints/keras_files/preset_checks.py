@@ -7,12 +7,8 @@ from bert_keras.checks import quote, read_field, resolve_inside
 from bert_keras.errors import InputError
 from bert_keras.files import read_json
 
-_CONFIGS = (
-    "config.json",
-    "task.json",
-    "preprocessor.json",
-    "tokenizer.json",
-)  # configs from which KerasHub builds objects
+# KerasHub builds objects from these
+_CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
 _INDEX = "model.weights.json"  # lists the files of sharded weights
 
 

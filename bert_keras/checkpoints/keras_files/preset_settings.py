@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.checks import quote, read_field
+from bert_keras.config import PROBLEMS
 from bert_keras.embedding_settings import SIMILARITIES
 from bert_keras.errors import InputError
 from bert_keras.files import read_json, write_json
@@ -25,7 +26,7 @@ _HEADS = {  # types of the arguments of our models that a preset lacks
         "similarity": str,
     },
 }
-_CHOICES = {"problem": ("single_label", "multi_label", "regression"), "similarity": SIMILARITIES}
+_CHOICES = {"problem": PROBLEMS, "similarity": SIMILARITIES}
 _CONFIG = {"attention_dropout_rate": float, "initializer_range": float}
 _TOKENIZER = {
     "max_sequence_length": int,

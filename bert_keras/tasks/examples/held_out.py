@@ -85,7 +85,7 @@ def hold_out(
         for index, key in enumerate(keys):
             groups[key].append(index)
         chosen = _choose_groups(groups, _stratify(groups, labels), share, seed)
-        _return_last_of_labels(chosen, groups, labels)
+        _keep_labels_in_training(chosen, groups, labels)
         if chosen:
             break
     else:
@@ -195,7 +195,7 @@ def _compute_targets(sizes: Mapping[str, int], share: float, total: int, seed: i
     return targets
 
 
-def _return_last_of_labels(
+def _keep_labels_in_training(
     chosen: set[Hashable], groups: Mapping[Hashable, list[int]], labels: Sequence[frozenset[str]]
 ) -> None:
     """Remove groups from `chosen` until every label remains in the training examples."""

@@ -93,14 +93,14 @@ def keep_known(
         bad: collects the invalid examples.
         explain: returns the message about an unknown label of an example.
     """
-    known, kept = set(known), []
+    known, valid = set(known), []
     for example in examples:
         unknown = next((label for label in get_labels(example) if label not in known), None)
         if unknown is None:
-            kept.append(example)
+            valid.append(example)
         else:
             bad.add(InputError(f"{describe_place(source, example.line)}: {explain(unknown, example)}"))
-    return kept
+    return valid
 
 
 def get_labels(example: TextExample) -> Sequence[str]:
