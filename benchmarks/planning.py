@@ -72,6 +72,7 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
     import tensorflow as tf
 
     from bert_keras.analysis.cost_model.subjects import add_head
+    from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
     from bert_keras.analysis.cost_model.workloads import Workload
     from bert_keras.cli.console.report import peak_memory_bytes
     from bert_keras.config import BertConfig
@@ -86,7 +87,7 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
         BertAdamW(1e-4, clipnorm=1.0), gradient_checkpointing=checkpointing, jit_compile=head == "pretraining"
     )
 
-    specs = Workload(model, batch_size, length).example_specs()
+    specs = Workload(model, BatchShape(batch_size, length)).example_specs()
     batch = tf.nest.map_structure(lambda spec: tf.ones(spec.shape, spec.dtype), specs)
     clock = _Clock()
     data = tf.data.Dataset.from_tensors(batch).repeat()

@@ -16,6 +16,7 @@ from bert_keras.analysis.cost_model.components import (
 from bert_keras.analysis.cost_model.forward_steps import Step, list_forward_steps
 from bert_keras.analysis.cost_model.step_memory import Memory, get_machine_memory
 from bert_keras.analysis.cost_model.subjects import build_subject, read_recipe
+from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
 from bert_keras.analysis.cost_model.training_costs import PhaseCost, estimate_training
 from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.checkpoints.building import get_encoder
@@ -129,15 +130,15 @@ def plan(
     run = read_recipe(subject)
     phases = [] if run is None else run.plan()
     model = build_subject(subject, run, head, num_classes)
-    workload = _make_workload(model, run, phases, length, batch_size, num_masked)
+    workload = Workload(model, _choose_shape(model, run, phases, length, batch_size, num_masked))
     parameters = count_parameters(model)
     memory_limit = memory_limit or get_machine_memory()
     softmaxes = [operation for operation in workload.forward if operation.is_attention_softmax]
     return Plan(
         model=type(model).__name__,
         config=workload.encoder.config,
-        batch_size=workload.batch_size,
-        length=workload.length,
+        batch_size=workload.shape.batch_size,
+        length=workload.shape.length,
         num_parameters=sum(component.parameters for component in parameters),
         parameters=parameters,
         block_flops=count_flops_by_part(workload.forward, block=0),
@@ -151,19 +152,19 @@ def plan(
     )
 
 
-def _make_workload(
+def _choose_shape(
     model: keras.Model,
     run: Pretraining | None,
     phases: list[PhasePlan],
     length: int | None,
     batch_size: int | None,
     num_masked: int | None,
-) -> Workload:
+) -> BatchShape:
     """Combine the requested batch shape with that of the first phase of a run, or with the defaults."""
     if run is None:
         max_length = get_encoder(model).config.max_sequence_length
-        return Workload(model, batch_size or _BATCH_SIZE, length or min(_LENGTH, max_length), num_masked)
+        return BatchShape(batch_size or _BATCH_SIZE, length or min(_LENGTH, max_length), num_masked)
     first = phases[0]
     if length in (None, first.max_sequence_length):
         length, num_masked = first.max_sequence_length, num_masked or first.max_predictions
-    return Workload(model, batch_size or first.batch_size // run.batches.accumulation_steps, length, num_masked)
+    return BatchShape(batch_size or first.batch_size // run.batches.accumulation_steps, length, num_masked)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_keras.analysis.cost_model.tracing.lifetimes import Lifetimes
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape, SizedGraph, SizedOperation, SizedTensor
-from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, default_num_masked, list_dimensions
+from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, list_dimensions
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.training.strategies import dtype_policy_scope
 
@@ -123,7 +123,7 @@ class TrainingMemory:
         model.compile("sgd", gradient_checkpointing=gradient_checkpointing, jit_compile=jit_compile)
 
         def make_specs(shape: BatchShape) -> tuple:
-            return (Workload(model, **dataclasses.asdict(shape)).example_specs(),)
+            return (Workload(model, shape).example_specs(),)
 
         max_length = model.encoder.config.max_sequence_length
         with warnings.catch_warnings():
@@ -230,13 +230,13 @@ def estimate_inference_memory(model: keras.Model, batch_size: int = 1) -> list[I
     max_length = get_encoder(model).config.max_sequence_length
 
     def make_specs(shape: BatchShape) -> tuple:
-        return (Workload(model, **dataclasses.asdict(shape)).feature_specs(),)
+        return (Workload(model, shape).feature_specs(),)
 
     graph = SizedGraph(lambda features: model(features, training=False), make_specs, max_length, list_dimensions(model))
     lifetimes, weights = Lifetimes(graph), _count_bytes(model.weights)
     softmaxes = [one for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
     count_scores = graph.byte_counter([softmax.outputs[0] for softmax in softmaxes])
-    shapes = [BatchShape(batch_size, length, default_num_masked(length)) for length in default_lengths(max_length)]
+    shapes = [BatchShape(batch_size, length) for length in default_lengths(max_length)]
     return [
         InferenceMemory(batch_size, one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum()))
         for one in shapes

@@ -5,10 +5,11 @@ import dataclasses
 from bert_keras.analysis.cost_model.step_memory import TrainingMemory, trace_training_memory
 from bert_keras.analysis.cost_model.step_time import MachineSpeed, StepTime
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, default_num_masked
+from bert_keras.analysis.cost_model.workloads import Workload, default_lengths
 from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
-from bert_keras.training.config.recipes import PhasePlan, Pretraining
+from bert_keras.training.config.phases import PhasePlan
+from bert_keras.training.config.recipes import Pretraining
 
 _BATCH_SIZES = (1, 8, 32, 128)  # in the table of memory by length and batch size
 
@@ -55,14 +56,12 @@ def estimate_training(
     memories = trace_training_memory(workload.model, jit_compile=jit_compile)
     default = memories["float32", False]
     step_time = StepTime(default, MachineSpeed())
-    num_masked = workload.num_masked or default_num_masked(workload.length)
-    shape = BatchShape(workload.batch_size, workload.length, num_masked)
     lengths = default_lengths(workload.encoder.config.max_sequence_length)
-    shapes = [BatchShape(size, length, default_num_masked(length)) for length in lengths for size in _BATCH_SIZES]
+    shapes = [BatchShape(size, length) for length in lengths for size in _BATCH_SIZES]
     return {
-        "memory": [memory.estimate(shape, limit) for memory in memories.values()],
+        "memory": [memory.estimate(workload.shape, limit) for memory in memories.values()],
         "memory_by_shape": [default.estimate(shape) for shape in shapes],
-        "step_seconds": step_time.estimate(shape),
+        "step_seconds": step_time.estimate(workload.shape),
         "phases": [_estimate_phase(phase, run, memories, step_time, limit) for phase in phases],
     }
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_keras.analysis.cost_model.subjects import check_plan_length
 from bert_keras.analysis.cost_model.tracing.operations import ENCODER, Operation, compute_gradients, trace_operations
+from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS
@@ -23,7 +24,6 @@ from bert_keras.modeling.electra import ID_BLOCK
 from bert_keras.modeling.masked_lm import BertPretrainer, MaskedLMModel
 
 _LENGTHS = (32, 64, 128, 256, 512)
-MASKED_SHARE = 0.15  # of the tokens of a sequence, Devlin et al. 2018, 3.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,21 +32,17 @@ class Workload:
 
     Args:
         model: an encoder, or a model with a head. Nothing is computed with it.
-        batch_size: B, sequences per batch.
-        length: S, tokens per sequence.
-        num_masked: M, masked positions per sequence, for masked-LM heads; default: 15 % of the tokens.
+        shape: the shape of its batches; only masked-LM heads use the masked positions.
 
     Raises:
         InputError: the model does not accept sequences of this length.
     """
 
     model: keras.Model
-    batch_size: int
-    length: int
-    num_masked: int | None = None
+    shape: BatchShape
 
     def __post_init__(self) -> None:
-        check_plan_length(self.length, self.encoder.config.max_sequence_length)
+        check_plan_length(self.shape.length, self.encoder.config.max_sequence_length)
 
     @property
     def encoder(self) -> BertEncoder:
@@ -97,7 +93,7 @@ class Workload:
 
     def feature_specs(self, training: bool = False) -> dict[str, tf.TensorSpec]:
         """Return the specs of the model's inputs."""
-        specs = {name: self._spec(self.length) for name in (*ENCODER_INPUTS, "segment_ids")}
+        specs = {name: self._spec(self.shape.length) for name in (*ENCODER_INPUTS, "segment_ids")}
         if isinstance(self.model, MaskedLMModel) or (training and self._has_generator):
             specs["mask_positions"] = self._masked_spec()
         return specs
@@ -114,16 +110,16 @@ class Workload:
         if isinstance(model, BertQuestionAnswerer):
             return {"start_positions": self._spec(), "end_positions": self._spec()}
         if isinstance(model, BertTokenClassifier):
-            return self._spec(self.length)
+            return self._spec(self.shape.length)
         if isinstance(model, BertClassifier) and model.problem != "single_label":
             return self._spec(model.num_classes, dtype="float32")
         return self._spec()
 
     def _masked_spec(self, dtype: str = "int32") -> tf.TensorSpec:
-        return self._spec(self.num_masked or default_num_masked(self.length), dtype=dtype)
+        return self._spec(self.shape.num_masked, dtype=dtype)
 
     def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
-        return tf.TensorSpec((self.batch_size, *sizes), dtype)
+        return tf.TensorSpec((self.shape.batch_size, *sizes), dtype)
 
 
 def list_dimensions(model: keras.Model) -> set[int]:
@@ -137,8 +133,3 @@ def list_dimensions(model: keras.Model) -> set[int]:
 def default_lengths(max_length: int) -> list[int]:
     """Return those of the lengths 32, 64, 128, 256 and 512 that a model accepts, or its maximum if that is shorter."""
     return [length for length in _LENGTHS if length <= max_length] or [max_length]
-
-
-def default_num_masked(length: int) -> int:
-    """Return the number of masked positions in a sequence: 15 % of its tokens."""
-    return max(1, round(MASKED_SHARE * length))

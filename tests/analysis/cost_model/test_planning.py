@@ -11,6 +11,7 @@ import bert_keras as bk
 from bert_keras.analysis.cost_model import planning
 from bert_keras.analysis.cost_model.components import count_flops_by_part
 from bert_keras.analysis.cost_model.subjects import HEADS, add_head
+from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
 from bert_keras.analysis.cost_model.workloads import Workload
 from bert_keras.errors import InputError
 from bert_keras.modeling.initializers import zero_initialization
@@ -125,8 +126,8 @@ def test_attention_scores_of_base_at_512_tokens_are_151_megabytes(base_encoder):
 @pytest.mark.parametrize("preset", slow_except(["tiny", "mini", "base"], quick=["tiny"]))
 def test_the_profiler_of_tensorflow_counts_the_same_flops(preset):
     encoder = bk.BertEncoder(bk.BertConfig.from_preset(preset))
-    forward = Workload(encoder, 3, 128).forward
-    training = Workload(bk.BertPretrainer(encoder), 3, 128, 20).training
+    forward = Workload(encoder, BatchShape(3, 128)).forward
+    training = Workload(bk.BertPretrainer(encoder), BatchShape(3, 128, 20)).training
     for operations in (forward, training):
         ours, theirs = sum(operation.flops for operation in operations), profile(operations[0].source.graph)
         assert ours == pytest.approx(theirs, rel=0.02)  # measured: 0.1 to 0.4 %
@@ -141,7 +142,7 @@ def profile(graph) -> int:
 
 
 def test_the_backward_pass_has_twice_the_flops_of_products():
-    workload = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), 2, 32, 5)
+    workload = Workload(bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset("tiny"))), BatchShape(2, 32, 5))
     counted = {flops.part: flops for flops in count_flops_by_part(workload.training)}
     for part in (*BASE_BLOCK, "pooler", "next sentence", "masked-LM head"):
         assert counted[part].backward == 2 * counted[part].forward > 0
@@ -189,7 +190,7 @@ def test_the_steps_of_base_have_their_shapes(base):
 def test_every_matrix_product_and_norm_is_a_step(head, hidden_act):
     config = bk.BertConfig.from_preset("tiny", hidden_act=hidden_act, position_type="sinusoidal")
     model = bk.BertEncoder(config) if head is None else add_head(bk.BertEncoder(config), head, 3)
-    workload = Workload(model, 2, 9)
+    workload = Workload(model, BatchShape(2, 9))
     planned = plan(model, batch_size=2, length=9)
     names = [step.name for step in planned.steps]
     products = [operation for operation in workload.forward if operation.is_matrix_product]

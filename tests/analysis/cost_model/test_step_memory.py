@@ -53,7 +53,7 @@ def make_model(head: str, vocabulary_size: int = 90) -> keras.Model:
 def test_one_trace_predicts_the_tensors_of_another_shape(head, gradient_checkpointing, vocabulary_size):
     model = make_model(head, vocabulary_size)
     graph = TrainingMemory(model, gradient_checkpointing=gradient_checkpointing).graph
-    specs = Workload(model, SHAPE.batch_size, SHAPE.length, SHAPE.num_masked).example_specs()
+    specs = Workload(model, SHAPE).example_specs()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Gradients do not exist")  # for the pooler
         exact = trace_graph(model.train_step, specs)

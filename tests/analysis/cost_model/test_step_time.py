@@ -42,8 +42,9 @@ def count_flops(product: Product) -> int:
 def test_measured_products_have_the_flops_of_a_training_step(head, batch_size):
     config = bk.BertConfig.from_preset("tiny", vocabulary_size=90, hidden_dim=36, intermediate_dim=52)
     model = add_head(bk.BertEncoder(config), head, 3)
-    counted = sum(one.flops for one in Workload(model, batch_size, 12, 3).training if one.is_matrix_product)
-    seconds = StepTime(TrainingMemory(model), CountingMachine()).measure_products(BatchShape(batch_size, 12, 3))
+    shape = BatchShape(batch_size, 12, 3)
+    counted = sum(one.flops for one in Workload(model, shape).training if one.is_matrix_product)
+    seconds = StepTime(TrainingMemory(model), CountingMachine()).measure_products(shape)
     assert seconds == pytest.approx(counted, rel=1e-9)
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_keras.analysis.cost_model.tracing.operations import list_operations, trace_graph
 from bert_keras.errors import InputError
 
+MASKED_SHARE = 0.15  # of the tokens of a sequence, Devlin et al. 2018, 3.1
 _WITHOUT_SIZE = (tf.resource, tf.variant, tf.string)
 # B * M * vocabulary and B * heads * S * S must stay below 2^31, because TensorFlow indexes them with int32
 _MAX_BATCH_SIZE, _MAX_LENGTH, _MAX_MASKED = 101, 512, 103
@@ -24,11 +25,21 @@ _TRANSPOSES = {"MatMul": ("transpose_a", "transpose_b"), "BatchMatMulV2": ("adj_
 
 @dataclasses.dataclass(frozen=True)
 class BatchShape:
-    """The shape of a batch: sequences (B), tokens per sequence (S), masked positions per sequence (M)."""
+    """The shape of a batch.
+
+    Args:
+        batch_size: B, sequences per batch.
+        length: S, tokens per sequence.
+        num_masked: M, masked positions per sequence; default: 15 % of the tokens.
+    """
 
     batch_size: int
     length: int
-    num_masked: int
+    num_masked: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_masked is None:
+            object.__setattr__(self, "num_masked", max(1, round(MASKED_SHARE * self.length)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
