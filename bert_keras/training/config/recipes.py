@@ -139,6 +139,7 @@ class Pretraining(RunSettings):
         if self.model.start_from is not None:  # checked by `continued_pretraining.resolve_start`
             return
         try:
+            # any vocabulary size will do: that of the records is not known yet, and the other sizes do not depend on it
             config = self.model.bert_config(30522, max(self.records.max_sequence_lengths))
             if self.model.objective == "electra":
                 self.model.generator_config(config)
@@ -156,7 +157,7 @@ class Pretraining(RunSettings):
         if self.optimizer.schedule == "inverse_sqrt" and not self.optimizer.warmup_ratio:
             yield "optimizer.schedule inverse_sqrt needs a warm-up: set optimizer.warmup_ratio above 0"
         micro_batches = self.batches.accumulation_steps
-        for size in {self.batches.batch_size, *(phase.batch_size or micro_batches for phase in self.phases)}:
+        for size in {self.batches.batch_size, *(phase.batch_size for phase in self.phases if phase.batch_size)}:
             if size % micro_batches:
                 yield f"batch_size {size} is no multiple of batches.accumulation_steps {micro_batches}: change either"
 
