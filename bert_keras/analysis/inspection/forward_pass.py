@@ -96,14 +96,14 @@ def count_scores(forward_pass: ForwardPass) -> ScoreHistograms:
     lows, highs = zip(*((raw.min(), raw.max()) for raw in map(forward_pass.compute_raw_scores, layers)), strict=True)
     # float64 represents the float32 scores exactly
     raw_edges = np.linspace(float(min(lows)), float(max(highs)) + 1e-6, NUM_BINS + 1)
-    rows = []
+    statistics = []
     for layer in layers:  # one at a time, because the scores of all layers can take hundreds of megabytes
         raw, scaled = forward_pass.compute_raw_scores(layer), forward_pass.compute_scaled_scores(layer)
         counts, _ = np.histogram(raw.astype(np.float64), raw_edges)
-        rows.append((counts, raw.std(), scaled.std(), _average_peak(raw), _average_peak(scaled)))
+        statistics.append((counts, raw.std(), scaled.std(), _average_peak(raw), _average_peak(scaled)))
     scaled_edges = raw_edges / np.sqrt(forward_pass.queries.shape[-1])
-    columns = map(np.array, zip(*rows, strict=True))
-    return ScoreHistograms(raw_edges, scaled_edges, *columns)
+    by_name = map(np.array, zip(*statistics, strict=True))  # (L, ...) each
+    return ScoreHistograms(raw_edges, scaled_edges, *by_name)
 
 
 def _project(layer: keras.layers.Dense, x: np.ndarray, num_heads: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from bert_keras.errors import InputError
 
 CLS, SEP, ITSELF, PREVIOUS, NEXT = "[CLS]", "[SEP]", "itself", "previous", "next"
 BROAD, LOCAL, MIXED = "broad", "local", "mixed"
+HEADINGS = {"cls": CLS, "sep": SEP}  # of statistics whose heading is not their name
 NEAR_TOKENS = 3  # distance of a near token
 MAJORITY = 0.5  # share of attention that determines the kind of a head
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.analysis.inspection.forward_pass import count_scores
+from bert_keras.analysis.inspection.head_summaries import HEADINGS
 from bert_keras.analysis.inspection.vectors_and_curves import (
     MAX_POSITIONS,
     average_by_distance,
@@ -20,7 +21,7 @@ if typing.TYPE_CHECKING:
 
 _MAX_LABELS = 48  # per axis; with more tokens, every second, third, ... has a label
 _BLUES = "Blues"
-_HEAD_NUMBERS = ("entropy", "distance", "cls", "sep", "itself", "previous", "next")
+_STATISTICS = ("entropy", "distance", "cls", "sep", "itself", "previous", "next")
 
 
 def draw_figures(inspection: "Inspection") -> list[FigureSection]:
@@ -64,11 +65,11 @@ def draw_heads(inspection: "Inspection") -> typing.Any:
     width, height = 0.24 * shape[1] + 1.1, 0.24 * shape[0] + 0.9
     figure = create_figure(figsize=(4 * max(width, 1.9), 2 * max(height, 1.7)), layout="constrained")
     all_axes = list(figure.subplots(2, 4).flat)
-    for axes, name in zip(all_axes, _HEAD_NUMBERS, strict=False):
+    for axes, name in zip(all_axes, _STATISTICS, strict=False):
         values = np.array([getattr(head, name) for head in inspection.heads]).reshape(shape)
         image = axes.imshow(values, cmap=_BLUES, vmin=0, vmax=max(values.max(), 1e-9), aspect="auto")
         unit = {"entropy": " (bits)", "distance": " (tokens)"}.get(name, " (share)")
-        axes.set_title({"cls": "[CLS]", "sep": "[SEP]"}.get(name, name) + unit, fontsize=9)
+        axes.set_title(HEADINGS.get(name, name) + unit, fontsize=9)
         axes.set_xlabel("head", fontsize=7)
         axes.set_ylabel("layer", fontsize=7)
         axes.tick_params(labelsize=6)

@@ -67,7 +67,7 @@ def read_training_history(folder: str | os.PathLike) -> TrainingHistory:
     """Read those of `training_log.jsonl`, `metrics.json` and `confusion_matrix.png` that a folder has.
 
     Raises:
-        InputError: the folder has neither log nor metrics, or one of the files is damaged.
+        InputError: the folder has no curves in its log or metrics, or one of the files is damaged.
     """
     folder = pathlib.Path(folder)
     has_log, has_metrics = (folder / LOG).is_file(), (folder / METRICS).is_file()

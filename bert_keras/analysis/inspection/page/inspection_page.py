@@ -4,7 +4,7 @@ import re
 import typing
 from collections.abc import Sequence
 
-from bert_keras.analysis.inspection.head_summaries import NEAR_TOKENS, HeadSummary
+from bert_keras.analysis.inspection.head_summaries import HEADINGS, NEAR_TOKENS, HeadSummary
 from bert_keras.analysis.inspection.page.html_page import (
     escape,
     render_header,
@@ -27,7 +27,6 @@ if typing.TYPE_CHECKING:
 
 _SCRIPTS = ("page_tools.js", "page_charts.js", "page_attention.js", "page_sections.js")
 _DIGITS = {"distance": 2, "entropy": 2, "cls": 3, "sep": 3, "itself": 3, "previous": 3, "next": 3, "near": 3}
-_HEADINGS = {"cls": "[CLS]", "sep": "[SEP]"}
 _ATTENTION_ELEMENTS = """<div class="controls" id="head-controls"></div>
 <div class="attention"><div><div id="head-grid"></div>
 <h3>Attention of one token</h3><div id="token-strip"></div></div>
@@ -140,7 +139,7 @@ def _render_charts(name: str, title: str, sentences: str) -> str:
 
 
 def _render_heads(heads: Sequence[HeadSummary]) -> str:
-    columns = "".join(f"<th>{_HEADINGS.get(name, name)}</th>" for name in _DIGITS)
+    columns = "".join(f"<th>{HEADINGS.get(name, name)}</th>" for name in _DIGITS)
     header = f'<th>layer</th><th>head</th><th class="word">kind</th>{columns}'
     return render_table(header, "".join(map(_render_head, heads)), "Attention heads", "head-table")
 
