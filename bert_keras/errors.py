@@ -32,11 +32,11 @@ class UnpublishedError(InputError):
     Args:
         out: the final path.
         reason: why the move failed.
-        kept: where the folder is now.
+        place: where the folder is now.
     """
 
-    def __init__(self, out: str | os.PathLike, reason: str, kept: str | os.PathLike):
-        super().__init__(f"{out} cannot be written ({reason}); the complete folder is {kept}: move it to its place")
+    def __init__(self, out: str | os.PathLike, reason: str, place: str | os.PathLike):
+        super().__init__(f"{out} cannot be written ({reason}); the complete folder is {place}: move it to its place")
 
 
 class InterruptedTrainingError(RuntimeError):

@@ -6,7 +6,7 @@ import sys
 
 from bert_keras.errors import InputError, MissingExtraError
 
-_BACKENDS = ("tensorflow", "jax")
+BACKENDS = ("tensorflow", "jax")  # the Keras backends that the models are tested on
 # packages that write and check an artifact, by the extra that installs them
 _ARTIFACT_PACKAGES = {"tflite": ("ai-edge-litert",), "onnx": ("tf2onnx", "onnx", "onnxruntime")}
 
@@ -65,9 +65,9 @@ def check_tensorflow_backend(feature: str) -> None:
 def check_backend() -> None:
     """Raise `InputError` if `KERAS_BACKEND` names a backend that is not supported or not installed."""
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
-    if backend not in _BACKENDS:
+    if backend not in BACKENDS:
         raise InputError(
-            f"KERAS_BACKEND is {backend!r}; expected {' or '.join(_BACKENDS)}: set it to one of them, or unset it"
+            f"KERAS_BACKEND is {backend!r}; expected {' or '.join(BACKENDS)}: set it to one of them, or unset it"
         )
     if backend == "jax":
         check_installed("KERAS_BACKEND=jax", "jax", "jax")

@@ -5,6 +5,7 @@ everywhere in this project:
 
     B batch   S sequence length   M masked positions   N heads   H head width
     D hidden width   V vocabulary size   C classes   K packed examples per sequence
+    E embedding width   L layers   R positions whose vectors are read   T real tokens of a batch
 """
 
 import dataclasses

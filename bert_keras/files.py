@@ -12,6 +12,8 @@ from typing import Any
 from bert_keras.checks import resolve_inside
 from bert_keras.errors import InputError
 
+_MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or one of a pair
 CHECKSUMS = "SHA256SUMS"
 _MAX_CHECKSUMS_BYTES = 2**20  # a checkpoint folder's has about 600 bytes
 _CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
@@ -32,10 +34,6 @@ def format_json(value: object, *, indent: int | None = None) -> str:
 def write_json(path: str | os.PathLike, value: object) -> None:
     """Write a value as a UTF-8 JSON file, indented by two spaces, with the keys in the given order."""
     pathlib.Path(path).write_text(format_json(value, indent=2) + "\n", encoding="utf-8")
-
-
-_MAX_JSON_BYTES = 64 * 2**20  # the largest published tokenizer.json has 33 MB
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or one of a pair
 
 
 def parse_json(

@@ -78,10 +78,10 @@ def publish_folder(
                 _check_replaceable(out, folder, (written_by, *replaces))  # again, because the work may have taken days
                 replace(folder, staging)
         except (OSError, InputError) as error:
-            kept = _keep(staging, folder)
-            if kept is None:
+            place = _keep(staging, folder)
+            if place is None:
                 raise
-            raise UnpublishedError(out, getattr(error, "strerror", None) or str(error), kept) from error
+            raise UnpublishedError(out, getattr(error, "strerror", None) or str(error), place) from error
         _sync(folder.parent)
 
 

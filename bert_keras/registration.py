@@ -45,12 +45,12 @@ class _KerasFinder:
         others = (finder for finder in list(sys.meta_path) if not isinstance(finder, _KerasFinder))
         spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target)) is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenOurs(spec.loader)
+            spec.loader = _KerasLoader(spec.loader)
         return spec
 
 
-class _ThenOurs:
-    """Loader of Keras that imports our modules afterwards."""
+class _KerasLoader:
+    """Loader that imports Keras with its own loader, then our modules."""
 
     def __init__(self, loader):
         self._loader = loader

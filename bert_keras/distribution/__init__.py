@@ -11,8 +11,7 @@ import keras
 from bert_keras.distribution.clipping import clip_gradients
 from bert_keras.distribution.step import Step, current_step, salted_step, within_step
 from bert_keras.errors import InputError
-
-BACKENDS = ("tensorflow", "jax")  # the backends that the models are tested on
+from bert_keras.extras import BACKENDS
 
 if keras.backend.backend() not in BACKENDS:
     raise InputError(

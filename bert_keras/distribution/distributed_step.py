@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.distribution.step import Step, within_step
-from bert_keras.distribution.updates import apply_over_replicas
+from bert_keras.distribution.updates import apply_over_replicas, to_dense
 from bert_keras.errors import InputError
 
 
@@ -145,7 +145,7 @@ class DistributedStep:
         self._track(loss, data)
         self.compute_metrics(x, y, outputs, sample_weight)
         gradients = tape.gradient(scaled, [weight.value for weight in self.trainable_weights])
-        return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        return [None if gradient is None else to_dense(gradient) for gradient in gradients]
 
     def _scores(self, data: Any, step: Step) -> list[tf.Tensor]:
         """Update the metrics with a micro-batch of an evaluation; nothing is summed."""

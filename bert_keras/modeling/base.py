@@ -30,7 +30,7 @@ class BertModel(DistributedStep, keras.Model):
     extra_inputs: tuple[str, ...] = ()  # optional features in addition to the encoder's
 
     def build(self, input_shape: tuple | None = None):
-        """Do nothing: constructors build their layers."""
+        """Create no weights: constructors create them, and call this for Keras to mark the model as built."""
 
     @property
     def inputs(self) -> dict:
@@ -60,9 +60,9 @@ class BertModel(DistributedStep, keras.Model):
         return {name: value.shape for name, value in self.compute_output_spec(features).items()}
 
     def compute_output_spec(self, *args, **kwargs):
-        # Trace `call`: Keras would derive the spec from `compute_output_shape` and assume the compute dtype for every
-        # output, but logits are float32 under every policy
         """Return symbolic outputs by tracing `call`."""
+        # Keras would derive them from `compute_output_shape` and assume the compute dtype for every output, but logits
+        # are float32 under every policy
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def export(

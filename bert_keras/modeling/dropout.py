@@ -1,5 +1,7 @@
 """`Dropout` whose random numbers depend on the step and the position in the batch, not on how the step is divided."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -71,7 +73,7 @@ def draw_bits(generator: keras.random.SeedGenerator, shape: tuple):
     seeds = ops.stack([seed, ops.cast(step.number, "uint32")])
     first_index = 0  # of a micro-batch: the index of its first value in the global batch
     if not isinstance(step.first_sequence, int) or step.first_sequence:
-        values_per_sequence = ops.cast(_product(shape) // step.num_sequences, "uint32")
+        values_per_sequence = ops.cast(math.prod(shape) // step.num_sequences, "uint32")
         first_index = ops.cast(step.first_sequence, "uint32") * values_per_sequence
     draw = random_bits if step.compiled or philox_bits is None else philox_bits
     return draw(seeds, shape, first_index)
@@ -81,16 +83,8 @@ def random_bits(seed: Tensor, shape: tuple, first_index: int | Tensor = 0):
     """Hash `seed` `(2,)` uint32 and the index of each value, from `first_index`, to a uint32 tensor of `shape`."""
     seed = ops.cast(seed, "uint32")
     key = _mix(seed[1] * _uint32(_WEYL) + seed[0])
-    indices = ops.cast(ops.arange(_product(shape), dtype="int32"), "uint32") + ops.cast(first_index, "uint32")
+    indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32") + ops.cast(first_index, "uint32")
     return _mix(ops.reshape(indices, shape), key)
-
-
-def _product(shape: tuple):
-    """Return the number of values; a tensor if one of the sizes is."""
-    num_values = 1
-    for size in shape:
-        num_values = num_values * size
-    return num_values
 
 
 def _mix(bits: Tensor, key: Tensor | None = None):

@@ -159,17 +159,17 @@ def sample_ids(logits: Tensor, bits: Tensor):
     logarithm per logit, 20 million per step.
     """
     batch, num_positions, size = ops.shape(logits)
-    weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
+    weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))  # probabilities, not normalized
     weights = ops.reshape(weights, (-1, size))
     num_blocks = -(-size // ID_BLOCK)
-    blocks = ops.pad(weights, [[0, 0], [0, num_blocks * ID_BLOCK - size]])
-    blocks = ops.reshape(blocks, (-1, num_blocks, ID_BLOCK))
+    weights = ops.pad(weights, [[0, 0], [0, num_blocks * ID_BLOCK - size]])
+    weights = ops.reshape(weights, (-1, num_blocks, ID_BLOCK))
+    block_weights = ops.sum(weights, axis=-1)  # (B*M, num_blocks)
     uniform = ops.cast(ops.right_shift(ops.reshape(bits, (-1,)), _UNIFORM_SHIFT), "float32") * 2.0**-24
-    block_weights = ops.sum(blocks, axis=-1)  # (B*M, num_blocks)
     target = uniform * ops.sum(block_weights, axis=-1)
     block, sum_before = _search_cumulative(block_weights, target)
-    block_ids = ops.take_along_axis(blocks, block[:, None, None], axis=1)[:, 0]
-    within, _ = _search_cumulative(block_ids, target - sum_before)
+    weights_in_block = ops.take_along_axis(weights, block[:, None, None], axis=1)[:, 0]  # (B*M, ID_BLOCK)
+    within, _ = _search_cumulative(weights_in_block, target - sum_before)
     return ops.reshape(ops.minimum(block * ID_BLOCK + within, size - 1), (batch, num_positions))
 
 
@@ -197,9 +197,9 @@ def _check_generator(encoder: BertEncoder, generator_config: BertConfig | None) 
     if generator_config is None:
         return
     for name in _SHARED_FIELDS:
-        discriminators, generators = getattr(encoder.config, name), getattr(generator_config, name)
-        if discriminators != generators:
+        value, generator_value = getattr(encoder.config, name), getattr(generator_config, name)
+        if value != generator_value:
             raise InputError(
-                f"the generator's {name} is {generators!r} and the discriminator's {discriminators!r}; the two share "
-                "one embeddings layer: make them equal"
+                f"the generator's {name} is {generator_value!r} and the discriminator's {value!r}; the two share one "
+                "embeddings layer: make them equal"
             )

@@ -122,8 +122,8 @@ class BertEncoder(BertModel):
         hidden_states, attention_scores = [x], []
         for block in self.blocks:
             if return_attention_scores:
-                x, scores = block(x, layout=layout, training=training)
-                attention_scores.append(scores)
+                x, probabilities = block(x, layout=layout, training=training)
+                attention_scores.append(probabilities)
             else:
                 x = self._run_block(block, x, layout, training)
             hidden_states.append(x)

@@ -1,5 +1,6 @@
 """`HeadModel`: base class of the models with a head: an encoder, default losses, and labels matched to outputs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -191,13 +192,7 @@ def cls_positions(inputs: Features):
     return ops.zeros((ops.shape(inputs["token_ids"])[0], 1), dtype="int32")
 
 
-def check_pooler(encoder: BertEncoder, model_name: str) -> None:
-    """Raise `InputError` if the encoder has no pooler."""
-    if encoder.pooler is None:
-        raise InputError(f"{model_name} needs an encoder with a pooler: build BertEncoder(pooler=True)")
-
-
-def check_labels(labels: Tensor, num_classes: int) -> tuple[str, ...] | None:
+def check_labels(labels: Sequence[str] | None, num_classes: int) -> tuple[str, ...] | None:
     """Check class names against the number of classes and return them as strings; None stays None."""
     if labels is None:
         return None

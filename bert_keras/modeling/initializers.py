@@ -26,35 +26,29 @@ def zero_initialization() -> Iterator[None]:
         _zeros_by_shape.reset(token)
 
 
-def _shared_zeros(shape: tuple, dtype: str | None):
-    """Return the zeros of a shape within `zero_initialization`, otherwise None."""
-    zeros = _zeros_by_shape.get()
-    if zeros is None:
-        return None
-    key = tuple(shape), dtype
-    if key not in zeros:
-        zeros[key] = ops.zeros(shape, dtype)
-    return zeros[key]
+class _ZerosWhileLoading:
+    """Mixin of initializers: within `zero_initialization` return zeros, one tensor for all weights of a shape."""
+
+    def __call__(self, shape: tuple, dtype: str | None = None):
+        zeros = _zeros_by_shape.get()
+        if zeros is None:
+            return super().__call__(shape, dtype)
+        key = tuple(shape), dtype
+        if key not in zeros:
+            zeros[key] = ops.zeros(shape, dtype)
+        return zeros[key]
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class TruncatedNormal(keras.initializers.TruncatedNormal):
+class TruncatedNormal(_ZerosWhileLoading, keras.initializers.TruncatedNormal):
     """Keras's truncated normal; zeros within `zero_initialization`."""
 
-    def __call__(self, shape: tuple, dtype: str | None = None):
-        zeros = _shared_zeros(shape, dtype)
-        return super().__call__(shape, dtype) if zeros is None else zeros
-
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class RandomNormal(keras.initializers.RandomNormal):
+class RandomNormal(_ZerosWhileLoading, keras.initializers.RandomNormal):
     """Keras's normal; zeros within `zero_initialization`."""
-
-    def __call__(self, shape: tuple, dtype: str | None = None):
-        zeros = _shared_zeros(shape, dtype)
-        return super().__call__(shape, dtype) if zeros is None else zeros
 
 
 def make_initializer(config: BertConfig) -> keras.initializers.Initializer:
-    """Return a new truncated normal. Each variable needs its own: one Keras initializer repeats its values."""
+    """Return a new truncated normal. Each weight needs its own: an initializer returns the same values every time."""
     return TruncatedNormal(stddev=config.initializer_range)

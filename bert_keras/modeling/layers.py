@@ -63,7 +63,7 @@ class ConfiguredLayer(keras.layers.Layer):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
-def make_dense(config: BertConfig, units: int, name: str, dtype: str | None = None) -> keras.layers.Dense:
+def make_dense(config: BertConfig, units: int, name: str, dtype: keras.DTypePolicy) -> keras.layers.Dense:
     """Return a dense layer with BERT's initializer."""
     return keras.layers.Dense(units, kernel_initializer=make_initializer(config), name=name, dtype=dtype)
 
@@ -176,11 +176,11 @@ class SelfAttention(ConfiguredLayer):
         value = self._split_heads(self.value(x), layout)
 
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, R, S)
-        scores = ops.softmax(ops.cast(scores, "float32") + query_layout.attention_bias, axis=-1)
-        weights = ops.cast(self.dropout(scores, training=training), self.compute_dtype)
+        probabilities = ops.softmax(ops.cast(scores, "float32") + query_layout.attention_bias, axis=-1)
+        weights = ops.cast(self.dropout(probabilities, training=training), self.compute_dtype)
         context = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))  # (B, N, R, H) -> (B, R, N, H)
         context = query_layout.unpad(ops.reshape(context, (-1, self.config.hidden_dim)))
-        return self.projection(context), scores
+        return self.projection(context), probabilities
 
     def _split_heads(self, x: Tensor, layout: SequenceLayout):
         batch = ops.shape(layout.attention_bias)[0]
@@ -229,8 +229,10 @@ class TransformerBlock(ConfiguredLayer):
         if query_positions is not None:
             queries = ops.take(x, layout.row_indices(query_positions), axis=0)
             query_layout = layout.at_positions(query_positions)
-        attended, scores = self.attention(queries, x, query_layout=query_layout, layout=layout, training=training)
+        attended, probabilities = self.attention(
+            queries, x, query_layout=query_layout, layout=layout, training=training
+        )
         x = self.attention_norm(queries + self.attention_dropout(attended, training=training, layout=query_layout))
         hidden = self.feed_forward(ACTIVATIONS[self.config.hidden_act](self.intermediate(x)))
         hidden = self.feed_forward_dropout(hidden, training=training, layout=query_layout)
-        return self.feed_forward_norm(x + hidden), scores
+        return self.feed_forward_norm(x + hidden), probabilities

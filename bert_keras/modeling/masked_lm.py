@@ -12,7 +12,6 @@ from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
     HeadModel,
-    check_pooler,
     cls_positions,
     extra_outputs,
     gather_positions,
@@ -158,7 +157,8 @@ class BertPretrainer(MaskedLMModel):
     extra_inputs = ("mask_positions", "pack_starts")
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
-        check_pooler(encoder, "BertPretrainer")
+        if encoder.pooler is None:
+            raise InputError("BertPretrainer needs an encoder with a pooler: build BertEncoder(pooler=True)")
         super().__init__(encoder, head_act=head_act, **kwargs)
         self.next_sentence = output_layer(encoder.config, 2, "next_sentence")
         self.build(INPUT_SHAPES)
