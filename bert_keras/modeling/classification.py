@@ -174,6 +174,10 @@ class BertTokenClassifier(_ClassModel):
 
     Raises:
         InputError: an argument is out of range.
+
+    Example:
+        >>> model = BertTokenClassifier(BertEncoder(BertConfig.from_preset("tiny")), num_classes=9)
+        >>> model.compile("adam")  # cross-entropy and accuracy of the tokens with a label
     """
 
     def __init__(
@@ -191,8 +195,8 @@ class BertTokenClassifier(_ClassModel):
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `logits` `(B, S, C)`."""
         encoded = self.encode(inputs, training, **returns)
-        rows = self.dropout(encoded["sequence_output"], training=training)
-        return {"logits": self.classifier(rows), **extra_outputs(encoded)}
+        vectors = self.dropout(encoded["sequence_output"], training=training)
+        return {"logits": self.classifier(vectors), **extra_outputs(encoded)}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""

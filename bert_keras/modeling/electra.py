@@ -54,6 +54,11 @@ class ElectraPretrainer(HeadModel):
 
     Raises:
         InputError: the encoder has a pooler, or the two embeddings would differ.
+
+    Example:
+        >>> config = BertConfig.from_preset("tiny")
+        >>> model = ElectraPretrainer(BertEncoder(config, pooler=False), generator_config=config)
+        >>> model.compile("adam")  # the losses and accuracies of generator and discriminator
     """
 
     extra_inputs = ("mask_positions",)

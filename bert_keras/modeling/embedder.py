@@ -46,6 +46,10 @@ class BertEmbedder(HeadModel):
 
     Raises:
         InputError: an unknown pooling or similarity, or a default prompt that is not among the prompts.
+
+    Example:
+        >>> model = BertEmbedder(BertEncoder(BertConfig.from_preset("tiny"), pooler=False), pooling="mean")
+        >>> model.compile("adam")  # squared error between the cosine of a pair and its score
     """
 
     extra_inputs = ("pooling_mask",)

@@ -68,6 +68,7 @@ class HeadModel(BertModel):
         for name, is_on in {"gradient_checkpointing": gradient_checkpointing, "unpad": unpad}.items():
             if is_on and not self.has_tensorflow_step:
                 raise InputError(f"{name} needs the TensorFlow backend: set KERAS_BACKEND=tensorflow, or omit it")
+        # Keras's default, "auto", could choose XLA
         if unpad and kwargs.setdefault("jit_compile", False):
             raise InputError(
                 "unpad makes shapes that vary, which XLA cannot compile: set jit_compile=False, or omit it"

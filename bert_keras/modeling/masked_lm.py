@@ -111,6 +111,10 @@ class BertMaskedLM(MaskedLMModel):
 
     Raises:
         InputError: `head_act` is not valid for the encoder.
+
+    Example:
+        >>> model = BertMaskedLM(BertEncoder(BertConfig.from_preset("tiny"), pooler=False))
+        >>> model.compile("adam")  # cross-entropy and accuracy at the masked positions
     """
 
     def __init__(self, encoder: BertEncoder, *, head_act: str | None = None, **kwargs):
@@ -152,6 +156,10 @@ class BertPretrainer(MaskedLMModel):
 
     Raises:
         InputError: the encoder has no pooler, or `head_act` is not valid for it.
+
+    Example:
+        >>> model = BertPretrainer(BertEncoder(BertConfig.from_preset("tiny")))
+        >>> model.compile("adam")  # the losses and accuracies of both heads
     """
 
     extra_inputs = ("mask_positions", "pack_starts")
@@ -173,8 +181,8 @@ class BertPretrainer(MaskedLMModel):
             first = gather_positions(vectors, starts)
         else:
             positions = ops.concatenate([starts, ops.cast(inputs["mask_positions"], "int32")], axis=1)
-            read, extra = self.encode_at(positions, inputs, training, **returns)
-            first, vectors = read[:, : starts.shape[1]], read[:, starts.shape[1] :]
+            vectors, extra = self.encode_at(positions, inputs, training, **returns)
+            first, vectors = vectors[:, : starts.shape[1]], vectors[:, starts.shape[1] :]
         logits = self.next_sentence(self.encoder.pool(first))  # (B, K, 2)
         if inputs.get("pack_starts") is None:
             logits = logits[:, 0]

@@ -28,6 +28,10 @@ class BertQuestionAnswerer(HeadModel):
 
     Labels for `fit`: a dict of int `(B,)` `start_positions` and `end_positions`. The loss is the mean of both; its
     softmax excludes padding, while Google's and transformers' includes it.
+
+    Example:
+        >>> model = BertQuestionAnswerer(BertEncoder(BertConfig.from_preset("tiny"), pooler=False))
+        >>> model.compile("adam")  # cross-entropy and accuracy of the start and of the end
     """
 
     def __init__(self, encoder: BertEncoder, **kwargs):
