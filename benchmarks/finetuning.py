@@ -61,7 +61,7 @@ class Row:
 
     def with_predecessors(self) -> list["Row"]:
         """Return the preceding trainings and this one."""
-        return [*(ROWS[self.after].with_those_before() if self.after else ()), self]
+        return [*(ROWS[self.after].with_predecessors() if self.after else ()), self]
 
 
 ROWS = {
@@ -153,7 +153,7 @@ def train_ours(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
 
     checkpoint = arguments.checkpoint
     with tempfile.TemporaryDirectory() as folder:
-        for number, part in enumerate(row.with_those_before()):
+        for number, part in enumerate(row.with_predecessors()):
             task, train, dev = read_row(arguments, part)
             tuned, seconds = finetune_ours(part, seed, task, checkpoint, train, dev)
             checkpoint = pathlib.Path(folder, str(number))
@@ -214,7 +214,7 @@ def train_theirs(arguments: argparse.Namespace, row: Row, seed: int) -> dict:
     torch.manual_seed(seed)
     tokenizer = load_tokenizer(arguments.checkpoint)
     model = None
-    for part in row.with_those_before():
+    for part in row.with_predecessors():
         task, train, dev = read_row(arguments, part)
         if model is None:
             labels = {} if task.name == "answer" else {"num_labels": len(task.labels)}
