@@ -12,7 +12,8 @@ fails, it runs the other quick tests in the same files and in the mirrored folde
 of these folders for mutations that a previous run did not catch. CHECKOUT is restored afterwards. Without coverage
 data, a mutation can list the tests that execute its line under the key `tests`.
 
-The lines in `mutations.jsonl` are those of the commit that it was sampled from.
+`mutations.jsonl` and `mutation_results.jsonl` are a record of commit f119ea8: files, lines and tests have the names of
+that date. `run` needs a CHECKOUT of that commit, or newly chosen mutations.
 """
 
 import argparse
