@@ -25,7 +25,7 @@ from bert_keras.pipelines.records import parse_records, read_manifest, shard_pat
 from bert_keras.pipelines.text.autograph import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-MASKINGS = ("dynamic", "static")
+_MASKINGS = ("dynamic", "static")
 
 
 @without_autograph
@@ -90,7 +90,11 @@ def make_pretraining_batches(
         >>> batches = make_pretraining_batches("records", tokenizer, batch_size=32, epochs=None)
         >>> model.fit(batches, steps_per_epoch=1000)
     """
-    _check_settings(batch_size, epochs, masking, max_predictions, mask_rate, mask_unit, replace_rates, seed)
+    check_integer("batch_size", batch_size)
+    check_seed(seed)
+    if masking not in _MASKINGS:
+        raise InputError(f"masking is {masking!r}; expected one of {', '.join(_MASKINGS)}")
+    check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
     length = _check_length(folder, manifest["max_sequence_length"], max_sequence_length)
     per_element = _sequences_per_element(share, batch_size, drop_remainder)
@@ -200,25 +204,6 @@ def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: in
         list(itertools.compress(counts, is_in_split)),
         seed,
     )
-
-
-def _check_settings(
-    batch_size: int,
-    epochs: int | None,
-    masking: str,
-    max_predictions: int | None,
-    mask_rate: float,
-    mask_unit: str,
-    replace_rates: tuple[float, float],
-    seed: int,
-) -> None:
-    check_integer("batch_size", batch_size)
-    if epochs is not None:
-        check_integer("epochs", epochs)
-    if masking not in MASKINGS:
-        raise InputError(f"masking is {masking!r}; expected one of {', '.join(MASKINGS)}")
-    check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
-    check_seed(seed)
 
 
 def _check_length(folder: str | os.PathLike, length: int, expected: int | None) -> int:

@@ -20,11 +20,11 @@ def pad_records(
     """
     token_ids = records["token_ids"].to_tensor(pad_id, shape=(None, max_sequence_length))
     num_records = tf.shape(token_ids)[0]
-    # An example has two parts, [CLS] A [SEP] and B [SEP]: part 2k is A of example k, part 2k + 1 its B.
+    # part 2k is [CLS] A [SEP] of example k, and part 2k + 1 its B [SEP]
     lengths = tf.reshape(records["lengths"].to_tensor(shape=(None, max_examples, 2)), (-1, 2 * max_examples))
     ends = tf.cumsum(lengths, axis=1)
     positions = tf.broadcast_to(tf.range(max_sequence_length), (num_records, max_sequence_length))
-    # side="right" skips empty parts, which end where they start; positions after the last part get 2K, the padding.
+    # side="right" skips empty parts, which end where they start; positions after the last part get 2K, the padding
     parts = tf.searchsorted(ends, positions, side="right")
     padding_mask = tf.cast(parts < 2 * max_examples, tf.int32)
     starts = tf.where(lengths > 0, ends - lengths, 0)[:, ::2]

@@ -7,15 +7,15 @@ the damage is large.
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-MAX_UNKNOWN_SHARE = 0.05  # of tokens; 0.0 to 0.6 % with a vocabulary learned from the text or its language
-RANDOM_NEXT_SHARES = (0.4, 0.6)  # BERT has 0.5
-MIN_ALPHABET_COVERAGE = 0.999  # of characters; at 0.999 every second English sequence of 128 tokens has one [UNK]
-MIN_SIZE_REACHED = 0.9  # of the tokens asked for
-MAX_STRIPPED_SHARE = 0.005  # of characters: English 0.0 to 0.1 %, Russian 1.2, German 1.4, Arabic 5, Hindi 19, Thai 21
-MAX_LONG_WORD_SHARE = 0.005  # of characters: Thai, which has no spaces between words, 10 %, other languages 0.0 %
-MAX_DOTLESS_SHARE = 0.002  # of characters: Turkish 4.5 %
-MAX_UNREACHABLE_SHARE = 0.01  # of a vocabulary: Google's uncased one 0.0 %, its cased one with lowercased text 29 %
-MAX_HANGUL_SHARE = 0.005  # of characters: nearly all of Korean
+_MAX_UNKNOWN_SHARE = 0.05  # of tokens; 0.0 to 0.6 % with a vocabulary learned from the text or its language
+_RANDOM_NEXT_SHARES = (0.4, 0.6)  # BERT has 0.5
+_MIN_ALPHABET_COVERAGE = 0.999  # of characters; at 0.999 every second English sequence of 128 tokens has one [UNK]
+_MIN_SIZE_REACHED = 0.9  # of the tokens asked for
+_MAX_STRIPPED_SHARE = 0.005  # of characters: English 0.0 to 0.1 %, Russian 1.2, German 1.4, Arabic 5, Hindi 19, Thai 21
+_MAX_LONG_WORD_SHARE = 0.005  # of characters: Thai, which has no spaces between words, 10 %, other languages 0.0 %
+_MAX_DOTLESS_SHARE = 0.002  # of characters: Turkish 4.5 %
+_MAX_UNREACHABLE_SHARE = 0.01  # of a vocabulary: Google's uncased one 0.0 %, its cased one with lowercased text 29 %
+_MAX_HANGUL_SHARE = 0.005  # of characters: nearly all of Korean
 _MIN_EXAMPLES = 100  # fewer examples give no reliable share
 _MAX_SCRIPTS, _MIN_SCRIPT_SHARE = 3, 0.001  # of a warning
 _HANGUL = frozenset(map(chr, range(0xAC00, 0xD7A4)))  # the syllables, which NFD decomposes
@@ -39,38 +39,38 @@ def find_records_warnings(manifest: Mapping[str, object]) -> list[str]:
 def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
     keep_marks = "--no-strip-accents or --cased" if facts["lowercase"] else "--no-strip-accents"
     size, requested_size = facts["vocabulary_size"], facts["vocabulary_size_asked"]
-    if facts["alphabet_coverage"] < MIN_ALPHABET_COVERAGE:
+    if facts["alphabet_coverage"] < _MIN_ALPHABET_COVERAGE:
         yield (
             f"the alphabet of {facts['alphabet_size']:,} characters covers "
             f"{format_percent(facts['alphabet_coverage'])} of the text, and each word with another character becomes "
             f"[UNK]: pass --alphabet {facts['alphabet_needed']}"
             + (f" --size {facts['size_needed']}" if facts["size_needed"] > requested_size else "")
         )
-    elif size < MIN_SIZE_REACHED * requested_size:  # a larger alphabet gives more tokens too
+    elif size < _MIN_SIZE_REACHED * requested_size:  # a larger alphabet gives more tokens too
         lower = f", or lower --min-frequency ({facts['min_frequency']})" if facts["min_frequency"] > 1 else ""
         yield (
             f"the text gave {size:,} of the {requested_size:,} tokens asked for: learn from more text, or ask for "
             f"--size {size} --alphabet {facts['alphabet_size']}{lower}"
         )
-    if facts["long_word_share"] > MAX_LONG_WORD_SHARE:
+    if facts["long_word_share"] > _MAX_LONG_WORD_SHARE:
         yield (
             f"{format_percent(facts['long_word_share'])} of the text's characters are in words of more than 100 "
             "characters, which become [UNK]: put spaces between the words of a language that has none "
             "(docs/guide/languages.md)"
         )
-    if facts["stripped_share"] > MAX_STRIPPED_SHARE:
+    if facts["stripped_share"] > _MAX_STRIPPED_SHARE:
         scripts = ", ".join(f"{name} {format_percent(share)}" for name, share in facts["stripped_scripts"].items())
         yield (
             f"stripping accents and vowel signs changes {format_percent(facts['stripped_share'])} of the text's "
             f"characters ({scripts}), and words that differ only in them become one: pass {keep_marks} "
             "(docs/guide/languages.md)"
         )
-    if facts["hangul_share"] > MAX_HANGUL_SHARE:
+    if facts["hangul_share"] > _MAX_HANGUL_SHARE:
         yield (
             f"{format_percent(facts['hangul_share'])} of the text's characters are Hangul syllables, and stripping "
             f"accents splits each into two or three letters: pass {keep_marks} (docs/guide/languages.md)"
         )
-    if facts["lowercase"] and facts["dotless_share"] > MAX_DOTLESS_SHARE:
+    if facts["lowercase"] and facts["dotless_share"] > _MAX_DOTLESS_SHARE:
         yield (
             f"{format_percent(facts['dotless_share'])} of the text's characters are Turkish \u0131 and \u0130, but "
             "case is folded as in English, which turns I into i: pass --cased (docs/guide/languages.md)"
@@ -79,16 +79,16 @@ def _vocabulary_warnings(facts: Mapping) -> Iterator[str]:
 
 def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
     casing = "lowercased" if manifest["lowercase"] else "cased"
-    covers = quality["alphabet_coverage"] >= MIN_ALPHABET_COVERAGE
+    covers = quality["alphabet_coverage"] >= _MIN_ALPHABET_COVERAGE
     # the share is absent in early manifests of format version 2
-    has_long_words = quality.get("long_word_share", 0.0) > MAX_LONG_WORD_SHARE
+    has_long_words = quality.get("long_word_share", 0.0) > _MAX_LONG_WORD_SHARE
     if has_long_words:
         yield (
             f"{format_percent(quality['long_word_share'])} of the text's characters are in words too long for the "
             "tokenizer (over 100 characters by default), which become [UNK]: put spaces between the words of a "
             "language that has none (docs/guide/languages.md)"
         )
-    if quality["unknown_token_share"] > MAX_UNKNOWN_SHARE and not (has_long_words and covers):
+    if quality["unknown_token_share"] > _MAX_UNKNOWN_SHARE and not (has_long_words and covers):
         yield (
             f"{format_percent(quality['unknown_token_share'])} of the text's tokens are [UNK], so the vocabulary is of "
             f"another language or casing than this {casing} text: learn one from this text with learn-vocab"
@@ -98,13 +98,13 @@ def _records_warnings(manifest: Mapping, quality: Mapping) -> Iterator[str]:
             f"the vocabulary has {format_percent(quality['alphabet_coverage'])} of the text's characters, and each "
             "word with another character becomes [UNK]: learn a vocabulary from this text, with a larger --alphabet"
         )
-    if quality["unreachable_token_share"] > MAX_UNREACHABLE_SHARE:
+    if quality["unreachable_token_share"] > _MAX_UNREACHABLE_SHARE:
         yield (
             f"{format_percent(quality['unreachable_token_share'])} of the vocabulary's tokens have capital letters or "
             f"accents, which {casing} text never produces: pass {'--cased, or ' if manifest['lowercase'] else ''}"
             "--no-strip-accents"
         )
-    low, high = RANDOM_NEXT_SHARES
+    low, high = _RANDOM_NEXT_SHARES
     share = quality.get("random_next_share", 0.5)
     if manifest["num_examples"] >= _MIN_EXAMPLES and not low <= share <= high:
         sentences = manifest["num_sentences"] / max(manifest["num_documents"], 1)

@@ -6,7 +6,7 @@ import io
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from bert_keras.errors import InputError
@@ -115,6 +115,28 @@ def decode_line(line: bytes, name: object, number: int) -> str:
             f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not UTF-8: "
             "save the text as UTF-8, for example with  iconv -f latin1 -t utf-8"
         ) from None
+
+
+def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
+    """Yield the lines of one example, which is held in memory as a whole.
+
+    Args:
+        lines: the lines.
+        name: the file's name in messages.
+        what: the kind of the example, for messages.
+
+    Raises:
+        InputError: the lines have more characters than one line may have bytes.
+    """
+    first, num_characters = None, 0
+    for line in lines:
+        first, num_characters = first or line.number, num_characters + len(line.text)
+        if num_characters > MAX_LINE_BYTES:
+            raise InputError(
+                f"{name}, line {first}: the {what} that begins here has more than {MAX_LINE_BYTES:,} characters, the "
+                "maximum: split it"
+            )
+        yield line
 
 
 def name_source(source: str | os.PathLike) -> tuple[pathlib.Path | None, str]:

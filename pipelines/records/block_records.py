@@ -63,7 +63,7 @@ class BlockWorker:
             if examples := list(self._generate_examples(text)):
                 rng = np.random.default_rng([settings.seed, block.index, index, _SHUFFLE_KEY])
                 records = self._pack(examples, rng) if settings.packed else examples
-                shards[split] = Shard(encode_tfrecord(serialize_records(records)), _count(text, records))
+                shards[split] = Shard(_encode_tfrecord(serialize_records(records)), _count(text, records))
         return shards
 
     def _generate_examples(self, text: TokenizedText) -> Iterator[Record]:
@@ -115,7 +115,7 @@ def _make_tokenizer(spec: TokenizerSpec) -> BertTokenizer:
     return BertTokenizer(**spec.arguments)
 
 
-def encode_tfrecord(records: Iterator[bytes]) -> bytes:
+def _encode_tfrecord(records: Iterator[bytes]) -> bytes:
     """Return the TFRecord file of records. It is written to TensorFlow's memory: the writer needs a file."""
     path = f"ram://{uuid.uuid4().hex}"
     try:

@@ -11,7 +11,7 @@ from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import TextSource, read_source, total_bytes
 
-SENTENCE_MODES = ("lines", "split")
+_SENTENCE_MODES = ("lines", "split")
 
 
 class DocumentText:
@@ -73,8 +73,8 @@ class FileText:
     """
 
     def __init__(self, sources: Sequence[TextSource], *, field: str = "text", sentences: str = "lines"):
-        if sentences not in SENTENCE_MODES:
-            raise InputError(f"sentences is {sentences!r}; expected one of {', '.join(SENTENCE_MODES)}")
+        if sentences not in _SENTENCE_MODES:
+            raise InputError(f"sentences is {sentences!r}; expected one of {', '.join(_SENTENCE_MODES)}")
         self._sources, self._field, self.sentences = list(sources), field, sentences
         self._digests: list[tuple[TextSource, _Digest]] = []
         self.num_bytes_read, self.num_bytes = 0, total_bytes(self._sources)

@@ -148,7 +148,8 @@ def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
         def update(stage: str, done: int, total: int | None) -> None:
             if stage not in bars:
                 stack.close()
-                bars[stage] = stack.enter_context(ProgressBar(stage, "words"))
+                # the trainer receives 30 million words/s and merges them afterwards, so the rate is no measure of speed
+                bars[stage] = stack.enter_context(ProgressBar(stage, "words", has_rate=False))
             if stage == "reading":
                 done, total = done // 1000, total and -(-total // 1000)
             bars[stage].update(done, total)

@@ -257,14 +257,16 @@ def _format_result(result: dict) -> str:
 
 
 def _format_quality(quality: dict) -> str:
-    """Format the quality measures of a manifest."""
+    """Format the quality measures of a manifest, without two that are ideal for most texts."""
     from bert_keras.pipelines.corpus.data_quality import format_percent
 
     names = {
         "unknown_token_share": "[UNK]",
-        "alphabet_coverage": "of known characters",
-        "long_word_share": "in too long words",
+        "alphabet_coverage": "of the characters in the vocabulary",
+        "long_word_share": "of the characters in words that are too long",
         "random_next_share": "random next sentences",
         "swapped_share": "swapped",
     }
-    return ", ".join(f"{format_percent(quality[key])} {text}" for key, text in names.items() if key in quality)
+    ideal = {"alphabet_coverage": 1, "long_word_share": 0}
+    shown = [key for key in names if key in quality and quality[key] != ideal.get(key)]
+    return ", ".join(f"{format_percent(quality[key])} {names[key]}" for key in shown)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.checks import format_count
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_lines import Line
-from bert_keras.pipelines.readers.lines import limit_characters
+from bert_keras.pipelines.corpus.text_lines import Line, limit_characters
 from bert_keras.pipelines.readers.tables.delimiters import DELIMITERS, detect_delimiter, parse_delimiter
 from bert_keras.pipelines.readers.tables.raw_examples import RawExample, TableReader
 

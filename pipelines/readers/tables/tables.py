@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import STANDARD_INPUT, open_lines
-from bert_keras.pipelines.readers.lines import detect_format
+from bert_keras.pipelines.readers.file_formats import detect_format
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.delimited_examples import DelimitedReader
 from bert_keras.pipelines.readers.tables.json_examples import JsonLinesReader, ListedReader, read_json_array

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_lines import Line, open_lines
 from bert_keras.pipelines.readers.bad_examples import BadExamples, collect_bad
-from bert_keras.pipelines.readers.lines import detect_format
+from bert_keras.pipelines.readers.file_formats import detect_format
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.json_examples import check_is_object, read_json_array
 from bert_keras.pipelines.readers.tables.listed_examples import ListedExamples, Source, describe_place

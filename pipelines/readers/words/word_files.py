@@ -4,8 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.pipelines.corpus.text_lines import Line
-from bert_keras.pipelines.readers.lines import limit_characters
+from bert_keras.pipelines.corpus.text_lines import Line, limit_characters
 from bert_keras.pipelines.readers.option_spelling import Spell
 
 NumberedLines = Sequence[tuple[int, str]]

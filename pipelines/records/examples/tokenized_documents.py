@@ -1,8 +1,7 @@
 """The documents of a block as token ids: one flat array with the starts of sentences and documents."""
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -43,23 +42,12 @@ class TokenizedText:
     starts: list[int]
     documents: list[Document]
     others: list[Document]
-    quality_counts: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+    quality_counts: tuple[int, ...] = ()
 
     @property
     def num_sentences(self) -> int:
         """Number of sentences in `documents`."""
         return sum(document.end - document.start for document in self.documents)
-
-    @classmethod
-    def from_sentences(cls, documents: Sequence[Sequence[Sequence[int]]]) -> "TokenizedText":
-        """Make a text of documents of sentences of ids, numbered from 0. Empty sentences and documents are dropped."""
-        documents = [[sentence for sentence in document if len(sentence)] for document in documents]
-        sentences = [sentence for document in documents for sentence in document]
-        bounds = [0, *itertools.accumulate(map(len, documents))]
-        ids = np.array([token for sentence in sentences for token in sentence], np.int32)
-        starts = [0, *itertools.accumulate(map(len, sentences))]
-        numbered = [Document(number, 0, *ends) for number, ends in enumerate(itertools.pairwise(bounds))]
-        return cls(ids, starts, [document for document in numbered if document.start < document.end], [])
 
 
 def tokenize_block(

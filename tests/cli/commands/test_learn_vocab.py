@@ -68,7 +68,7 @@ def test_number_of_workers_does_not_change_the_vocabulary(cli, workplace):
         done = cli("learn-vocab", name, "--size", "2000", "--workers", workers, "--max-words", "5000")
         assert done.returncode == 0, done.stderr
         assert "words were discarded (--max-words)" in done.stdout
-        assert re.search(r"reading [\d,]+  [\d,.]+ kB/s", done.stderr)
+        assert re.search(r"reading [\d,]+ kB  [\d,.]+ kB/s", done.stderr)
     assert (workplace / "one.txt").read_bytes() == (workplace / "two.txt").read_bytes()
 
 
@@ -91,7 +91,7 @@ def test_settings_and_progress_are_printed(capsys):
     assert re.search(r"text +folder text\.txt \(3 files, 0\.0 MB\)\n", printed.err)
     assert re.search(r"first_tokens +\[PAD\] \[unused0\] \[unused1\] \.\.\. .*\[SEP\] \[MASK\] \(25\)\n", printed.err)
     assert re.search(r"max_words +1,000,000\n", printed.err)
-    assert "learning 130/130" in printed.err
+    assert "learning 130/130 words" in printed.err
     assert re.fullmatch(
         r"wrote out\.txt and out\.tokenizer_config\.json: 77 of 77 tokens from 150 words, 12 of them distinct, with an "
         r"alphabet that covers 100\.0% of the text, in .* MB\n",

@@ -11,7 +11,6 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus import byte_lines, text_lines
 from bert_keras.pipelines.corpus.byte_lines import open_bytes, read_whole_content, read_whole_lines
 from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines
-from bert_keras.pipelines.readers import lines
 from bert_keras.pipelines.readers.questions import read_questions
 from bert_keras.pipelines.readers.tables import delimited_examples
 from bert_keras.pipelines.readers.tables.tables import open_table
@@ -26,7 +25,7 @@ BOUND = 1000
 @pytest.fixture
 def small_bounds(monkeypatch):
     """Lines of 1,000 bytes and documents of 2,000, so that the tests need no large files."""
-    for module in (byte_lines, text_lines, lines):
+    for module in (byte_lines, text_lines):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", BOUND)
     monkeypatch.setattr(byte_lines, "MAX_DOCUMENT_BYTES", 2 * BOUND)
     monkeypatch.setattr(byte_lines, "_MAX_PART_BYTES", 100)
@@ -167,5 +166,5 @@ def test_closed_standard_input_is_an_error(monkeypatch):
 
 
 def test_all_readers_have_the_same_bounds():
-    assert lines.MAX_LINE_BYTES == text_lines.MAX_LINE_BYTES == byte_lines.MAX_LINE_BYTES
+    assert text_lines.MAX_LINE_BYTES == byte_lines.MAX_LINE_BYTES
     assert delimited_examples.MAX_CSV_FIELD < byte_lines.MAX_LINE_BYTES

@@ -6,11 +6,13 @@ import pytest
 from bert_keras.pipelines.records.examples.full_sentences import generate_full_sentences
 from bert_keras.pipelines.records.examples.tokenized_documents import TokenizedText
 
+from .made_text import make_tokenized_text
+
 SEP = -1
 
 
 def generate(documents, max_sequence_length=37, **options):
-    text = TokenizedText.from_sentences(documents)
+    text = make_tokenized_text(documents)
     return [
         sequence.tolist()
         for sequence in generate_full_sentences(text, max_sequence_length=max_sequence_length, sep_id=SEP, **options)
@@ -63,7 +65,7 @@ def test_long_sentence_starts_a_sequence_and_its_rest_is_followed_by_the_next():
 
 
 def test_documents_of_a_split_need_not_be_adjacent():
-    text = TokenizedText.from_sentences([[[1, 2]], [[3]], [[4], [5]]])
+    text = make_tokenized_text([[[1, 2]], [[3]], [[4], [5]]])
     text = TokenizedText(text.ids, text.starts, [text.documents[0], text.documents[2]], [])
     [sequence] = generate_full_sentences(text, max_sequence_length=9, sep_id=SEP)
     assert sequence.tolist() == [1, 2, SEP, 4, 5]

@@ -1,37 +1,14 @@
-"""Formats of data files, and the size limit of an example."""
+"""The format of a data file, by its name or as the user chose."""
 
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.byte_lines import MAX_LINE_BYTES
-from bert_keras.pipelines.corpus.text_lines import Line, name_source
+from bert_keras.pipelines.corpus.text_lines import name_source
 from bert_keras.pipelines.readers.option_spelling import Spell, spell_flag
 from bert_keras.pipelines.readers.tables.raw_examples import join_alternatives
-
-
-def limit_characters(lines: Iterable[Line], name: str, what: str) -> Iterator[Line]:
-    """Yield the lines of one example, which is held in memory as a whole.
-
-    Args:
-        lines: the lines.
-        name: the file's name in messages.
-        what: the kind of the example, for messages.
-
-    Raises:
-        InputError: the lines have more characters than one line may have bytes.
-    """
-    first, num_characters = None, 0
-    for line in lines:
-        first, num_characters = first or line.number, num_characters + len(line.text)
-        if num_characters > MAX_LINE_BYTES:
-            raise InputError(
-                f"{name}, line {first}: the {what} that begins here has more than {MAX_LINE_BYTES:,} characters, the "
-                "maximum: split it"
-            )
-        yield line
 
 
 def detect_format(
