@@ -65,7 +65,7 @@ def make_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = _Parser(
         prog="bert-keras",
-        description="Pretrain, fine-tune, evaluate, export and serve BERT. Each command reads and writes folders.",
+        description="Pretrain, fine-tune, evaluate and export BERT. Each command reads and writes folders.",
     )
     parser.add_argument("--version", action="version", version=f"bert-keras {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser)

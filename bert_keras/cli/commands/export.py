@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.export.settings import ExportSettings
 
-_FORMAT_OPTIONS = {
-    "saved_model": ("min_serving", "model_name", "pairs"),
-    "tflite": ("quantize", "eval", "tolerance", "tflite_length", "tflite_lengths"),
+_FORMAT_OPTIONS = {  # options that only some formats use; metadata of TFLite files has the model's name
+    ("saved_model",): ("min_serving", "pairs"),
+    ("saved_model", "tflite"): ("model_name",),
+    ("tflite",): ("quantize", "eval", "tolerance", "tflite_length", "tflite_lengths"),
 }
 
 
@@ -134,7 +135,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given fields of `ExportSettings`, except the examples."""
     given = task_options.given_options(
-        arguments, *_FORMAT_OPTIONS["saved_model"], "tflite_length", "tolerance", "thorough"
+        arguments, "min_serving", "model_name", "pairs", "tflite_length", "tolerance", "thorough"
     )
     if arguments.quantize is not None:
         given["quantizations"] = tuple(arguments.quantize)
@@ -146,10 +147,12 @@ def _settings(arguments: argparse.Namespace) -> dict[str, object]:
 def _check_format_options(arguments: argparse.Namespace) -> None:
     """Raise `InputError` that lists options of formats that are not exported, and file options without `--eval`."""
     problems = []
-    for kind, names in _FORMAT_OPTIONS.items():
-        if kind not in arguments.to and (given := task_options.given_options(arguments, *names)):
-            problem = f"{_format_options(given)} is for --to {kind}, and --to is {' '.join(arguments.to)}"
-            problems.append(f"{problem}: leave it out, or add {kind}")
+    for formats, names in _FORMAT_OPTIONS.items():
+        if not set(formats) & set(arguments.to) and (given := task_options.given_options(arguments, *names)):
+            problem = (
+                f"{_format_options(given)} is for --to {' or '.join(formats)}, and --to is {' '.join(arguments.to)}"
+            )
+            problems.append(f"{problem}: leave it out, or add {formats[0]}")
     given = [*task_options.given_options(arguments, *task_options.FILE_OPTIONS)]
     given += ["on_error"] if arguments.on_error == "skip" else []
     if given and arguments.eval is None:
