@@ -13,7 +13,7 @@ from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check
 from bert_keras.tasks.base import Task
 
 FORMATS = ("saved_model", "tflite", "onnx")
-_SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
+SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
     **dict.fromkeys(("min_serving", "pairs"), ("saved_model",)),
     "model_name": ("saved_model", "tflite"),
     **dict.fromkeys(("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"), ("tflite",)),
@@ -92,7 +92,7 @@ class ExportSettings:
         if unknown := sorted(set(formats) - set(FORMATS)):
             raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name, using in _SETTING_FORMATS.items():
+        for name, using in SETTING_FORMATS.items():
             if not set(using) & set(formats) and _is_changed(getattr(self, name), defaults[name]):
                 raise InputError(
                     f"{name} is only used by the format {' or '.join(using)}, and the formats are "

@@ -9,6 +9,7 @@ is 1.
 from __future__ import annotations
 
 import argparse
+import itertools
 import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -35,11 +36,7 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.export.settings import ExportSettings
 
-_FORMAT_OPTIONS = {  # options that only some formats use; metadata of TFLite files has the model's name
-    ("saved_model",): ("min_serving", "pairs"),
-    ("saved_model", "tflite"): ("model_name",),
-    ("tflite",): ("quantize", "eval", "tolerance", "tflite_length", "tflite_lengths"),
-}
+_OPTIONS_OF_SETTINGS = {"quantizations": "quantize", "examples": "eval"}  # where the names differ
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,8 +143,11 @@ def _settings(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _check_format_options(arguments: argparse.Namespace) -> None:
     """Raise `InputError` that lists options of formats that are not exported, and file options without `--eval`."""
+    from bert_keras.export.settings import SETTING_FORMATS
+
     problems = []
-    for formats, names in _FORMAT_OPTIONS.items():
+    for formats, settings in itertools.groupby(SETTING_FORMATS, SETTING_FORMATS.get):
+        names = [_OPTIONS_OF_SETTINGS.get(name, name) for name in settings]
         if not set(formats) & set(arguments.to) and (given := task_options.given_options(arguments, *names)):
             problem = (
                 f"{_format_options(given)} is for --to {' or '.join(formats)}, and --to is {' '.join(arguments.to)}"

@@ -257,16 +257,16 @@ def _format_result(result: dict) -> str:
 
 
 def _format_quality(quality: dict) -> str:
-    """Format the quality measures of a manifest, without two that are ideal for most texts."""
+    """Format the quality measures of a manifest, without full alphabet coverage and a zero share of overlong words."""
     from bert_keras.pipelines.corpus.data_quality import format_percent
 
     names = {
         "unknown_token_share": "[UNK]",
-        "alphabet_coverage": "of the characters in the vocabulary",
-        "long_word_share": "of the characters in words that are too long",
+        "alphabet_coverage": "alphabet coverage",
+        "long_word_share": "of the characters in overlong words",
         "random_next_share": "random next sentences",
         "swapped_share": "swapped",
     }
-    ideal = {"alphabet_coverage": 1, "long_word_share": 0}
-    shown = [key for key in names if key in quality and quality[key] != ideal.get(key)]
-    return ", ".join(f"{format_percent(quality[key])} {names[key]}" for key in shown)
+    usual = {"alphabet_coverage": 1, "long_word_share": 0}
+    measures = {key: quality[key] for key in names if key in quality and quality[key] != usual.get(key)}
+    return ", ".join(f"{format_percent(share)} {names[key]}" for key, share in measures.items())

@@ -104,6 +104,20 @@ def test_settings_progress_and_result_are_printed(capsys):
     )
 
 
+def test_imperfect_quality_is_printed(workplace, capsys):
+    (workplace / "odd.txt").write_text("\n\n".join([*DOCUMENTS, f"the cat {'a' * 101} ran \u00e7 ."]))
+    assert make("vocab.txt", "out", "--text", "odd.txt", "--no-strip-accents") == 0
+    printed = capsys.readouterr().out
+    quality = read_manifest("out")["quality"]
+    for name, text in [
+        ("alphabet_coverage", "alphabet coverage"),
+        ("long_word_share", "of the characters in overlong words"),
+    ]:
+        assert 0 < quality[name] < 1
+        [percent] = re.findall(rf"([\d.]+)% {text}", printed)
+        assert float(percent) == pytest.approx(100 * quality[name], abs=0.05)
+
+
 FAULTS = {
     "empty text": (["--text", "empty.txt"], r"empty\.txt has no text; expected one sentence"),
     "single document": (["--text", "one.txt"], r"the text has 1 document\(s\).*blank line.*objective sop or none"),
