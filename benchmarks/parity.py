@@ -22,7 +22,7 @@ from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.export.parity import probe_inputs
 from bert_keras.export.parity.parity_check import start_saved_model_check
-from bert_keras.export.parity.probe_inputs import THOROUGH
+from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.tflite.tflite_artifact import choose_length, start_tflite_file_check
@@ -47,12 +47,12 @@ def check_parity(reference: Reference, format: str, folder: pathlib.Path) -> dic
     path = folder / f"model.{format}"
     if format == "saved_model":
         write_saved_model(reference.model, reference.tokenizer, reference.task, path)
-        return start_saved_model_check(reference, path, THOROUGH).report()
+        return start_saved_model_check(reference, path, THOROUGH_PROBES).report()
     if format == "tflite":
         write_tflite(reference.model, path, length=choose_length(reference, None))
-        return start_tflite_file_check(reference, path, THOROUGH).report()
+        return start_tflite_file_check(reference, path, THOROUGH_PROBES).report()
     write_onnx(reference.model, path)
-    return start_onnx_check(reference, path, THOROUGH).report()
+    return start_onnx_check(reference, path, THOROUGH_PROBES).report()
 
 
 def load_encoder(checkpoint: str, tokenizer: bk.BertTokenizer) -> bk.BertEncoder:

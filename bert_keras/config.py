@@ -14,6 +14,8 @@ from bert_keras.errors import InputError
 HIDDEN_ACTS = ("gelu", "gelu_tanh", "relu")
 POSITION_TYPES = ("learned", "sinusoidal")
 PROBLEMS = ("single_label", "multi_label", "regression")  # kinds of labels of a text classifier
+# settings of a fine-tuned task as version 0.1 stored them, and their names now
+RENAMED_TASK_SETTINGS = {"labelled_pieces": "labelled_tokens", "of_pairs": "has_pairs"}
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"num_layers": 2, "num_heads": 2, "hidden_dim": 128, "intermediate_dim": 512},

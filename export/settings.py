@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
+from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.saved_model.serving_releases import OLDEST_SERVING, check_release
 from bert_keras.tasks.base import Task
 
@@ -68,7 +68,7 @@ class ExportSettings:
     @property
     def probes(self) -> ProbeSet:
         """The probe inputs that artifacts are compared on."""
-        return THOROUGH if self.thorough else DEFAULT
+        return THOROUGH_PROBES if self.thorough else DEFAULT_PROBES
 
     def __post_init__(self):
         if unknown := [name for name in self.quantizations if name not in (*QUANTIZATIONS, AUTO)]:

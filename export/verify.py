@@ -7,10 +7,10 @@ import pathlib
 from bert_keras.export.artifacts import load_reference
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.parity.parity_check import ParityCheck, start_saved_model_check
-from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, ProbeSet
+from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.saved_model.op_audit import read_meta_graph
-from bert_keras.export.saved_model.to_saved_model import DEFAULT as SERVING_DEFAULT
+from bert_keras.export.saved_model.to_saved_model import SERVING_DEFAULT
 from bert_keras.export.targets import find_artifacts
 from bert_keras.export.tflite.tflite_artifact import start_tflite_file_check
 from bert_keras.extras import check_tensorflow_backend
@@ -38,7 +38,7 @@ def verify(artifact: str | os.PathLike, checkpoint: str | os.PathLike, *, thorou
     check_tensorflow_backend("verify")
     paths = find_artifacts(pathlib.Path(artifact))
     reference = load_reference(checkpoint)
-    probes = THOROUGH if thorough else DEFAULT
+    probes = THOROUGH_PROBES if thorough else DEFAULT_PROBES
     return {str(path): _start_check(path, reference, probes).report() for path in paths}
 
 

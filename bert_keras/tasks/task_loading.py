@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_stored_task
 from bert_keras.checks import check_integer, format_names, read_field
+from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
 from bert_keras.metrics.tag_schemes import detect_scheme
 from bert_keras.tasks.answer_extraction import QuestionAnswering
@@ -27,7 +28,6 @@ if typing.TYPE_CHECKING:
 TASK_CLASSES: dict[str, type[Task]] = {  # keyed by the name of the model's class
     kind.model_class: kind for kind in (TextClassification, TokenClassification, QuestionAnswering, SentenceEmbedding)
 }
-_RENAMED = {"labelled_pieces": "labelled_tokens", "of_pairs": "has_pairs"}  # settings as version 0.1 stored them
 _HEAD_DEFAULTS = {  # arguments of heads that are settings of tasks
     "problem": "single_label",
     "pooling": "mean",
@@ -140,7 +140,7 @@ def _read_settings(source: str, stored: dict | None, kind: type[Task]) -> dict:
     stored = dict(stored or {})
     if stored.pop("name", None) != kind.name:
         return {}
-    for old, new in _RENAMED.items():
+    for old, new in RENAMED_TASK_SETTINGS.items():
         if old in stored:
             stored.setdefault(new, stored.pop(old))
     if unknown := sorted(set(stored) - set(_get_fields(kind))):

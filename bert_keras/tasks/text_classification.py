@@ -1,6 +1,7 @@
 """`TextClassification`: one class, several classes or a number for a text or a pair of texts."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 CLASS_WEIGHTS = ("equal", "balanced")
+THRESHOLD = 0.5  # a label of a "multi_label" problem is chosen from this probability on
 _MAIN_SCORES = {"single_label": "accuracy", "multi_label": "micro_f1", "regression": "pearson"}
 
 
@@ -122,9 +124,10 @@ class TextClassification(Task):
             return [{"value": float(value)} for value in logits[:, 0]]
         if self.problem == "multi_label":
             probabilities = 1 / (1 + np.exp(-logits))
+            chosen = probabilities >= THRESHOLD
             return [
-                {"labels": [name for name, p in zip(self.labels, text, strict=True) if p >= 0.5], "probabilities": text}
-                for text in probabilities
+                {"labels": list(itertools.compress(self.labels, choice)), "probabilities": text}
+                for choice, text in zip(chosen, probabilities, strict=True)
             ]
         return [
             {"label": self.labels[text.argmax()], "probability": float(text.max()), "probabilities": text}
@@ -144,7 +147,7 @@ class TextClassification(Task):
             return regression.regression_scores(targets, np.array([answer["value"] for answer in answers]))
         probabilities = np.stack([answer["probabilities"] for answer in answers])
         if self.problem == "multi_label":
-            return classes.multi_label_scores(targets.astype(int), (probabilities >= 0.5).astype(int))
+            return classes.multi_label_scores(targets.astype(int), (probabilities >= THRESHOLD).astype(int))
         true_probabilities = probabilities[np.arange(len(targets)), targets]
         loss = {"loss": float(-np.log(np.maximum(true_probabilities, 1e-30)).mean())}
         scores = classes.class_scores(targets, probabilities.argmax(axis=1), num_classes=len(self.labels))

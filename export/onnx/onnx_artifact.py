@@ -8,7 +8,7 @@ from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
-from bert_keras.export.parity.probe_inputs import DEFAULT, ProbeSet
+from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.publishing import publish_folder
@@ -38,7 +38,7 @@ def export_onnx(job: ExportJob) -> None:
 
 
 def start_onnx_check(
-    reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT, *, is_quantized: bool | None = None
+    reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT_PROBES, *, is_quantized: bool | None = None
 ) -> ParityCheck:
     """Start the parity check of a file; see `start_ids_check`.
 

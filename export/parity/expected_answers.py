@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,26 @@ from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.answer_extraction import QuestionAnswering
+from bert_keras.tasks.base import Task
 from bert_keras.tasks.mask_filling import Filling, fill_mask
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
 
 Answer = Mapping[str, np.ndarray]  # the artifact's outputs for one text, keyed by name
 CompareAnswers = Callable[[Comparison, Sequence[Answer]], None]  # collects the differences of the answers to all texts
+
+
+class _CheckpointRun(NamedTuple):
+    """The checkpoint's outputs for examples, and what decodes them."""
+
+    task: Task
+    tokenizer: BertTokenizer
+    examples: Sequence
+    encoded: EncodedSequences
+    outputs: Answer
+
+    def decode(self) -> list[dict]:
+        return self.task.decode(self.encoded, self.outputs, self.examples)
 
 
 def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) -> CompareAnswers:
@@ -44,7 +59,7 @@ def expect_text_answers(reference: Reference, texts: Sequence[tuple[str, ...]]) 
         TokenClassification: _compare_tags,
         QuestionAnswering: _compare_spans,
     }[type(task)]
-    return lambda comparison, answers: compare(comparison, task, tokenizer, encoded, outputs, examples, answers)
+    return functools.partial(compare, _CheckpointRun(task, tokenizer, examples, encoded, outputs))
 
 
 def _compare_embeddings(vectors: np.ndarray, comparison: Comparison, answers: Sequence[Answer]) -> None:
@@ -52,17 +67,10 @@ def _compare_embeddings(vectors: np.ndarray, comparison: Comparison, answers: Se
         comparison.compare_floats("embedding", vector, answer.get("embedding"))
 
 
-def _compare_classes(
-    comparison: Comparison,
-    task: TextClassification,
-    _: BertTokenizer,
-    encoded: EncodedSequences,
-    outputs: Answer,
-    examples: Sequence,
-    answers: Sequence[Answer],
-) -> None:
-    all_logits = task.average_logits(encoded, outputs, len(examples))
-    for logits, expected, answer in zip(all_logits, task.decode(encoded, outputs, examples), answers, strict=True):
+def _compare_classes(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    task = run.task
+    all_logits = task.average_logits(run.encoded, run.outputs, len(run.examples))
+    for logits, expected, answer in zip(all_logits, run.decode(), answers, strict=True):
         comparison.compare_floats("scores", logits, answer.get("scores"))
         if task.problem == "regression":
             comparison.compare_floats("value", expected["value"], answer.get("value"))
@@ -87,17 +95,10 @@ def _compare_label_sets(
     comparison.compare_labels("num_labels", sum(got), int(answer.get("num_labels", -1)))
 
 
-def _compare_tags(
-    comparison: Comparison,
-    task: TokenClassification,
-    tokenizer: BertTokenizer,
-    encoded: EncodedSequences,
-    outputs: Answer,
-    examples: Sequence,
-    answers: Sequence[Answer],
-) -> None:
-    probabilities = task.compute_word_probabilities(encoded, outputs, examples)
-    for example, word_probabilities, answer in zip(examples, probabilities, answers, strict=True):
+def _compare_tags(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    task = run.task
+    probabilities = task.compute_word_probabilities(run.encoded, run.outputs, run.examples)
+    for example, word_probabilities, answer in zip(run.examples, probabilities, answers, strict=True):
         has_tokens = word_probabilities.any(axis=1)
         expected = word_probabilities[has_tokens]
         num_words = int(answer.get("num_words", -1))
@@ -111,7 +112,7 @@ def _compare_tags(
         names = [name.decode() for name in got.get("labels", ())]
         comparison.compare_labels("labels", [task.labels[tag] for tag in expected.argmax(axis=1)], names, is_tie)
         word_numbers = np.flatnonzero(has_tokens)
-        comparison.compare_labels("words", [True] * num_words, _match_words(tokenizer, example, word_numbers, got))
+        comparison.compare_labels("words", [True] * num_words, _match_words(run.tokenizer, example, word_numbers, got))
 
 
 def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.ndarray, got: Answer) -> list[bool]:
@@ -131,16 +132,8 @@ def _match_words(tokenizer: BertTokenizer, example: object, word_numbers: np.nda
     ]
 
 
-def _compare_spans(
-    comparison: Comparison,
-    task: QuestionAnswering,
-    _: BertTokenizer,
-    encoded: EncodedSequences,
-    outputs: Answer,
-    examples: Sequence,
-    answers: Sequence[Answer],
-) -> None:
-    for expected, answer in zip(task.decode(encoded, outputs, examples), answers, strict=True):
+def _compare_spans(run: _CheckpointRun, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    for expected, answer in zip(run.decode(), answers, strict=True):
         best, number = expected["best"], int(answer.get("num_best", -1))
         comparison.compare_floats("score", expected["score"], answer.get("score"))
         comparison.compare_floats("null_score", expected["null_score"], answer.get("null_score"))
@@ -154,7 +147,7 @@ def _compare_spans(
         for name, values in (("best_scores", scores), ("best_probabilities", [span["probability"] for span in best])):
             comparison.compare_floats(name, values, answer.get(name, np.zeros(0))[:number])
         _compare_ranked(comparison, "best_answers", scores, spans, got)
-        _compare_chosen_span(comparison, task, expected, scores, answer)
+        _compare_chosen_span(comparison, run.task, expected, scores, answer)
 
 
 def _compare_chosen_span(

@@ -14,7 +14,7 @@ from bert_keras.export.parity.probe_inputs import IdSequence, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.export.runtimes.exchange import compared_positions
 from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
-from bert_keras.export.saved_model.to_saved_model import DEFAULT, IDS, build_text_function
+from bert_keras.export.saved_model.to_saved_model import IDS, SERVING_DEFAULT, build_text_function
 from bert_keras.modeling import BertEmbedder
 from bert_keras.modeling.masked_lm import MaskedLMModel
 
@@ -58,7 +58,7 @@ class ParityCheck:
 
 
 def start_saved_model_check(
-    reference: Reference, folder: str | os.PathLike, probes: ProbeSet = probe_inputs.DEFAULT
+    reference: Reference, folder: str | os.PathLike, probes: ProbeSet = probe_inputs.DEFAULT_PROBES
 ) -> ParityCheck:
     """Start the parity check of both signatures of a SavedModel.
 
@@ -79,7 +79,7 @@ def start_saved_model_check(
     texts = _choose_texts(reference, probes, function.inputs) if function else []
     text_batches = probe_inputs.split_into_batches(len(texts))
     text_requests = [
-        (DEFAULT, _build_text_inputs(function.inputs, [texts[i] for i in batch])) for batch in text_batches
+        (SERVING_DEFAULT, _build_text_inputs(function.inputs, [texts[i] for i in batch])) for batch in text_batches
     ]
 
     def compute_expected() -> CompareAnswers | None:
@@ -102,7 +102,7 @@ def start_ids_check(
     reference: Reference,
     kind: str,
     path: str | os.PathLike,
-    probes: ProbeSet = probe_inputs.DEFAULT,
+    probes: ProbeSet = probe_inputs.DEFAULT_PROBES,
     *,
     lengths: dict[str, int] | None = None,
     tolerance: float = TOLERANCE,

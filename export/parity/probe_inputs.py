@@ -75,7 +75,7 @@ class ProbeSet:
         return (draw_texts if self.thorough else draw_default_texts)(tokenizer, max_length)
 
 
-DEFAULT, THOROUGH = ProbeSet(), ProbeSet(thorough=True)
+DEFAULT_PROBES, THOROUGH_PROBES = ProbeSet(), ProbeSet(thorough=True)
 
 
 def draw_default_sequences(

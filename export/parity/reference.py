@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.config import BertConfig
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES, ID_INPUTS, run_model
 from bert_keras.export.parity.probe_inputs import IdSequence, pad_sequences
@@ -49,7 +50,7 @@ class Reference:
     @property
     def config(self) -> BertConfig:
         """The encoder's configuration."""
-        return getattr(self.model, "encoder", self.model).config
+        return get_encoder(self.model).config
 
     def with_task(self, task: Task | None) -> "Reference":
         """Return the same checkpoint with another task. The two share the cached outputs."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import keras
 import tensorflow as tf
 
+from bert_keras.checkpoints.building import get_encoder
 from bert_keras.export.ids_graph import build_ids_function
 from bert_keras.export.saved_model.answers.classes import build_classifier
 from bert_keras.export.saved_model.answers.fillings import build_mask_filler
@@ -19,7 +20,7 @@ from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 
-DEFAULT, IDS = "serving_default", "ids"  # names of signatures
+SERVING_DEFAULT, IDS = "serving_default", "ids"  # names of signatures
 _CHUNK_SIZE = 16  # windows of long texts; base's attention scores of 16 x 384 take 113 MB per layer
 
 
@@ -55,7 +56,7 @@ class ServedModel(tf.Module):
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Return the traced functions, keyed by the names of their signatures."""
         ids = build_ids_function(self._model.value)
-        return {IDS: ids, DEFAULT: self._build_text_signature() if self._text_function.value else ids}
+        return {IDS: ids, SERVING_DEFAULT: self._build_text_signature() if self._text_function.value else ids}
 
     def _build_text_signature(self) -> tf.types.experimental.ConcreteFunction:
         function = self._text_function.value
@@ -98,7 +99,7 @@ def build_text_function(
 
 def get_text_length(model: keras.Model, tokenizer: BertTokenizer) -> int:
     """Return the number of tokens to which texts are cut: the model's maximum, or the tokenizer's if it is lower."""
-    limit = getattr(model, "encoder", model).config.max_sequence_length
+    limit = get_encoder(model).config.max_sequence_length
     return min(limit, tokenizer.max_sequence_length or limit)
 
 
@@ -136,7 +137,7 @@ def _run_chunk_by_chunk(
 @contextlib.contextmanager
 def _skip_padding(model: keras.Model) -> Iterator[None]:
     """Let the encoder skip padding in inference while a function is traced."""
-    encoder = getattr(model, "encoder", model)
+    encoder = get_encoder(model)
     before, encoder.unpad_in_inference = encoder.unpad_in_inference, True
     try:
         yield

@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, drop_hidden_states, start_ids_check
-from bert_keras.export.parity.probe_inputs import DEFAULT, ProbeSet
+from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
 from bert_keras.export.quantization_search import score_checkpoint, score_file, search_quantization
 from bert_keras.export.settings import ExportSettings
@@ -86,7 +86,7 @@ def choose_length(reference: Reference, length: int | None) -> int:
     return length or min(DEFAULT_LENGTH, reference.text_length)
 
 
-def start_tflite_file_check(reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT) -> ParityCheck:
+def start_tflite_file_check(reference: Reference, path: pathlib.Path, probes: ProbeSet = DEFAULT_PROBES) -> ParityCheck:
     """Start the parity check of a file; its signatures and its quantization are read from the file.
 
     Raises:
@@ -102,7 +102,11 @@ def start_tflite_file_check(reference: Reference, path: pathlib.Path, probes: Pr
 
 
 def start_tflite_check(
-    reference: Reference, path: pathlib.Path, lengths: dict[str, int], quantization: str, probes: ProbeSet = DEFAULT
+    reference: Reference,
+    path: pathlib.Path,
+    lengths: dict[str, int],
+    quantization: str,
+    probes: ProbeSet = DEFAULT_PROBES,
 ) -> ParityCheck:
     """Start the parity check of a file; see `start_ids_check`."""
     return start_ids_check(

@@ -78,13 +78,14 @@ def build_subject(subject: Subject, run: Pretraining | None, head: str | None, n
     Raises:
         InputError: there is no such preset, folder or head, or the subject is a recipe and has its own head.
     """
+    from bert_keras.checkpoints.building import get_encoder
     from bert_keras.modeling.initializers import zero_initialization
 
     with zero_initialization():  # counting needs no values, and initializing base takes 4 s
         if run is not None:
             return _build_recipe(subject, run, head)
         model = _build_model(subject, pooler=head in (None, *_HEADS_WITH_POOLER))
-        return model if head is None else add_head(getattr(model, "encoder", model), head, num_classes)
+        return model if head is None else add_head(get_encoder(model), head, num_classes)
 
 
 def add_head(encoder: "keras.Model", head: str, num_classes: int = 2) -> "keras.Model":

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import pathlib
 import sys
+import textwrap
 import time
 
 from bert_keras.cli.console.report import print_result
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     answers = query_export(out / "artifacts", dev[:: max(len(dev) // _NUM_QUESTIONS, 1)][:_NUM_QUESTIONS])
     for answer in answers:
         prediction = f"{answer['label']} ({answer['probability']:.0%}), true label {answer['truth']}"
-        print_line(f"  {answer['text'][:70]:<70}  -> {prediction}")
+        print_line(f"  {textwrap.shorten(answer['text'], 70, placeholder=' ...'):<70}  -> {prediction}")
     minutes = (time.monotonic() - started) / 60
     result = {"out": str(out), "minutes": minutes, "answers": answers}
     print_result(f"wrote {out} in {minutes:.1f} minutes", result, as_json=arguments.json)

@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.export.artifacts import export_model
 
-    with ProgressBar("exporting", None) as bar:
+    with ProgressBar("exporting", None, has_rate=False) as bar:
         parity = export_model(
             checkpoint,
             arguments.out,

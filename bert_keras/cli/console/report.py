@@ -110,11 +110,11 @@ class ProgressBar:
     Args:
         description: one or two words for the work, such as "training".
         unit: what is counted, in the plural; None to show neither a unit nor a rate.
-        has_rate: whether to show the units per second.
+        has_rate: whether the units take equal time, so that their rate and the remaining time are shown.
     """
 
     def __init__(self, description: str, unit: str | None, *, has_rate: bool = True):
-        self._description, self._unit, self._has_rate = description, unit, has_rate and unit is not None
+        self._description, self._unit, self._has_rate = description, unit, has_rate
         self._console = Console(stderr=True)
         self._bar = None
         self._first: tuple[float, int] | None = None  # time and number done at the first update
@@ -127,7 +127,7 @@ class ProgressBar:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[note]}"),
-                _EtaColumn(),
+                *([_EtaColumn()] if self._has_rate else []),
             )
             self._bar = Progress(*columns, console=self._console)
             self._task = self._bar.add_task(self._description, total=None, note="")
@@ -151,13 +151,13 @@ class ProgressBar:
             self._first = (now, done)
         first_time, first_done = self._first
         rate = (done - first_done) / max(now - first_time, 1e-9)
-        if self._has_rate and done > first_done:
+        if self._unit and self._has_rate and done > first_done:
             note = f"{rate:,.{0 if rate >= 1000 else 1}f} {self._unit}/s  {note}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=printable(note))
         elif self._is_line_due(done, total):
             of_total = ("" if total is None else f"/{total:,}") + (f" {self._unit}" if self._unit else "")
-            eta = f"ETA {(total - done) / rate:,.0f} s" if total and rate else ""
+            eta = f"ETA {(total - done) / rate:,.0f} s" if self._has_rate and rate and total and total > done else ""
             print_line(f"  {self._description} {done:,}{of_total}  {note}  {eta}".rstrip())
 
     def _is_line_due(self, done: int, total: int | None) -> bool:

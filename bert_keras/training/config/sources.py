@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from bert_keras.checks import quote
+from bert_keras.config import RENAMED_TASK_SETTINGS
 from bert_keras.errors import InputError
 from bert_keras.training.config.settings import find_faults, join_faults
 from bert_keras.training.config.tables import RECIPES, SIZE_FIELDS, START_OPTIMIZER, PhaseSettings, RunSettings
@@ -14,8 +15,8 @@ from bert_keras.training.config.toml_files import parse_toml, read_toml
 
 _TABLES = {field.name: field.type for field in dataclasses.fields(RunSettings) if dataclasses.is_dataclass(field.type)}
 _KEPT_FROM_RECIPE = ("objective", "dtype_policy")  # the settings of a recipe's model that `start_from` leaves valid
-# keys and values of release 0.1, accepted in this release too; the last two are settings of a fine-tuned task
-_OLD_KEYS = {"warmup_rate": "warmup_ratio", "labelled_pieces": "labelled_tokens", "of_pairs": "has_pairs"}
+# keys and values of release 0.1, accepted in this release too
+_OLD_KEYS = {"warmup_rate": "warmup_ratio", **RENAMED_TASK_SETTINGS}
 OLD_VALUES = {("mask_unit", "piece"): "token"}
 # settings of the records that all folders of a run share
 _SHARED_BY_RECORDS = ("sentence_objective", "short_sequence_rate", "keep_documents_apart", "packed", "duplicates")

@@ -5,7 +5,7 @@ import tensorflow as tf
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction
 from bert_keras.pipelines.batches.graph_encoding import encode_in_graph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
-from bert_keras.tasks.text_classification import TextClassification
+from bert_keras.tasks.text_classification import THRESHOLD, TextClassification
 
 
 def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassification) -> TextFunction:
@@ -14,8 +14,8 @@ def build_classifier(run: RunModel, tokenizer: BertTokenizer, task: TextClassifi
     Its outputs, for B texts and C classes, are `scores` (B, C), the logits (their mean for a text in windows), and
 
     - "single_label": `label` (B,), `label_id` (B,), `probabilities` (B, C);
-    - "multi_label": `probabilities` (B, C), `labels` (B, L), the labels with a probability of 0.5 or more, padded with
-      "", and `num_labels` (B,);
+    - "multi_label": `probabilities` (B, C), `labels` (B, L), the labels with a probability of at least `THRESHOLD`,
+      padded with "", and `num_labels` (B,);
     - "regression": `value` (B,).
     """
 
@@ -40,7 +40,7 @@ def answer_classes(task: TextClassification, logits: tf.Tensor) -> dict[str, tf.
     names = tf.constant(list(task.labels))
     if task.problem == "multi_label":
         probabilities = tf.sigmoid(logits)
-        found = probabilities >= 0.5
+        found = probabilities >= THRESHOLD
         every_name = tf.broadcast_to(names, tf.shape(found))
         return {
             **scores,

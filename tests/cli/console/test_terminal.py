@@ -194,13 +194,14 @@ def test_failing_progress_output_does_not_stop_the_command(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("has_rate", [True, False])
-def test_log_lines_name_the_unit_and_have_a_rate_only_where_it_is_useful(has_rate, capsys):
+def test_log_lines_name_the_unit_and_have_rate_and_eta_only_where_they_are_useful(has_rate, capsys):
     with report.ProgressBar("learning", "words", has_rate=has_rate) as bar:
         for done in (1, 5, 10):
             bar.update(done, 10)
     lines = capsys.readouterr().err.splitlines()
     assert [" ".join(line.split()[:3]) for line in lines] == [f"learning {done}/10 words" for done in (1, 5, 10)]
     assert ["words/s" in line for line in lines] == [False, has_rate, has_rate]
+    assert ["ETA" in line for line in lines] == [False, has_rate, False]
 
 
 def test_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):

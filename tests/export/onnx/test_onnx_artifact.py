@@ -13,7 +13,7 @@ from bert_keras.export.onnx import onnx_artifact, onnx_folder
 from bert_keras.export.onnx.onnx_artifact import start_onnx_check
 from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx.to_onnx import write_onnx
-from bert_keras.export.parity.probe_inputs import THOROUGH
+from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.targets import check_export_target
 from bert_keras.export.verify import verify
 from tests.export.conftest import KINDS
@@ -40,7 +40,7 @@ def test_every_model_passes_the_parity_check_in_onnxruntime(kind, references, on
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
 def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, onnx_file):
-    report = start_onnx_check(references(kind), onnx_file(kind), THOROUGH).report()
+    report = start_onnx_check(references(kind), onnx_file(kind), THOROUGH_PROBES).report()
     assert (report["passed"], report["num_inputs"]) == (True, 200)
     assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
 

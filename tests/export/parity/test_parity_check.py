@@ -454,6 +454,6 @@ def test_parity_check_compares_the_same_positions_on_both_sides(references, save
     assert report["passed"]
     num_tokens = sum(
         len(sequence.token_ids)
-        for sequence in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 19)
+        for sequence in probe_inputs.DEFAULT_PROBES.sequences(reference.config, reference.tokenizer, 19)
     )
     assert 24 < report["labels"]["ids/logits"]["compared"] < num_tokens  # about eight per sequence

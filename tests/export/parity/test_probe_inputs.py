@@ -28,7 +28,7 @@ def checkpoint(references, tmp_path_factory):
 
 def test_default_sequences_include_short_and_long_texts_pairs_and_twins(references):
     reference = references("encoder")
-    sequences = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 512)
+    sequences = probe_inputs.DEFAULT_PROBES.sequences(reference.config, reference.tokenizer, 512)
     lengths = [len(sequence.token_ids) for sequence in sequences]
     assert len(sequences) == 24
     assert {1, 2, 3, 256, 511, 512} < set(lengths)
@@ -38,7 +38,7 @@ def test_default_sequences_include_short_and_long_texts_pairs_and_twins(referenc
     assert 9 <= len(pairs) <= 15
     assert probe_inputs.are_twins(*sequences[-2:])
     assert all(sequence.token_ids.max() < reference.config.vocabulary_size for sequence in sequences)
-    short = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, 5)
+    short = probe_inputs.DEFAULT_PROBES.sequences(reference.config, reference.tokenizer, 5)
     assert {len(sequence.token_ids) for sequence in short} == {1, 2, 3, 4, 5}
 
 
@@ -46,7 +46,7 @@ def test_default_batches_contain_sequences_of_different_lengths(references):
     reference = references("encoder")
     lengths = [
         len(sequence.token_ids)
-        for sequence in probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
+        for sequence in probe_inputs.DEFAULT_PROBES.sequences(reference.config, reference.tokenizer, LENGTH)
     ]
     batches = probe_inputs.split_into_batches(len(lengths))
     assert [len(batch) for batch in batches] == [1, 2, 3, 5, 8, 5]
@@ -55,7 +55,7 @@ def test_default_batches_contain_sequences_of_different_lengths(references):
 
 def test_default_texts_are_unusual_and_of_many_lengths(references):
     reference = references("encoder")
-    texts = probe_inputs.DEFAULT.texts(reference.tokenizer, LENGTH)
+    texts = probe_inputs.DEFAULT_PROBES.texts(reference.tokenizer, LENGTH)
     num_tokens = [len(ids) for ids in reference.tokenizer.tokenize(texts).to_list()]
     assert len(texts) == 16
     assert {"", "a", "x" * 300, "[MASK] and [SEP] are words here"} < set(texts)
@@ -65,7 +65,7 @@ def test_default_texts_are_unusual_and_of_many_lengths(references):
 
 def test_one_text_depends_on_the_rules_for_case_and_accents(references):
     tokenizer = references("encoder").tokenizer
-    text = probe_inputs.DEFAULT.texts(tokenizer, LENGTH)[10]
+    text = probe_inputs.DEFAULT_PROBES.texts(tokenizer, LENGTH)[10]
     assert not any(word in tokenizer.vocabulary for word in text.split())
     ids_by_rules = {}
     for lowercase in (True, False):
@@ -79,8 +79,8 @@ def test_one_text_depends_on_the_rules_for_case_and_accents(references):
 
 def test_thorough_set_has_200_sequences_and_100_texts(references):
     reference = references("encoder")
-    sequences = probe_inputs.THOROUGH.sequences(reference.config, reference.tokenizer, LENGTH)
-    assert (len(sequences), len(probe_inputs.THOROUGH.texts(reference.tokenizer, LENGTH))) == (200, 100)
+    sequences = probe_inputs.THOROUGH_PROBES.sequences(reference.config, reference.tokenizer, LENGTH)
+    assert (len(sequences), len(probe_inputs.THOROUGH_PROBES.texts(reference.tokenizer, LENGTH))) == (200, 100)
     assert probe_inputs.are_twins(*sequences[-2:])
 
 
@@ -92,8 +92,8 @@ def test_parity_report_names_the_probe_inputs(checkpoint, onnx_file, tmp_path, i
 
 
 def test_thorough_setting_chooses_the_probe_inputs():
-    assert ExportSettings().probes is probe_inputs.DEFAULT
-    assert ExportSettings(thorough=True).probes is probe_inputs.THOROUGH
+    assert ExportSettings().probes is probe_inputs.DEFAULT_PROBES
+    assert ExportSettings(thorough=True).probes is probe_inputs.THOROUGH_PROBES
 
 
 @pytest.mark.parametrize("options", [[], ["--thorough"]])
@@ -140,7 +140,7 @@ def test_outputs_of_the_checkpoint_are_cached(references, checkpoint):
     calls = []
     run = reference._run
     reference._run = lambda features: calls.append(features) or run(features)
-    sequences = probe_inputs.DEFAULT.sequences(reference.config, reference.tokenizer, LENGTH)
+    sequences = probe_inputs.DEFAULT_PROBES.sequences(reference.config, reference.tokenizer, LENGTH)
     first = [reference.compute_outputs(sequence) for sequence in sequences]
     second = [reference.with_task(None).compute_outputs(sequence) for sequence in sequences]
     assert len(calls) <= len(sequences)

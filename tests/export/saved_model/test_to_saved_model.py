@@ -15,7 +15,7 @@ from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import expect_text_answers
 from bert_keras.export.parity.parity_check import start_saved_model_check
-from bert_keras.export.parity.probe_inputs import DEFAULT, THOROUGH, to_bytes_array
+from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, THOROUGH_PROBES, to_bytes_array
 from bert_keras.export.saved_model import to_saved_model
 from bert_keras.export.saved_model.answers.substrings import TextCharacters
 from bert_keras.export.saved_model.to_saved_model import build_text_function
@@ -76,7 +76,7 @@ def test_predictions_of_every_model_equal_its_checkpoint(kind, references, saved
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, saved):
-    report = start_saved_model_check(references(kind), saved(kind), THOROUGH).report()
+    report = start_saved_model_check(references(kind), saved(kind), THOROUGH_PROBES).report()
     check_report(report)
     assert report["num_inputs"] >= 200
 
@@ -95,7 +95,7 @@ def check_report(report):
 def test_predictions_of_every_task_equal_its_checkpoint(kind, references, served):
     reference, comparison = references(kind), Comparison(TOLERANCE)
     names = build_text_function(reference.model, None, reference.tokenizer, reference.task).inputs
-    texts = parity_check._choose_texts(reference, DEFAULT, names)
+    texts = parity_check._choose_texts(reference, DEFAULT_PROBES, names)
     answer = served(kind, **parity_check._build_text_inputs(names, texts))
     expect_text_answers(reference, texts)(comparison, parity_check._split_answers([answer], [range(len(texts))]))
     report = comparison.report()

@@ -9,7 +9,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.errors import InputError
 from bert_keras.export.parity import parity_check
-from bert_keras.export.parity.probe_inputs import THOROUGH
+from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.quantization_search import convert_to_points, score_file, search_quantization
 from bert_keras.export.settings import QUANTIZATIONS, ExportSettings
@@ -44,7 +44,7 @@ def test_every_model_passes_the_parity_check_in_litert(kind, references, tflite_
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SINGLE)
 def test_every_model_passes_the_thorough_check_in_a_fresh_process(kind, references, tflite_file):
-    report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH).report()
+    report = tflite_artifact.start_tflite_file_check(references(kind), tflite_file(kind), THOROUGH_PROBES).report()
     assert (report["passed"], report["num_inputs"]) == (True, 200)
     assert max(output["max"] for output in report["outputs"].values()) < TOLERANCE
 
