@@ -10,7 +10,7 @@ from bert_keras.pipelines.corpus.text_sources import PROSE
 from bert_keras.pipelines.records.settings import RecordSettings
 
 _OPTIONS = {"sentence_objective": "--objective", "packed": "--pack"}  # settings whose option has another name
-_WITHOUT_OPTION = ("block_bytes",)
+WITHOUT_OPTION = ("block_bytes",)  # settings that only Python has
 _MAX_SOURCES = 5  # a command with more files would be too long
 
 
@@ -32,7 +32,7 @@ def build_make_records_command(
     words = ["bert-keras", "make-records", os.fspath(vocabulary), os.fspath(out), *options]
     for field in dataclasses.fields(RecordSettings):
         value = settings.get(field.name, field.default)
-        if field.name not in _WITHOUT_OPTION and value != field.default:
+        if field.name not in WITHOUT_OPTION and value != field.default:
             words.append(_OPTIONS.get(field.name, "--" + field.name.replace("_", "-")))
             words += [] if value is True else [str(value)]
     return shlex.join(words)

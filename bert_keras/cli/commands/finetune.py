@@ -102,13 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         length="128, answer 384",
         overlap="tag 32, answer 128, proportionally less for shorter sequences; other tasks truncate",
     )
-    defaults = FineTuning()
-    for flag, field, kind, text in _FLAGS:
-        add_option(parser, flag, kind, text, getattr(defaults, field), dest=field)
-    parser.add_argument("--keep-last", action="store_true", help="write the last epoch instead of the best one")
-    task_options.add_file_options(parser)
     task_options.add_on_error(parser)
+    training, defaults = parser.add_argument_group("training"), FineTuning()
+    for flag, field, kind, text in _FLAGS:
+        add_option(training, flag, kind, text, getattr(defaults, field), dest=field)
+    training.add_argument("--keep-last", action="store_true", help="write the last epoch instead of the best one")
     training_options.add_training_options(parser)
+    task_options.add_file_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

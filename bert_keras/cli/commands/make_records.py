@@ -116,14 +116,13 @@ def run(arguments: argparse.Namespace) -> None:
     print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
     warnings: list[str] = []
     options = {
-        **dataclasses.asdict(settings),
+        **_option_values(settings),
         "field": arguments.field,
         "sentences": arguments.sentences,
         "beam_options": beam_options,
         "overwrite": arguments.overwrite,
         "warn": warnings.append,
     }
-    del options["block_bytes"]  # not an option of the command
     manifest, had_workers = _make(arguments, tokenizer, sources, options)
     result = {
         "out": str(arguments.out),
@@ -234,12 +233,18 @@ def _describe_settings(
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
         **describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
-        **dataclasses.asdict(settings),
+        **_option_values(settings),
         "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }
     if arguments.beam is None and (blocks := _format_resumable_blocks(arguments.out)):
         settings_to_print["resumes with"] = blocks
     return settings_to_print
+
+
+def _option_values(settings: RecordSettings) -> dict[str, object]:
+    from bert_keras.pipelines.records.make_records_command import WITHOUT_OPTION
+
+    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in WITHOUT_OPTION}
 
 
 def _format_result(result: dict) -> str:

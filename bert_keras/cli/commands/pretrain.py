@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.continued_pretraining import Start
 
+_MASKED = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
 # flag, key of the setting, type or choices, help
 _FLAGS = (
     ("--preset", "model.preset", tuple(PRESETS), "size of a new model (default tiny)"),
@@ -102,8 +103,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         str: {"metavar": "MODEL"},
         MASK_UNITS: {"type": lambda unit: OLD_VALUES.get(("mask_unit", unit), unit)},
     }
+    groups = {table: parser.add_argument_group(table) for table in ("model", "budget", "batches", "optimizer")}
     for flag, key, kind, text in _FLAGS:
-        add_option(parser, flag, kind, text, dest=key, **extras.get(kind, {}))
+        add_option(groups.get(key.split(".")[0], parser), flag, kind, text, dest=key, **extras.get(kind, {}))
     parser.add_argument(
         "--no-xla",
         action="store_true",
@@ -227,12 +229,12 @@ def _describe_settings(
     parts = settings.batches.accumulation_steps
     divisions = dict.fromkeys(format_batch(plan.batch_size, strategy, parts) for plan in plans)
     shown["batches"] = (
-        f"{' then '.join(divisions)}, {settings.batches.masking} masks, {settings.batches.mask_unit}, "
+        f"{' then '.join(divisions)}, {settings.batches.masking} masks of {_MASKED[settings.batches.mask_unit]}, "
         f"at most {plans[0].max_predictions} masked positions per sequence"
     )
     shown["optimizer"] = (
-        f"{settings.optimizer.name}, {settings.optimizer.schedule} to {settings.optimizer.learning_rate:g}, "
-        f"{settings.optimizer.warmup_ratio:.0%} warm-up"
+        f"{settings.optimizer.name}, peak learning rate {settings.optimizer.learning_rate:g}, "
+        f"{settings.optimizer.schedule} schedule, {settings.optimizer.warmup_ratio:.0%} warm-up"
     )
     held_out = manifests[0]["splits"]["held_out"]["num_records"]
     shown["held out"] = (

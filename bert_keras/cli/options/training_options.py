@@ -22,25 +22,26 @@ _BACKUP_STEPS = 500
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for devices, workers and backups, and `--overwrite`."""
+    """Add the options for devices, workers and backups as a group of the help, and `--overwrite`."""
+    group = parser.add_argument_group("devices and backups")
     strategies = "mirrored: all GPUs here; multi-worker: the machines in TF_CONFIG; tpu"
-    add_option(parser, "--strategy", STRATEGIES, strategies, "one-device")
-    add_option(parser, "--workers", positive_integer, "start N multi-worker processes on this machine")
+    add_option(group, "--strategy", STRATEGIES, strategies, "one-device")
+    add_option(group, "--workers", positive_integer, "start N multi-worker processes on this machine")
     add_option(
-        parser,
+        group,
         "--backup-every",
         non_negative_integer,
         "save the training state next to OUT every N steps, for --resume; 0: only at SIGTERM",
         _BACKUP_STEPS,
     )
-    parser.add_argument("--resume", action="store_true", help="resume from the latest backup, if there is one")
-    parser.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
-    parser.add_argument(
+    group.add_argument("--resume", action="store_true", help="resume from the latest backup, if there is one")
+    group.add_argument("--allow-changes", action="store_true", help="resume with different settings or data")
+    group.add_argument(
         "--gradient-checkpointing",
         action="store_true",
         help="recompute the activations of each block in the backward pass: less memory, a third more computation",
     )
-    parser.add_argument(
+    group.add_argument(
         "--deterministic",
         action="store_true",
         help="bit-identical results on every run, also on GPUs; disables XLA (docs/guide/training.md)",

@@ -95,6 +95,7 @@ def test_settings_progress_and_result_are_printed(capsys):
     printed = capsys.readouterr()
     assert re.search(r"sentence_objective +nsp\n", printed.err)
     assert re.search(r"packed +True\n", printed.err)
+    assert "block_bytes" not in printed.err  # no option of the command
     assert re.search(r"making records 3/3 kB  [\d.]+ MB/s of text", printed.err)
     assert re.fullmatch(
         r"wrote out: \d+ examples in \d+ records, \d\d\.\d% real tokens, 0\.0% \[UNK\], "

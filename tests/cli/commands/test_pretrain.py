@@ -69,7 +69,7 @@ def test_pretrain_writes_a_checkpoint_with_its_log_and_settings(records, small_f
         "before the first step, held out: loss",
         "1 layers, hidden size 16",
         "12 steps of 4 on",
-        "whole_word",
+        "masks of whole words",
         "12/12",
         "tokens/s",
         "mlm_accuracy",
@@ -308,7 +308,8 @@ def test_start_checkpoint_is_described_in_the_settings(starts, records, small_fi
     assert re.search(r"model +bert, 2 layers, hidden size 18, 24 tokens, float32\n", printed)
     parts = "its encoder, masked-LM head; new: pooler, next-sentence head"
     assert re.search(rf"start from +{starts / 'masked_lm'}: {parts}\n", printed)
-    assert re.search(r"optimizer +adamw, linear to 5e-05, 6% warm-up\n", printed)
+    assert re.search(r"batches +4 sequences per step, dynamic masks of tokens, at most \d+ masked positions", printed)
+    assert re.search(r"optimizer +adamw, peak learning rate 5e-05, linear schedule, 6% warm-up\n", printed)
     stored = tomllib.loads((out / "pretraining.toml").read_text())
     assert {"num_layers": 2, "hidden_dim": 18, "num_heads": 3}.items() <= stored["model"].items()
     assert "preset" not in stored["model"]
