@@ -45,12 +45,11 @@ class InterruptedTrainingError(RuntimeError):
     Args:
         step: optimizer steps done.
         folder: the folder of the backups; None: this process writes none.
+        resume: how the user sets the option to resume.
     """
 
-    def __init__(self, step: int, folder: str | os.PathLike | None):
-        backup = (
-            "" if folder is None else f"; its backup is in {folder}: run the same command with --resume to continue"
-        )
+    def __init__(self, step: int, folder: str | os.PathLike | None, resume: str = "resume=True"):
+        backup = "" if folder is None else f"; its backup is in {folder}: repeat the training with {resume} to continue"
         super().__init__(f"training was stopped at step {step:,}{backup}")
 
 

@@ -14,6 +14,7 @@ import safetensors.numpy
 from bert_keras.array_files import write_arrays
 from bert_keras.errors import InputError
 from bert_keras.files import CHECKSUMS, check_checksums, read_json, write_checksums, write_json
+from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
 from bert_keras.publishing import publish_folder
 
 FORMAT_VERSION = 1
@@ -48,12 +49,14 @@ class BackupOptions:
         every_steps: steps between backups; 0 = only after SIGTERM.
         resume: resume from the newest backup, if there is one.
         allow_changes: resume although settings or data differ from those of the backup.
+        spell: how a message names an option.
     """
 
     folder: "BackupFolder | None" = None
     every_steps: int = 0
     resume: bool = False
     allow_changes: bool = False
+    spell: Spell = spell_argument
 
 
 NO_BACKUP = BackupOptions()

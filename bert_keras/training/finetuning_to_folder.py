@@ -122,8 +122,8 @@ def finetune(
 
     if out is None:
         return run(NO_BACKUP)
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes)
-    return train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy), spell=spell)
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    return train_to_folder(out, run, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
 
 
 def _save(tuned: FineTuned, card_facts: Mapping[str, object], folder: str | os.PathLike, *, overwrite: bool) -> None:

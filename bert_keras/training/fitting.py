@@ -92,10 +92,11 @@ def fit_phases(
         best_weights = {} if scorer is None else scorer.best_weights()
         return TrainingState(backups.num_steps, read_variables(model), metadata, best_weights)
 
-    folder = backup.folder if is_chief(strategy) else None
+    if not is_chief(strategy):
+        backup = dataclasses.replace(backup, folder=None)
     with (
         catch_sigterm() as sigterm_arrived,
-        BackupCallback(folder, backup.every_steps, get_state, lambda: all_reduce_any(sigterm_arrived())) as backups,
+        BackupCallback(backup, get_state, lambda: all_reduce_any(sigterm_arrived())) as backups,
     ):
         all_callbacks = [FiniteLoss(), *([] if scorer is None else [scorer]), log, *callbacks, backups]
         for index, phase in enumerate(phases[progress.phase :], progress.phase):
@@ -119,7 +120,7 @@ def _load_backup(backup: BackupOptions, progress: TrainingProgress, scorer: Epoc
     """Load the backup to resume from, if any, and restore the phase and the epoch scores."""
     state = backup.folder.newest() if backup.resume and backup.folder is not None else None
     if state is not None:
-        progress.select_phase(state, allow_changes=backup.allow_changes)
+        progress.select_phase(state, backup)
         if scorer is not None:
             scorer.restore(state.metadata["scores"], state.best_weights)
     return state

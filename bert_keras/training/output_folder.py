@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.readers.option_spelling import Spell, spell_argument
+from bert_keras.pipelines.readers.option_spelling import Spell
 from bert_keras.publishing import get_companion_folder, write_or_keep
 from bert_keras.staging import lock_folder
 from bert_keras.training.backups import BackupFolder, BackupOptions
@@ -31,7 +31,7 @@ def check_no_backup(out: str | os.PathLike, *, resume: bool, overwrite: bool, sp
     if steps and not resume and not overwrite:
         raise InputError(
             f"training of {out} was interrupted, and its backup from step {steps[-1]:,} is in {backups.path}: continue "
-            f"with {_spell_switch('resume', spell)}, or start over with {_spell_switch('overwrite', spell)}"
+            f"with {spell('resume', True)}, or start over with {spell('overwrite', True)}"
         )
 
 
@@ -43,7 +43,6 @@ def train_to_folder(
     *,
     overwrite: bool,
     is_chief: bool,
-    spell: Spell,
 ) -> Result:
     """Train with backups next to `out`, write the result to `out`, then remove the backups.
 
@@ -54,7 +53,6 @@ def train_to_folder(
         backup: the folder of `get_backup_folder`, and how to use it.
         overwrite: remove the backups of an earlier training, unless `backup.resume` is set.
         is_chief: whether this process is the chief; other workers hold no lock, and write and remove nothing.
-        spell: how a message names an option.
 
     Returns:
         The result of `train`.
@@ -72,7 +70,7 @@ def train_to_folder(
             return "the trained model is lost, because there is no backup either: free disk space before training again"
         return (
             f"the state after step {steps[-1]:,} is in {backups.path}: free disk space, and train again with "
-            f"{_spell_switch('resume', spell)}"
+            f"{backup.spell('resume', True)}"
         )
 
     with _hold_folder(backups.path):
@@ -96,7 +94,3 @@ def _hold_folder(folder: pathlib.Path) -> Iterator[None]:
         finally:
             with contextlib.suppress(OSError):  # it has backups, or is gone
                 folder.rmdir()
-
-
-def _spell_switch(name: str, spell: Spell) -> str:
-    return f"{name}=True" if spell is spell_argument else spell(name)

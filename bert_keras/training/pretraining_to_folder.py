@@ -98,8 +98,8 @@ def pretrain(
     inputs = [path for path in (*folders, config, run.model.start_from) if path is not None]
     check_writable_folder(out, "pretrain", overwrite=overwrite, inputs=inputs)
     check_no_backup(out, resume=resume, overwrite=overwrite, spell=spell)
-    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes)
-    return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy), spell=spell)
+    backup = BackupOptions(get_backup_folder(out), backup_every, resume, allow_changes, spell)
+    return train_to_folder(out, train, write, backup, overwrite=overwrite, is_chief=is_chief(strategy))
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from bert_keras.errors import InputError, InterruptedTrainingError
-from bert_keras.training.backups import BackupFolder, BackupWriter, TrainingState
+from bert_keras.training.backups import BackupOptions, BackupWriter, TrainingState
 from bert_keras.training.callbacks import StepCounter
 from bert_keras.training.config.sources import upgrade_settings
 from bert_keras.training.optimizers.schedules import TimedLearningRate
@@ -51,17 +51,18 @@ class TrainingProgress:
         """Start a phase after `num_steps` steps of the training."""
         self.phase, self.done, self.clock, self._steps_before = phase, 0, clock, num_steps
 
-    def select_phase(self, state: TrainingState, *, allow_changes: bool) -> None:
+    def select_phase(self, state: TrainingState, backup: BackupOptions) -> None:
         """Set the current phase to that of a backup.
 
         Raises:
-            InputError: the backup belongs to other settings or other data, and `allow_changes` is False.
+            InputError: the backup belongs to other settings or other data, and `backup.allow_changes` is False.
         """
-        changes = [] if allow_changes else self._list_changes(state.metadata)
+        changes = [] if backup.allow_changes else self._list_changes(state.metadata)
         if changes:
             raise InputError(
                 f"the backup of step {state.step:,} is of another run ({'; '.join(changes)}): resume with the settings "
-                "that it was started with, accept the changes with --allow-changes, or start over with --overwrite"
+                f"that it was started with, accept the changes with {backup.spell('allow_changes', True)}, or start "
+                f"over with {backup.spell('overwrite', True)}"
             )
         self.phase = state.metadata["phase"]
 
@@ -165,8 +166,8 @@ class BackupCallback(StepCounter):
     block around `fit`: the end of the block waits for the last backup.
 
     Args:
-        folder: the backup folder; None = this process writes no backups (a worker that is not the chief).
-        every_steps: steps between backups; 0 = only when `should_stop` returns True.
+        options: where and how often to write; no folder = this process writes no backups (a worker that is not the
+            chief); 0 steps = only when `should_stop` returns True.
         get_state: function that returns the state to write.
         should_stop: function that is called before each step and returns the same on all workers.
 
@@ -176,15 +177,13 @@ class BackupCallback(StepCounter):
 
     def __init__(
         self,
-        folder: BackupFolder | None,
-        every_steps: int,
+        options: BackupOptions,
         get_state: Callable[[], TrainingState],
         should_stop: Callable[[], bool],
     ):
         super().__init__()
-        self._folder = folder
-        self._writer = None if folder is None else BackupWriter(folder)
-        self._every_steps = every_steps
+        self._options = options
+        self._writer = None if options.folder is None else BackupWriter(options.folder)
         self._get_state = get_state
         self._should_stop = should_stop
         self._last_backup = 0
@@ -193,8 +192,10 @@ class BackupCallback(StepCounter):
         """Write a backup if one is due, and stop the training if it should stop."""
         if self._should_stop():
             self._write()
-            raise InterruptedTrainingError(self.num_steps, None if self._folder is None else self._folder.path)
-        if self._every_steps and self.num_steps - self._last_backup >= self._every_steps:
+            folder, resume = self._options.folder, self._options.spell("resume", True)
+            raise InterruptedTrainingError(self.num_steps, None if folder is None else folder.path, resume)
+        every_steps = self._options.every_steps
+        if every_steps and self.num_steps - self._last_backup >= every_steps:
             self._write()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
@@ -207,8 +208,8 @@ class BackupCallback(StepCounter):
         self._last_backup = num_steps
 
     def __enter__(self) -> "BackupCallback":
-        if self._folder is not None:
-            self._folder.remove_unfinished()
+        if self._options.folder is not None:
+            self._options.folder.remove_unfinished()
         return self
 
     def __exit__(self, *_: object) -> None:

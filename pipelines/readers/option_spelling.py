@@ -8,21 +8,21 @@ from collections.abc import Callable
 Spell = Callable[..., str]
 
 
-def spell_flag(name: str, value: str | None = None) -> str:
+def spell_flag(name: str, value: str | bool | None = None) -> str:
     """Spell an option for the command line.
 
     Example:
-        >>> spell_flag("on_error", "skip")
-        '--on-error skip'
+        >>> spell_flag("on_error", "skip"), spell_flag("resume", True)
+        ('--on-error skip', '--resume')
     """
-    return " ".join(filter(None, [f"--{name.replace('_', '-')}", value]))
+    return f"--{name.replace('_', '-')}" + (f" {value}" if isinstance(value, str) else "")
 
 
-def spell_argument(name: str, value: str | None = None) -> str:
+def spell_argument(name: str, value: str | bool | None = None) -> str:
     """Spell an option for Python.
 
     Example:
-        >>> spell_argument("on_error", "skip"), spell_argument("dev")
-        ("on_error='skip'", 'dev=')
+        >>> spell_argument("on_error", "skip"), spell_argument("resume", True), spell_argument("dev")
+        ("on_error='skip'", 'resume=True', 'dev=')
     """
     return f"{name}=" + ("" if value is None else repr(value))

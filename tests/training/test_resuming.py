@@ -91,7 +91,7 @@ class StopAfter(keras.callbacks.Callback):
 
 def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
     """Train until SIGTERM, with a backup every 4 steps and one of the last step."""
-    with pytest.raises(InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.*--resume"):
+    with pytest.raises(InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.* with resume=True to continue"):
         train_here(records, BackupOptions(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
 
 
@@ -174,7 +174,7 @@ def test_an_unfinished_backup_is_ignored_and_removed(tmp_path):
     half = backups.path / ".step-000000006.half"
     shutil.copytree(backups.path / "step-000000003", half)
     assert (backups.steps(), backups.newest().step) == ([3], 3)
-    with BackupCallback(backups, 3, dict, bool):
+    with BackupCallback(BackupOptions(backups, every_steps=3), dict, bool):
         assert [path.name for path in backups.path.iterdir()] == ["step-000000003"]
 
 
@@ -203,7 +203,10 @@ def test_a_full_disk_loses_a_backup_but_not_the_training(small_disk, caplog):
 def test_a_backup_of_another_run_is_rejected(copied_backups, two_records):
     backups = BackupFolder(copied_backups)
     resumed, allowing = BackupOptions(backups, resume=True), BackupOptions(backups, resume=True, allow_changes=True)
-    with pytest.raises(InputError, match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume"):
+    with pytest.raises(
+        InputError,
+        match=r"another run \(optimizer.learning_rate was 0.01 and is 0.02\): resume .* allow_changes=True, or",
+    ):
         train_here(two_records, resumed, optimizer__learning_rate=0.02)
     with pytest.raises(InputError, match="the backup is of another model"):
         train_here(two_records, allowing, model__hidden_dim=8)

@@ -211,7 +211,7 @@ def test_fine_tuning_resumes_only_with_the_same_settings(workplace, monkeypatch,
     assert "continue with --resume, or start over with --overwrite" in capsys.readouterr().err
     assert main([*command, "--resume", "--learning-rate", "1e-3"]) == 2
     last_line = capsys.readouterr().err.strip().split("\n")[-1]
-    assert re.search(r"is of another run \(learning_rate was 3e-05 and is 0\.001\)", last_line)
+    assert re.search(r"is of another run \(learning_rate was 3e-05 and is 0\.001\).*--allow-changes, or", last_line)
     assert not (workplace / "out").exists()
 
     assert main([*command, "--resume"]) == 0

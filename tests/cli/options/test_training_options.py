@@ -50,7 +50,7 @@ def test_two_workers_match_one_even_after_resuming_with_one(records, cli, tmp_pa
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 75, stderr[-3000:]
     assert "4 sequences per step = 2 replicas x 1 micro-batches x 2" in stderr
-    assert stderr.count("training was stopped at step") == 1
+    assert stderr.count("training was stopped at step") == stderr.count("with --resume to continue") == 1
     assert not (tmp_path / "out").exists()
 
     refused = cli(*arguments)
