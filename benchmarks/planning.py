@@ -74,7 +74,7 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
     from bert_keras.analysis.cost_model.subjects import add_head
     from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
     from bert_keras.analysis.cost_model.workloads import Workload
-    from bert_keras.cli.console.report import peak_memory_bytes
+    from bert_keras.cli.console.report import get_peak_memory
     from bert_keras.config import BertConfig
     from bert_keras.modeling import BertEncoder
     from bert_keras.training.freed_memory import keep_freed_memory
@@ -92,7 +92,7 @@ def measure(preset: str, head: str, batch_size: int, length: int, policy: str, c
     clock = _Clock()
     data = tf.data.Dataset.from_tensors(batch).repeat()
     model.fit(data, steps_per_epoch=_WARM_UP_STEPS + _STEPS, verbose=0, callbacks=[clock.callback(keras)])
-    return {"memory": peak_memory_bytes(), "seconds": statistics.median(clock.seconds[_WARM_UP_STEPS:])}
+    return {"memory": get_peak_memory(), "seconds": statistics.median(clock.seconds[_WARM_UP_STEPS:])}
 
 
 class _Clock:

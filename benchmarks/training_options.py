@@ -70,7 +70,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     import keras
     import tensorflow as tf
 
-    from bert_keras.cli.console.report import peak_memory_bytes
+    from bert_keras.cli.console.report import get_peak_memory
     from bert_keras.pipelines.records import read_manifest
     from bert_keras.training import Pretraining, run_pretraining
     from bert_keras.training.config.sources import infer_settings
@@ -90,7 +90,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     run = Pretraining.resolve(overrides=budget | overrides, defaults=defaults)
     run_pretraining(run, [arguments.records], callbacks=[clock])
     steps = [end - begin for begin, end in itertools.pairwise(ends)][_WARM_UP_STEPS:]
-    return {"seconds": statistics.median(steps), "bytes": peak_memory_bytes()}
+    return {"seconds": statistics.median(steps), "bytes": get_peak_memory()}
 
 
 if __name__ == "__main__":

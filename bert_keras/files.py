@@ -126,7 +126,7 @@ def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = la
     path = folder / CHECKSUMS
     if not path.exists():
         return
-    for number, line in enumerate(_checksum_lines(path), 1):
+    for number, line in enumerate(_read_checksum_lines(path), 1):
         if not line:
             continue
         if (match := _CHECKSUM_LINE.fullmatch(line)) is None:
@@ -140,7 +140,7 @@ def check_checksums(folder: pathlib.Path, is_checked: Callable[[str], bool] = la
             raise InputError(f"{error} (if you changed it on purpose, delete {CHECKSUMS})") from None
 
 
-def _checksum_lines(path: pathlib.Path) -> list[str]:
+def _read_checksum_lines(path: pathlib.Path) -> list[str]:
     if not path.is_file() or path.stat().st_size > _MAX_CHECKSUMS_BYTES:
         raise InputError(f"{path} is not a list of SHA-256 checksums: restore the file, or delete it")
     return path.read_text(encoding="utf-8", errors="replace").split("\n")

@@ -50,7 +50,7 @@ def check_export_target(
     with lock_folder(folder):
         targets = {name: overwrite for name in formats if name != "saved_model"}
         if "saved_model" in formats:
-            targets |= {f"saved_model/{next_version(folder / 'saved_model')}": False, "serving": True}
+            targets |= {f"saved_model/{get_next_version(folder / 'saved_model')}": False, "serving": True}
         for name, is_replaced in targets.items():
             check_writable_folder(pathlib.Path(out) / name, WRITTEN_BY, overwrite=is_replaced, inputs=inputs)
 
@@ -74,7 +74,7 @@ def add_to_parity_report(path: pathlib.Path, checkpoint: str, reports: dict[str,
         write_json(staging, {"checkpoint": checkpoint, "artifacts": {**known, **reports}})
 
 
-def next_version(folder: pathlib.Path) -> int:
+def get_next_version(folder: pathlib.Path) -> int:
     """Return the next version number of a SavedModel, given the folder that contains its versions."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return 1 + max((int(name) for name in names if name.isdecimal()), default=0)

@@ -12,7 +12,7 @@ import resource
 
 import pytest
 
-from bert_keras.cli.console.report import peak_memory_bytes
+from bert_keras.cli.console.report import get_peak_memory
 
 NUM_SLOWEST = 30
 NUM_LARGEST = 10
@@ -38,7 +38,7 @@ def pytest_runtest_makereport(item, call):
     if call.when == "teardown":
         seconds, gigabytes = item.stash[_START]
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        peak = (peak_memory_bytes() or 0) / 1e9
+        peak = (get_peak_memory() or 0) / 1e9
         costs = [_processor_seconds() - seconds, worker, peak, _held_gigabytes() - gigabytes]
         report.user_properties = [*report.user_properties, (_PROPERTY, costs)]
     return report

@@ -15,7 +15,7 @@ from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checks import format_names
 from bert_keras.config import BertConfig
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.tokenizer_folder import missing_vocabulary_message
+from bert_keras.pipelines.text.tokenizer_folder import explain_missing_vocabulary
 
 POOLERLESS = ("BertMaskedLM", "BertTokenClassifier", "BertQuestionAnswerer", "ElectraPretrainer")
 _NEEDS_POOLER = (("BertPretrainer", "bert"), ("BertPretrainer", "electra"), ("BertClassifier", "bert"))
@@ -106,7 +106,7 @@ class Checkpoint:
 def check_has_vocabulary(checkpoint: Checkpoint) -> None:
     """Raise `InputError` if the folder has no vocabulary."""
     if checkpoint.tokenizer_settings is None:
-        raise InputError(f"{checkpoint} {missing_vocabulary_message()}")
+        raise InputError(f"{checkpoint} {explain_missing_vocabulary()}")
 
 
 def describe_unused_tensors(names: Sequence[str], model: str) -> list[str]:

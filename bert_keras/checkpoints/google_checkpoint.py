@@ -131,7 +131,7 @@ def _open(index: pathlib.Path):
     try:
         return tf.train.load_checkpoint(str(index.with_suffix("")))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise InputError(f"{index} cannot be read ({_first_line(error)}): copy the checkpoint again") from None
+        raise InputError(f"{index} cannot be read ({_get_first_line(error)}): copy the checkpoint again") from None
 
 
 def _read(reader, name: str, source: str) -> np.ndarray:
@@ -140,7 +140,9 @@ def _read(reader, name: str, source: str) -> np.ndarray:
     try:
         value = reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        raise InputError(f"{source}: {name} cannot be read ({_first_line(error)}): copy the checkpoint again") from None
+        raise InputError(
+            f"{source}: {name} cannot be read ({_get_first_line(error)}): copy the checkpoint again"
+        ) from None
     return value.T if _is_transposed(name) else value
 
 
@@ -148,5 +150,5 @@ def _is_transposed(name: str) -> bool:
     return name.endswith("output_weights")
 
 
-def _first_line(error: Exception) -> str:
+def _get_first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0][:200]

@@ -21,7 +21,7 @@ from bert_keras.checkpoints.huggingface.weights_file import WEIGHTS
 from bert_keras.checkpoints.tokenizer_match import check_tokenizer_size
 from bert_keras.files import write_checksums, write_json
 from bert_keras.modeling.base import BertModel
-from bert_keras.modeling.layers import sinusoidal_positions
+from bert_keras.modeling.layers import compute_sinusoidal_positions
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.publishing import publish_folder
 
@@ -99,5 +99,5 @@ def _convert_weights(model: BertModel) -> Iterator[tuple[str, np.ndarray]]:
         value = np.ascontiguousarray(value.T) if weight.is_kernel else value
         yield get_name_prefix(weight, name, family) + weight.huggingface, value
     if encoder.config.position_type == "sinusoidal":  # stored for transformers, which does not compute them
-        table = sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
+        table = compute_sinusoidal_positions(encoder.config.max_sequence_length, encoder.config.embedding_dim)
         yield get_name_prefix(names[0], name, family) + POSITIONS, table

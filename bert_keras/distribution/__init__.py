@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from bert_keras.distribution.clipping import clip_gradients
-from bert_keras.distribution.step import Step, current_step, salted_step, within_step
+from bert_keras.distribution.step import Step, get_current_step, salted_step, within_step
 from bert_keras.errors import InputError
 from bert_keras.extras import BACKENDS
 
@@ -47,7 +47,7 @@ __all__ = [
     "Step",
     "clip_gradients",
     "compile_update",
-    "current_step",
+    "get_current_step",
     "salted_step",
     "to_dense",
     "update_copies",

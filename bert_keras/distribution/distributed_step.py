@@ -59,7 +59,7 @@ class DistributedStep:
         if self.is_distributed:
             return self._distributed_train_step(data)
         number = tf.cast(self.optimizer.iterations, tf.int32)
-        with within_step(Step(number, 0, _batch_size(data), compiled=bool(self.jit_compile))):
+        with within_step(Step(number, 0, _get_batch_size(data), compiled=bool(self.jit_compile))):
             return super().train_step(data)
 
     def test_step(self, data: Any):
@@ -92,7 +92,7 @@ class DistributedStep:
 
     def _replica_step(self, data: Any, replica: tf.distribute.ReplicaContext) -> Step:
         """Return this replica's share of the step, with the label weights summed over all replicas."""
-        num_sequences = _batch_size(data)
+        num_sequences = _get_batch_size(data)
         weights = self.label_weights(*keras.utils.unpack_x_y_sample_weight(data))
         weights = weights if isinstance(weights, dict) else {}  # a custom loss
         totals = {name: tf.reduce_sum(tf.cast(values, tf.float32)) for name, values in weights.items()}
@@ -116,7 +116,7 @@ class DistributedStep:
             )
         size = step.num_sequences // count
         total_weights = {name: total / count for name, total in step.total_weights.items()}
-        split = _map_tensors(lambda values: tf.reshape(values, [count, size, *_example_shape(values)]), data)
+        split = _map_tensors(lambda values: tf.reshape(values, [count, size, *_get_example_shape(values)]), data)
 
         def compute_one(index: tf.Tensor):
             """Return the results of one micro-batch."""
@@ -160,7 +160,7 @@ class DistributedStep:
     def _track(self, loss: tf.Tensor, data: Any) -> None:
         """Add a loss to Keras's mean of losses, which divides by the number of replicas."""
         num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        self._loss_metric().update_state(loss * num_replicas, sample_weight=_batch_size(data))
+        self._loss_metric().update_state(loss * num_replicas, sample_weight=_get_batch_size(data))
 
     def _loss_metric(self) -> keras.metrics.Metric:
         """Return Keras's mean of losses, which `compile` creates; no other metric has this name."""
@@ -240,17 +240,17 @@ class DistributedStep:
         Args:
             element_spec: element spec of the dataset or distributed dataset to train on, or an example batch.
         """
-        data = _map_tensors(_spec_in_replica, element_spec)
+        data = _map_tensors(_get_spec_in_replica, element_spec)
         with self.distribute_strategy.scope():
             if not self.optimizer.built:
                 self.optimizer.build(self.trainable_variables)
             # variables created in this scope get their values at its end, not in the graph that is traced
             with keras.StatelessScope():
-                trace = tf.function(lambda data: self._scores(data, Step(0, 0, _batch_size(data))), autograph=False)
+                trace = tf.function(lambda data: self._scores(data, Step(0, 0, _get_batch_size(data))), autograph=False)
                 trace.get_concrete_function(data)
 
 
-def _batch_size(data: Any) -> int | tf.Tensor:
+def _get_batch_size(data: Any) -> int | tf.Tensor:
     first = next(values for values in tf.nest.flatten(data) if values is not None)
     return tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
 
@@ -260,13 +260,13 @@ def _map_tensors(function: Callable, data: Any):
     return tf.nest.map_structure(lambda values: None if values is None else function(values), data)
 
 
-def _example_shape(values: tf.Tensor) -> list:
+def _get_example_shape(values: tf.Tensor) -> list:
     """Return the shape without the batch axis."""
     shape = tf.shape(values)
     return [shape[axis] if size is None else size for axis, size in enumerate(values.shape) if axis]
 
 
-def _spec_in_replica(spec: Any) -> tf.TensorSpec | None:
+def _get_spec_in_replica(spec: Any) -> tf.TensorSpec | None:
     """Return the spec of a tensor in one replica, from its spec, its spec over all replicas, or an example tensor."""
     if isinstance(spec, tf.OptionalSpec):
         return None  # Keras uses it for absent sample weights

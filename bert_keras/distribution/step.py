@@ -2,7 +2,7 @@
 
 A step computes one global batch. It may be split into micro-batches, spread over replicas and workers, or computed
 twice (gradient checkpointing); random numbers and means must be the same as if one device had computed it at once.
-Layers and losses ask `current_step`, so they need no state for it.
+Layers and losses ask `get_current_step`, so they need no state for it.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Step:
 _current: contextvars.ContextVar[Step | None] = contextvars.ContextVar("step", default=None)
 
 
-def current_step() -> Step | None:
+def get_current_step() -> Step | None:
     """Return the step that this thread computes; None outside of `fit` and `evaluate`."""
     return _current.get()
 
@@ -53,5 +53,5 @@ def within_step(step: Step | None) -> Iterator[None]:
 
 def salted_step(salt: int) -> contextlib.AbstractContextManager:
     """Return a context in which layers that are used twice in a step draw other random numbers."""
-    step = current_step()
+    step = get_current_step()
     return within_step(None if step is None else dataclasses.replace(step, salt=salt))

@@ -16,10 +16,10 @@ from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
     HeadModel,
     check_labels,
-    cls_positions,
-    example_weights,
-    extra_outputs,
-    output_layer,
+    make_cls_positions,
+    make_example_weights,
+    make_output_layer,
+    select_extra_outputs,
 )
 from bert_keras.modeling.layers import gelu, make_dense
 from bert_keras.modeling.losses import GlobalBatchMean
@@ -44,7 +44,7 @@ class _ClassModel(HeadModel):
         rate = encoder.config.hidden_dropout_rate if dropout_rate is None else dropout_rate
         self.dropout = Dropout(rate, name="head_dropout")
         self.dropout.build((None, encoder.config.hidden_dim))
-        self.classifier = output_layer(encoder.config, num_classes, "classifier")
+        self.classifier = make_output_layer(encoder.config, num_classes, "classifier")
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
@@ -116,7 +116,7 @@ class BertClassifier(_ClassModel):
 
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `logits` `(B, C)`."""
-        first, extra = self.encode_at(cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
+        first, extra = self.encode_at(make_cls_positions(inputs), inputs, training, **returns)  # (B, 1, D)
         if self.cls_dense is None:
             pooled = self.encoder.pool(first[:, 0])
         else:
@@ -147,7 +147,7 @@ class BertClassifier(_ClassModel):
 
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output name."""
-        return {"logits": example_weights(y, sample_weight)}
+        return {"logits": make_example_weights(y, sample_weight)}
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
@@ -196,7 +196,7 @@ class BertTokenClassifier(_ClassModel):
         """Return `logits` `(B, S, C)`."""
         encoded = self.encode(inputs, training, **returns)
         vectors = self.dropout(encoded["sequence_output"], training=training)
-        return {"logits": self.classifier(vectors), **extra_outputs(encoded)}
+        return {"logits": self.classifier(vectors), **select_extra_outputs(encoded)}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from bert_keras.distribution import current_step
+from bert_keras.distribution import get_current_step
 from bert_keras.features import Tensor
 from bert_keras.modeling.sequence_layout import SequenceLayout
 
@@ -66,7 +66,7 @@ def draw_bits(generator: keras.random.SeedGenerator, shape: tuple):
     elsewhere, as in any Keras layer, on the number of draws so far. Steps that are not compiled use TensorFlow's Philox
     kernel, which is faster there and draws other bits.
     """
-    step = current_step()
+    step = get_current_step()
     if step is None:
         return random_bits(generator.next(), shape)
     seed = ops.cast(ops.convert_to_tensor(generator.state), "uint32")[0] + _uint32(step.salt)

@@ -13,7 +13,7 @@ from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.dropout import draw_bits
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, extra_outputs, output_layer
+from bert_keras.modeling.heads import HeadModel, make_output_layer, select_extra_outputs
 from bert_keras.modeling.layers import ACTIVATIONS, make_dense
 from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
 from bert_keras.modeling.masked_lm import BertMaskedLM, check_no_sample_weight
@@ -75,7 +75,7 @@ class ElectraPretrainer(HeadModel):
             self.generator = BertMaskedLM(generator_encoder, head_act="gelu", name="generator")
         self.head_dense = make_dense(encoder.config, encoder.config.hidden_dim, "head_dense", dtype=self.dtype_policy)
         self.head_dense.build((None, encoder.config.hidden_dim))
-        self.replaced = output_layer(encoder.config, 1, "replaced")
+        self.replaced = make_output_layer(encoder.config, 1, "replaced")
         self.sampler = keras.random.SeedGenerator()
         self.build(INPUT_SHAPES)
 
@@ -98,7 +98,7 @@ class ElectraPretrainer(HeadModel):
         """Run the discriminator: `replaced_logits` `(B, S)`."""
         encoded = self.encode(inputs, training, **returns)
         hidden = ACTIVATIONS[self.encoder.config.hidden_act](self.head_dense(encoded["sequence_output"]))
-        return {"replaced_logits": self.replaced(hidden)[:, :, 0], **extra_outputs(encoded)}
+        return {"replaced_logits": self.replaced(hidden)[:, :, 0], **select_extra_outputs(encoded)}
 
     def sample(self, logits: Tensor, training: bool | None):
         """Return ids `(B, M)`: sampled during training, otherwise the most probable."""

@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, example_weights, extra_outputs
+from bert_keras.modeling.heads import HeadModel, make_example_weights, select_extra_outputs
 from bert_keras.modeling.losses import CosineError, GlobalBatchMean
 
 _LOWEST = -3e38  # finite, below every value of a vector
@@ -85,12 +85,12 @@ class BertEmbedder(HeadModel):
         encoded = self.encode(inputs, training, **returns)
         sequence = ops.cast(encoded["sequence_output"], "float32")
         poolings = (self.pooling,) if isinstance(self.pooling, str) else self.pooling
-        vectors = [_pooled(pooling, sequence, inputs) for pooling in poolings]
+        vectors = [_pool(pooling, sequence, inputs) for pooling in poolings]
         embedding = vectors[0] if len(vectors) == 1 else ops.concatenate(vectors, axis=-1)
         if self.normalize:
             length = ops.sqrt(ops.sum(ops.square(embedding), axis=-1, keepdims=True))
             embedding = embedding / ops.maximum(length, 1e-12)
-        return {"embedding": embedding, **extra_outputs(encoded)}
+        return {"embedding": embedding, **select_extra_outputs(encoded)}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""
@@ -102,7 +102,7 @@ class BertEmbedder(HeadModel):
 
     def label_weights(self, x: Tensor, y: Any, sample_weight: Tensor | None):
         """Return the weight of each label, keyed by output name."""
-        return {"embedding": example_weights(y, sample_weight)}
+        return {"embedding": make_example_weights(y, sample_weight)}
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
@@ -117,30 +117,30 @@ class BertEmbedder(HeadModel):
         }
 
 
-def _pooled(pooling: str, sequence: Tensor, inputs: Features):
+def _pool(pooling: str, sequence: Tensor, inputs: Features):
     """Pool `(B, S, D)` to `(B, D)`; a sequence without tokens becomes zeros."""
     if pooling == "cls" and "pooling_mask" not in inputs:
         return sequence[:, 0, :]
     mask = inputs.get("pooling_mask", inputs["padding_mask"])
     weights = ops.cast(mask, "float32")[..., None]
     if pooling in ("cls", "lasttoken"):
-        return ops.sum(sequence * _edge_token(mask, last=pooling == "lasttoken")[..., None], axis=1)
+        return ops.sum(sequence * _mark_edge_token(mask, last=pooling == "lasttoken")[..., None], axis=1)
     if pooling == "max":
         highest = ops.max(ops.where(weights > 0, sequence, _LOWEST), axis=1)
         return ops.where(ops.max(weights, axis=1) > 0, highest, 0.0)
     if pooling == "weightedmean":
-        weights = weights * _one_based_positions(mask)[..., None]
+        weights = weights * _count_positions(mask)[..., None]
     total, count = ops.sum(sequence * weights, axis=1), ops.maximum(ops.sum(weights, axis=1), 1e-9)
     return total / (ops.sqrt(count) if pooling == "mean_sqrt_len_tokens" else count)
 
 
-def _edge_token(mask: Tensor, *, last: bool):
+def _mark_edge_token(mask: Tensor, *, last: bool):
     """Return 1.0 at the first or last token of `mask` `(B, S)`, 0.0 elsewhere."""
-    positions, mask = _one_based_positions(mask), ops.cast(mask, "float32")
+    positions, mask = _count_positions(mask), ops.cast(mask, "float32")
     rank = mask * (positions if last else 1.0 / positions)
     return mask * ops.cast(rank == ops.max(rank, axis=1, keepdims=True), "float32")
 
 
-def _one_based_positions(mask: Tensor):
+def _count_positions(mask: Tensor):
     """Return 1.0, 2.0, ... `(B, S)`, as a cumulative sum because the length of a symbolic mask is unknown."""
     return ops.cumsum(ops.ones_like(mask, dtype="float32"), axis=1)

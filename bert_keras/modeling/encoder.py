@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from bert_keras.config import BertConfig
-from bert_keras.distribution import current_step, within_step
+from bert_keras.distribution import get_current_step, within_step
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES, BertModel
 from bert_keras.modeling.layers import BertEmbeddings, TransformerBlock, make_dense
@@ -12,8 +12,8 @@ from bert_keras.modeling.sequence_layout import (
     SequenceLayout,
     UnpaddedLayout,
     check_length,
-    packed_positions_and_bias,
-    padding_bias,
+    compute_packed_positions_and_bias,
+    make_padding_bias,
 )
 
 
@@ -147,7 +147,7 @@ class BertEncoder(BertModel):
 
     def _run_block(self, block: TransformerBlock, x: Tensor, layout: SequenceLayout, training: bool | None, **options):
         """Run a block and return its vectors without the attention scores; recompute it for gradients if asked to."""
-        step = current_step()  # recomputation runs later, when this is no longer the current step
+        step = get_current_step()  # recomputation runs later, when this is no longer the current step
 
         def run(x: Tensor):
             """Run the block within the step that called it first."""
@@ -164,9 +164,9 @@ class BertEncoder(BertModel):
         """Return the position of each token, `(S,)` or `(B, S)`, and the layout of the batch."""
         padding_mask, pack_ids = inputs["padding_mask"], inputs.get("pack_ids")
         if pack_ids is None:
-            positions, bias = ops.arange(ops.shape(padding_mask)[1]), padding_bias(padding_mask)
+            positions, bias = ops.arange(ops.shape(padding_mask)[1]), make_padding_bias(padding_mask)
         else:
-            positions, bias = packed_positions_and_bias(ops.cast(pack_ids, "int32"), padding_mask)
+            positions, bias = compute_packed_positions_and_bias(ops.cast(pack_ids, "int32"), padding_mask)
         unpads = self.unpad_in_training if training else self.unpad_in_inference
         return positions, UnpaddedLayout(bias, padding_mask) if unpads else SequenceLayout(bias)
 

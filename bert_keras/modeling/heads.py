@@ -13,7 +13,7 @@ from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import BertModel
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.initializers import RandomNormal
-from bert_keras.modeling.sequence_layout import flat_indices
+from bert_keras.modeling.sequence_layout import compute_flat_indices
 
 _EXTRA_OUTPUTS = ("hidden_states", "attention_scores")
 
@@ -144,7 +144,7 @@ class HeadModel(BertModel):
         if not any(returns.values()):
             return self.encode(inputs, training, query_positions=positions)["sequence_output"], {}
         encoded = self.encode(inputs, training, **returns)
-        return gather_positions(encoded["sequence_output"], positions), extra_outputs(encoded)
+        return gather_positions(encoded["sequence_output"], positions), select_extra_outputs(encoded)
 
     def get_config(self):
         """Return the constructor arguments as plain values."""
@@ -157,7 +157,7 @@ class HeadModel(BertModel):
         return cls(**{**config, "encoder": encoder})
 
 
-def output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
+def make_output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
     """Return a built dense layer `(D -> units)` that computes float32 logits under every dtype policy.
 
     Its kernel is drawn from a normal that is not truncated, as in transformers. TensorFlow's truncated normal, which
@@ -169,7 +169,7 @@ def output_layer(config: BertConfig, units: int, name: str) -> keras.layers.Dens
     return layer
 
 
-def extra_outputs(encoded: dict) -> dict:
+def select_extra_outputs(encoded: dict) -> dict:
     """Return the encoder outputs that a head returns in addition to its own."""
     return {name: encoded[name] for name in _EXTRA_OUTPUTS if name in encoded}
 
@@ -177,18 +177,18 @@ def extra_outputs(encoded: dict) -> dict:
 def gather_positions(sequence_output: Tensor, positions: Tensor):
     """Return the vectors `(B, R, D)` at `positions` `(B, R)` of `sequence_output` `(B, S, D)`."""
     batch, length, width = ops.shape(sequence_output)
-    vectors = ops.take(ops.reshape(sequence_output, (-1, width)), flat_indices(positions, length), axis=0)
+    vectors = ops.take(ops.reshape(sequence_output, (-1, width)), compute_flat_indices(positions, length), axis=0)
     return ops.reshape(vectors, (batch, -1, width))
 
 
-def example_weights(labels: Tensor, sample_weight: Tensor | None):
+def make_example_weights(labels: Tensor, sample_weight: Tensor | None):
     """Return a weight per example `(B,)`: `sample_weight`, `(B,)` or `(B, 1)`, or ones."""
     if sample_weight is None:
         return ops.ones((ops.shape(labels)[0],), "float32")
     return ops.reshape(ops.cast(sample_weight, "float32"), (-1,))
 
 
-def cls_positions(inputs: Features):
+def make_cls_positions(inputs: Features):
     """Return the position of [CLS] in each sequence, 0, as `(B, 1)`."""
     return ops.zeros((ops.shape(inputs["token_ids"])[0], 1), dtype="int32")
 

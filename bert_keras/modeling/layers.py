@@ -68,7 +68,7 @@ def make_dense(config: BertConfig, units: int, name: str, dtype: keras.DTypePoli
     return keras.layers.Dense(units, kernel_initializer=make_initializer(config), name=name, dtype=dtype)
 
 
-def sinusoidal_positions(length: int, width: int) -> np.ndarray:
+def compute_sinusoidal_positions(length: int, width: int) -> np.ndarray:
     """Compute the `(length, width)` float32 position table of Vaswani et al. (2017), 3.5: even sine, odd cosine."""
     positions = np.arange(length)[:, None]
     wavelengths = 10_000.0 ** (np.arange(0, width, 2) / width)
@@ -128,7 +128,7 @@ class BertEmbeddings(ConfiguredLayer):
         """Return the embedding of each position, learned or sinusoidal."""
         if self.position is not None:
             return self.position(positions)
-        table = sinusoidal_positions(self.config.max_sequence_length, self.config.embedding_dim)
+        table = compute_sinusoidal_positions(self.config.max_sequence_length, self.config.embedding_dim)
         return ops.cast(ops.take(ops.convert_to_tensor(table), positions, axis=0), self.compute_dtype)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from bert_keras.distribution import current_step
+from bert_keras.distribution import get_current_step
 from bert_keras.features import Tensor
 
 if keras.backend.backend() == "tensorflow":
@@ -41,7 +41,7 @@ class GlobalBatchMean(keras.losses.Loss):
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None):
         values = self.loss(y_true, y_pred)
         weights = ops.ones_like(values) if sample_weight is None else ops.cast(sample_weight, values.dtype)
-        step = current_step()
+        step = get_current_step()
         total = ops.sum(weights) if step is None else step.total_weights.get(self.output, ops.sum(weights))
         return ops.divide_no_nan(ops.sum(values * weights), ops.cast(total, values.dtype))
 
@@ -107,7 +107,7 @@ def _cross_entropy(logits: Tensor, ids: Tensor):
             is_label = ops.equal(ops.arange(ops.shape(logits)[-1], dtype="int32"), ids[..., None])
             return (exponentials / total - ops.cast(is_label, logits.dtype)) * upstream[..., None]
 
-        return (ops.log(total) + highest)[..., 0] - label_logits(logits, ids), gradient
+        return (ops.log(total) + highest)[..., 0] - gather_label_logits(logits, ids), gradient
 
     return loss(logits)
 
@@ -115,10 +115,10 @@ def _cross_entropy(logits: Tensor, ids: Tensor):
 def is_top(ids: Tensor, logits: Tensor):
     """Return 1.0 where the label's logit is the largest, otherwise 0.0; `ids` `(...)`, `logits` `(..., V)`."""
     highest = ops.max(logits, axis=-1)
-    return ops.cast(label_logits(logits, ops.cast(ids, "int32")) >= highest, "float32")
+    return ops.cast(gather_label_logits(logits, ops.cast(ids, "int32")) >= highest, "float32")
 
 
-def label_logits(logits: Tensor, ids: Tensor):
+def gather_label_logits(logits: Tensor, ids: Tensor):
     """Return the logit of each id: `ids` `(...)` of `logits` `(..., V)`."""
     return ops.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
 
@@ -136,7 +136,7 @@ class CosineError(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss per sequence."""
-        first, second = _unit_pairs(y_pred)
+        first, second = _split_unit_pairs(y_pred)
         errors = ops.square(ops.sum(first * second, axis=-1) - ops.reshape(y_true, (-1, 2))[:, 0])
         return ops.repeat(errors, 2, axis=0)
 
@@ -154,13 +154,13 @@ class InBatchContrast(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor):
         """Compute the loss per sequence."""
-        first, second = _unit_pairs(y_pred)
+        first, second = _split_unit_pairs(y_pred)
         cosines = ops.matmul(first, ops.transpose(second)) * _SCALE  # (pairs, pairs)
         errors = -ops.diagonal(ops.log_softmax(cosines, axis=-1))
         return ops.repeat(errors, 2, axis=0)
 
 
-def _unit_pairs(vectors: Tensor):
+def _split_unit_pairs(vectors: Tensor):
     """Return the unit vectors of the first and of the second texts, `(B / 2, D)` each."""
     vectors = ops.cast(vectors, "float32")
     lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-12))

@@ -12,10 +12,10 @@ from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
 from bert_keras.modeling.heads import (
     HeadModel,
-    cls_positions,
-    extra_outputs,
     gather_positions,
-    output_layer,
+    make_cls_positions,
+    make_output_layer,
+    select_extra_outputs,
 )
 from bert_keras.modeling.layers import ACTIVATIONS, ConfiguredLayer
 from bert_keras.modeling.losses import CrossEntropy, GlobalBatchMean, TopAccuracy
@@ -129,7 +129,7 @@ class BertMaskedLM(MaskedLMModel):
         """Return `mlm_logits`, see the class."""
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)
-            return {"mlm_logits": self.vocabulary_logits(encoded["sequence_output"]), **extra_outputs(encoded)}
+            return {"mlm_logits": self.vocabulary_logits(encoded["sequence_output"]), **select_extra_outputs(encoded)}
         vectors, extra = self.encode_at(inputs["mask_positions"], inputs, training, **returns)
         return {"mlm_logits": self.vocabulary_logits(vectors), **extra}
 
@@ -168,16 +168,16 @@ class BertPretrainer(MaskedLMModel):
         if encoder.pooler is None:
             raise InputError("BertPretrainer needs an encoder with a pooler: build BertEncoder(pooler=True)")
         super().__init__(encoder, head_act=head_act, **kwargs)
-        self.next_sentence = output_layer(encoder.config, 2, "next_sentence")
+        self.next_sentence = make_output_layer(encoder.config, 2, "next_sentence")
         self.build(INPUT_SHAPES)
 
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `mlm_logits` and `next_sentence_logits`, see the class."""
         starts = inputs.get("pack_starts")
-        starts = cls_positions(inputs) if starts is None else ops.cast(starts, "int32")
+        starts = make_cls_positions(inputs) if starts is None else ops.cast(starts, "int32")
         if inputs.get("mask_positions") is None:
             encoded = self.encode(inputs, training, **returns)
-            vectors, extra = encoded["sequence_output"], extra_outputs(encoded)
+            vectors, extra = encoded["sequence_output"], select_extra_outputs(encoded)
             first = gather_positions(vectors, starts)
         else:
             positions = ops.concatenate([starts, ops.cast(inputs["mask_positions"], "int32")], axis=1)

@@ -7,9 +7,9 @@ import keras
 from bert_keras.features import Features, Tensor
 from bert_keras.modeling.base import INPUT_SHAPES
 from bert_keras.modeling.encoder import BertEncoder
-from bert_keras.modeling.heads import HeadModel, example_weights, extra_outputs, output_layer
+from bert_keras.modeling.heads import HeadModel, make_example_weights, make_output_layer, select_extra_outputs
 from bert_keras.modeling.losses import GlobalBatchMean
-from bert_keras.modeling.sequence_layout import padding_bias
+from bert_keras.modeling.sequence_layout import make_padding_bias
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -36,14 +36,14 @@ class BertQuestionAnswerer(HeadModel):
 
     def __init__(self, encoder: BertEncoder, **kwargs):
         super().__init__(encoder, **kwargs)
-        self.span = output_layer(encoder.config, 2, "span")
+        self.span = make_output_layer(encoder.config, 2, "span")
         self.build(INPUT_SHAPES)
 
     def call(self, inputs: Features, training: bool | None = None, **returns):
         """Return `start_logits` and `end_logits`, `(B, S)` each."""
         encoded = self.encode(inputs, training, **returns)
         logits = self.span(encoded["sequence_output"])  # (B, S, 2)
-        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1], **extra_outputs(encoded)}
+        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1], **select_extra_outputs(encoded)}
 
     def default_loss(self):
         """Return the default loss, keyed by output name."""
@@ -66,7 +66,7 @@ class BertQuestionAnswerer(HeadModel):
 
     def match_labels(self, x: Tensor, y: Any, outputs: dict):
         """Return labels and outputs with the same keys."""
-        bias = padding_bias(x["padding_mask"])[:, 0, 0, :]
+        bias = make_padding_bias(x["padding_mask"])[:, 0, 0, :]
         outputs = {name: logits + bias for name, logits in outputs.items()}
         return {"start_logits": y["start_positions"], "end_logits": y["end_positions"]}, outputs
 
@@ -75,6 +75,6 @@ class BertQuestionAnswerer(HeadModel):
         if not isinstance(sample_weight, dict):  # `fit` on arrays passes a dict keyed by label
             sample_weight = dict.fromkeys(("start_positions", "end_positions"), sample_weight)
         return {
-            f"{end}_logits": example_weights(y[f"{end}_positions"], sample_weight[f"{end}_positions"])
+            f"{end}_logits": make_example_weights(y[f"{end}_positions"], sample_weight[f"{end}_positions"])
             for end in ("start", "end")
         }

@@ -48,7 +48,7 @@ class SequenceLayout:
 
     def row_indices(self, positions: Tensor):
         """Return the row of each position: `(B, R)` positions within their sequences -> `(B*R,)` int32."""
-        return flat_indices(positions, ops.shape(self.attention_bias)[-1])
+        return compute_flat_indices(positions, ops.shape(self.attention_bias)[-1])
 
     def at_positions(self, positions: Tensor) -> "SequenceLayout":
         """Return the layout of queries at `positions` `(B, R)` only, which attend to the same keys."""
@@ -97,7 +97,7 @@ class UnpaddedLayout(SequenceLayout):
         return ops.take(row_of_index, super().row_indices(positions))
 
 
-def padding_bias(padding_mask: Tensor):
+def make_padding_bias(padding_mask: Tensor):
     """Return the `(B, 1, 1, S)` attention bias that masks padding keys.
 
     Args:
@@ -108,7 +108,7 @@ def padding_bias(padding_mask: Tensor):
     return ops.reshape(is_padding * MASKED_SCORE, (batch, 1, 1, length))
 
 
-def packed_positions_and_bias(pack_ids: Tensor, padding_mask: Tensor):
+def compute_packed_positions_and_bias(pack_ids: Tensor, padding_mask: Tensor):
     """Return the positions and the attention bias of packed sequences.
 
     Args:
@@ -128,7 +128,7 @@ def packed_positions_and_bias(pack_ids: Tensor, padding_mask: Tensor):
     return positions, ops.reshape(is_masked * MASKED_SCORE, (batch, 1, length, length))
 
 
-def flat_indices(positions: Tensor, length: int | None):
+def compute_flat_indices(positions: Tensor, length: int | None):
     """Return the rows of a `(B*S, D)` tensor at `positions` `(B, R)` of its sequences: `(B*R,)` int32."""
     starts = ops.arange(ops.shape(positions)[0], dtype="int32") * length
     return ops.reshape(ops.cast(positions, "int32") + starts[:, None], (-1,))

@@ -17,7 +17,7 @@ _PUBLIC_NAMES = {
     "adamw": "optimizers.adamw_and_lamb",
     "lamb": "optimizers.adamw_and_lamb",
     "make_optimizer": "optimizers.adamw_and_lamb",
-    "rate_shape": "optimizers.schedules",
+    "compute_rate": "optimizers.schedules",
     "run_finetuning": "finetuning",
     "run_pretraining": "pretraining",
 }

@@ -96,9 +96,9 @@ class ScoreListener(StepCounter):
 
 def use_display_names(values: dict | None) -> dict[str, float]:
     """Return Keras metrics as floats, keyed by display name."""
-    return {display_name(name): float(value) for name, value in (values or {}).items()}
+    return {shorten_metric_name(name): float(value) for name, value in (values or {}).items()}
 
 
-def display_name(name: str) -> str:
+def shorten_metric_name(name: str) -> str:
     """Shorten a Keras metric name: "mlm_logits_accuracy" becomes "mlm_accuracy"."""
     return name.replace("_logits", "")

@@ -42,7 +42,7 @@ class Comparison:
 
     def compare_floats(self, name: str, expected: np.ndarray, got: np.ndarray | None) -> None:
         """Compare two arrays of floats."""
-        if not _same_shape(expected, got) or not np.isfinite(got).all():
+        if not _has_same_shape(expected, got) or not np.isfinite(got).all():
             self._record_missing(name, expected, got)
         elif np.size(expected):
             expected, got = np.asarray(expected, np.float64), np.asarray(got, np.float64)
@@ -54,7 +54,7 @@ class Comparison:
 
     def compare_labels(self, name: str, expected: object, got: object, is_tie: bool | np.ndarray = False) -> None:
         """Compare values that must be equal. Where `is_tie` is True, any value passes."""
-        if not _same_shape(expected, got):
+        if not _has_same_shape(expected, got):
             self._record_missing(name, expected, got)
             return
         differ = (np.asarray(expected) != np.asarray(got)) & ~np.asarray(is_tie, bool)
@@ -64,7 +64,7 @@ class Comparison:
 
     def compare_argmax(self, name: str, expected: np.ndarray, got: np.ndarray | None) -> None:
         """Compare the index of the highest score along the last axis of `(..., C)`, except for ties."""
-        if not _same_shape(expected, got):
+        if not _has_same_shape(expected, got):
             self._record_missing(name, expected, got)
             return
         self.compare_labels(name, expected.argmax(-1), got.argmax(-1), self.is_tie(expected))
@@ -113,5 +113,5 @@ def describe_differences(report: dict) -> str:
     return ", ".join(found[:_MAX_DESCRIBED]) + rest
 
 
-def _same_shape(expected: object, got: object) -> bool:
+def _has_same_shape(expected: object, got: object) -> bool:
     return got is not None and np.shape(expected) == np.shape(got)

@@ -12,7 +12,7 @@ from bert_keras.export.parity.comparison import Comparison
 from bert_keras.export.parity.expected_answers import CompareAnswers, expect_text_answers
 from bert_keras.export.parity.probe_inputs import IdSequence, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.export.runtimes.exchange import compared_positions
+from bert_keras.export.runtimes.exchange import choose_compared_positions
 from bert_keras.export.runtimes.fresh_process import Answers, FreshProcess, Request
 from bert_keras.export.saved_model.to_saved_model import IDS, SERVING_DEFAULT, build_text_function
 from bert_keras.modeling import BertEmbedder
@@ -204,7 +204,7 @@ def _compare_ids(
                 name = f"{IDS}/{output}"
                 got = answer[output][place] if output in answer else None
                 if output in reference.token_outputs:
-                    values = values[compared_positions((1, padded_length, *values.shape[1:]))]
+                    values = values[choose_compared_positions((1, padded_length, *values.shape[1:]))]
                     got = got if got is None else got[: len(values)]
                 comparison.compare_floats(name, values, got)
                 if is_twin:

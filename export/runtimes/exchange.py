@@ -52,7 +52,7 @@ def _join_parts(values=None, bytes=None, ends=None, shape=None) -> np.ndarray:
     return strings.reshape(shape)
 
 
-def compared_positions(shape: tuple[int, ...]) -> slice:
+def choose_compared_positions(shape: tuple[int, ...]) -> slice:
     """Return the token positions of an output `(B, S, V)` that are compared: about eight if V is a vocabulary.
 
     All positions of 200 sequences would take 2 GB.
@@ -61,8 +61,8 @@ def compared_positions(shape: tuple[int, ...]) -> slice:
 
 
 def select_compared(values: np.ndarray) -> np.ndarray:
-    """Return the part of an output that is compared; see `compared_positions`."""
-    return values[:, compared_positions(values.shape)] if values.ndim == 3 else values
+    """Return the part of an output that is compared; see `choose_compared_positions`."""
+    return values[:, choose_compared_positions(values.shape)] if values.ndim == 3 else values
 
 
 def serve(load: Callable[[], tuple[Callable, Mapping]], folder: str) -> None:

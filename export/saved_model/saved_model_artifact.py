@@ -8,7 +8,7 @@ from bert_keras.export.saved_model.op_audit import audit_saved_model
 from bert_keras.export.saved_model.serving_bundle import build_example_requests, write_serving_files
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.export.saved_model.warmup import replay_warmup, write_warmup
-from bert_keras.export.targets import PARITY, WRITTEN_BY, next_version
+from bert_keras.export.targets import PARITY, WRITTEN_BY, get_next_version
 from bert_keras.files import write_json
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.publishing import publish_folder
@@ -24,7 +24,7 @@ def export_saved_model(job: ExportJob) -> None:
         ParityError: an operator is newer than the server, or a warm-up request fails.
     """
     reference, settings = job.reference, job.settings
-    version = next_version(job.out / "saved_model")
+    version = get_next_version(job.out / "saved_model")
     folder = job.publishing.enter_context(publish_folder(job.out / "saved_model" / str(version), WRITTEN_BY))
     job.stages.begin("writing the SavedModel")
     write_saved_model(reference.model, reference.tokenizer, reference.task, folder)

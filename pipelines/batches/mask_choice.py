@@ -17,7 +17,7 @@ _SPAN_END_RATE, _MAX_SPAN_WORDS = 0.2, 10  # p and l_max of SpanBERT (Joshi et a
 _ORDER, _SPAN_LENGTH = 0, 4  # draws of an example; `masking.py` has 1 to 3
 
 
-def span_length_rates() -> np.ndarray:
+def compute_span_length_rates() -> np.ndarray:
     """Return the probabilities of spans of 1 to 10 words: geometric, cut at 10 and normalized; the mean is 3.8."""
     rates = _SPAN_END_RATE * (1 - _SPAN_END_RATE) ** np.arange(_MAX_SPAN_WORDS)
     return rates / rates.sum()
@@ -69,7 +69,7 @@ def choose_words(
     max_words = tf.maximum(tf.reduce_max(tf.reduce_sum(tf.cast(is_start, tf.int32), axis=1)), 1)
     # top_k puts the left one of equal scores first, so the words of a span keep their order
     order = tf.math.top_k(tf.where(is_start, scores, -1.0), k=max_words).indices  # (B, W)
-    sizes = tf.gather(_word_sizes(is_start, candidates), order, batch_dims=1)  # (B, W), 0 = no word
+    sizes = tf.gather(_count_word_tokens(is_start, candidates), order, batch_dims=1)  # (B, W), 0 = no word
     sizes = _keep_fitting(sizes, budget)
     ends = tf.cumsum(sizes, axis=1)  # the number of masked tokens up to each word
     number = tf.broadcast_to(tf.range(max_predictions), (tf.shape(candidates)[0], max_predictions))
@@ -83,12 +83,12 @@ def choose_words(
 def draw_spans(candidates: tf.Tensor, continues: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
     """Divide the words of each sequence into spans of random length (SpanBERT). Return the span of each position.
 
-    Lengths are independent draws from `span_length_rates`. A special token ends a span early.
+    Lengths are independent draws from `compute_span_length_rates`. A special token ends a span early.
 
     Returns:
         Span ids `(B, S)` int32.
     """
-    thresholds = tf.constant(np.cumsum(span_length_rates())[:-1], tf.float32)
+    thresholds = tf.constant(np.cumsum(compute_span_length_rates())[:-1], tf.float32)
     draws = uniform(seeds, _SPAN_LENGTH, tf.shape(candidates)[1])  # there are at most S words, hence spans
     lengths = 1 + tf.reshape(tf.searchsorted(thresholds, tf.reshape(draws, [-1]), side="right"), tf.shape(draws))
     words = tf.cumsum(tf.cast(find_word_starts(candidates, continues), tf.int32), axis=1) - 1
@@ -103,7 +103,7 @@ def find_word_starts(candidates: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
     return candidates & ~(continues & follows_candidate)
 
 
-def _word_sizes(is_start: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
+def _count_word_tokens(is_start: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
     """Return the number of tokens of each word at its first token, and 0 elsewhere, `(B, S)` int32."""
     bounds = tf.reshape(is_start | ~candidates, [-1])  # a token that is not a candidate ends a word
     starts = tf.cast(tf.where(bounds)[:, 0], tf.int32)

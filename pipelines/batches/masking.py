@@ -60,7 +60,7 @@ class MaskingTokens:
         return cls(tokenizer.mask_id, is_special, continues_word, random_ids)
 
 
-def default_max_predictions(length: int, mask_rate: float = 0.15) -> int:
+def get_default_max_predictions(length: int, mask_rate: float = 0.15) -> int:
     """Return the default number of masked positions of `length` tokens, rounded up. BERT's 20 for 128, 77 for 512."""
     return max(1, math.ceil(round(length * mask_rate, 6)))  # 0.07 * 100 is 7.000000000000001
 
@@ -90,8 +90,8 @@ def mask_tokens(
         features: `token_ids` and `padding_mask` (1 = real token, 0 = padding), `(B, S)` int32. Packed examples share
             the budget of their sequence.
         tokens: facts about the vocabulary.
-        seeds: `(B, 2)` integers from `seeds.example_seeds`.
-        max_predictions: M, the number of masked positions. Default: `default_max_predictions(S, mask_rate)`, which
+        seeds: `(B, 2)` integers from `seeds.make_example_seeds`.
+        max_predictions: M, the number of masked positions. Default: `get_default_max_predictions(S, mask_rate)`, which
             requires a static S.
         mask_rate: share of the ordinary tokens to mask.
         unit: one of `UNITS`.
@@ -108,7 +108,7 @@ def mask_tokens(
     """
     token_ids = features["token_ids"]
     if max_predictions is None:
-        max_predictions = default_max_predictions(token_ids.shape[1], mask_rate)
+        max_predictions = get_default_max_predictions(token_ids.shape[1], mask_rate)
     check_masking(max_predictions, mask_rate, unit, replace_rates)
     candidates = (features["padding_mask"] == 1) & ~tf.gather(tf.constant(tokens.is_special), token_ids)  # (B, S)
     budget = _draw_budget(candidates, seeds, max_predictions, mask_rate)

@@ -120,7 +120,7 @@ def pack_tokens(
     first_lengths, second_lengths = truncated_lengths(*lengths, max_sequence_length - num_special, truncation)
     ends = num_special + first_lengths + second_lengths  # (B, 1): where padding starts
     if pad_to_length is None:
-        pad_to_length = _padded_length(ends, num_special, max_sequence_length, pad_to_multiple, pad_to_buckets)
+        pad_to_length = _get_padded_length(ends, num_special, max_sequence_length, pad_to_multiple, pad_to_buckets)
     positions = tf.range(pad_to_length)[tf.newaxis]  # (1, S)
     first_sep = 1 + first_lengths  # (B, 1): the position of the first [SEP]
     return {
@@ -141,7 +141,7 @@ def truncated_lengths(
         truncation: one of `TRUNCATIONS`.
     """
     if second is None:
-        lengths = tf.minimum(_column(first), budget)
+        lengths = tf.minimum(_to_column(first), budget)
         return lengths, tf.zeros_like(lengths)
     # tf.stack rejects columns of different sizes; broadcasting would pair one text with all others
     first_lengths, second_lengths = tf.split(tf.cast(tf.stack([first, second], axis=1), tf.int32), 2, axis=1)
@@ -166,15 +166,15 @@ def _gather_ids(
     index = tf.where(positions < ends, pad_index - 1, pad_index)  # [SEP], until a text replaces it
     index = tf.where(positions == 0, pad_index - 2, index)
     in_first = (positions > 0) & (positions < first_sep)
-    index = tf.where(in_first, _column(first.row_starts()) + positions - 1, index)
+    index = tf.where(in_first, _to_column(first.row_starts()) + positions - 1, index)
     if second is not None:
         in_second = (positions > first_sep) & (positions < ends - 1)
-        second_starts = tf.size(first.flat_values) + _column(second.row_starts())
+        second_starts = tf.size(first.flat_values) + _to_column(second.row_starts())
         index = tf.where(in_second, second_starts + positions - first_sep - 1, index)
     return tf.gather(table, index)
 
 
-def _padded_length(
+def _get_padded_length(
     ends: tf.Tensor, num_special: int, max_sequence_length: int, multiple: int | None, buckets: Sequence[int] | None
 ) -> tf.Tensor:
     """Return S for sequences of the lengths `ends`; an empty batch counts as a sequence of special tokens."""
@@ -187,7 +187,7 @@ def _padded_length(
     return longest
 
 
-def _column(values: tf.Tensor) -> tf.Tensor:
+def _to_column(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.int32)[:, tf.newaxis]
 
 

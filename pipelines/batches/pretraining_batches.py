@@ -15,13 +15,13 @@ from bert_keras.pipelines.batches.masking import (
     BERT_REPLACE_RATES,
     MaskingTokens,
     check_masking,
-    default_max_predictions,
+    get_default_max_predictions,
     mask_tokens,
 )
 from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
 from bert_keras.pipelines.batches.record_order import ShardedRecords
-from bert_keras.pipelines.batches.seeds import check_seed, example_seeds
-from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
+from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds
+from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
 from bert_keras.pipelines.text.autograph import without_autograph
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
@@ -97,7 +97,7 @@ def make_pretraining_batches(
     check_masking(1 if max_predictions is None else max_predictions, mask_rate, mask_unit, replace_rates)
     manifest = read_manifest(folder, tokenizer=tokenizer, checked_splits=[split] if check_shards else ())
     length = _check_length(folder, manifest["max_sequence_length"], max_sequence_length)
-    per_element = _sequences_per_element(share, batch_size, drop_remainder)
+    per_element = _count_sequences_per_element(share, batch_size, drop_remainder)
     num_batches = _count_batches(folder, manifest, split, batch_size, drop_remainder)
     batch_order = Epochs(num_batches, epochs, first_batch)
     records = _open_shards(folder, manifest, split, seed)
@@ -112,7 +112,7 @@ def make_pretraining_batches(
         seed=seed,
         fixed_epoch=0 if masking == "static" else None,
         mask_settings={
-            "max_predictions": max_predictions or default_max_predictions(length, mask_rate),
+            "max_predictions": max_predictions or get_default_max_predictions(length, mask_rate),
             "mask_rate": mask_rate,
             "unit": mask_unit,
             "replace_rates": replace_rates,
@@ -147,7 +147,7 @@ class _Preparation:
         features = pad_records(
             records, max_sequence_length=self.max_sequence_length, max_examples=max_examples, pad_id=self.pad_id
         )
-        seeds = example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
+        seeds = make_example_seeds(self.seed, epoch if self.fixed_epoch is None else self.fixed_epoch, numbers)
         features, labels = mask_tokens(features, self.tokens, seeds=seeds, **self.mask_settings)
         if self.has_sentence_labels:
             labels |= pad_sentence_labels(records, max_examples=max_examples)
@@ -199,7 +199,7 @@ def _open_shards(folder: str | os.PathLike, manifest: dict, split: str, seed: in
     first_numbers = [0, *itertools.accumulate(counts)][:-1]
     is_in_split = [shard["split"] == split for shard in manifest["shards"]]
     return ShardedRecords(
-        shard_paths(folder, manifest, split),
+        list_shard_paths(folder, manifest, split),
         list(itertools.compress(first_numbers, is_in_split)),
         list(itertools.compress(counts, is_in_split)),
         seed,
@@ -215,7 +215,7 @@ def _check_length(folder: str | os.PathLike, length: int, expected: int | None) 
     return length
 
 
-def _sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
+def _count_sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: bool) -> int | None:
     """Return the number of sequences in each element of the dataset; None if the last one may have fewer."""
     if share != WHOLE_BATCH and not drop_remainder:
         raise InputError("share is a part of each batch, which requires full batches: set drop_remainder=True")
@@ -224,7 +224,7 @@ def _sequences_per_element(share: BatchShare, batch_size: int, drop_remainder: b
 
 def _count_batches(folder: str | os.PathLike, manifest: dict, split: str, batch_size: int, drop_remainder: bool) -> int:
     """Return the number of batches per epoch."""
-    shard_paths(folder, manifest, split)  # raises if there is no such split
+    list_shard_paths(folder, manifest, split)  # raises if there is no such split
     num_records = sum(shard["num_records"] for shard in manifest["shards"] if shard["split"] == split)
     if not num_records:
         raise InputError(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from bert_keras.pipelines.batches.seeds import example_seeds, random_bits
+from bert_keras.pipelines.batches.seeds import make_example_seeds, random_bits
 
 _NUM_INTERLEAVED = 8  # shards read in turn, one record of each
 _SHUFFLE_WINDOW = 65_536  # records shuffled together: 15-30 MB of 128 tokens each; three windows are in memory
@@ -51,7 +51,7 @@ class ShardedRecords:
         return windows.enumerate().map(reorder).prefetch(1)
 
     def _draw_keys(self, epoch: tf.Tensor, numbers: tf.Tensor, draw: int) -> tf.Tensor:
-        return random_bits(example_seeds(self._seed, epoch, numbers), draw, 1)[:, 0]
+        return random_bits(make_example_seeds(self._seed, epoch, numbers), draw, 1)[:, 0]
 
     def _read(self, order: tf.Tensor, num_interleaved: int, skip: tf.Tensor) -> tf.data.Dataset:
         """Return the records of the shards in `order`, `num_interleaved` shards at a time, without the first `skip`.

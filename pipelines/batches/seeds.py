@@ -18,7 +18,7 @@ def check_seed(seed: int) -> None:
     check_integer("seed", seed, 0, _MAX_SEED)
 
 
-def example_seeds(seed: int, epoch: tf.Tensor | int, example_indices: tf.Tensor) -> tf.Tensor:
+def make_example_seeds(seed: int, epoch: tf.Tensor | int, example_indices: tf.Tensor) -> tf.Tensor:
     """Return the seeds `(B, 2)` int64 of B examples, distinct for every seed, epoch and example.
 
     Args:

@@ -12,7 +12,7 @@ from bert_keras.features import IGNORED_LABEL
 from bert_keras.pipelines.batches.batch_share import WHOLE_BATCH, BatchShare
 from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.batches.epochs import Epochs
-from bert_keras.pipelines.batches.seeds import check_seed, example_seeds, random_bits
+from bert_keras.pipelines.batches.seeds import check_seed, make_example_seeds, random_bits
 from bert_keras.pipelines.text.autograph import without_autograph
 
 # Maximum number of batches whose sequences are sorted by length together; also at most a quarter of an epoch, as in
@@ -141,7 +141,7 @@ class _Order:
         return tf.gather(groups, tf.argsort(keys, stable=True))
 
     def _draw_order(self, epoch: tf.Tensor, numbers: tf.Tensor, draw: int) -> tf.Tensor:
-        bits = random_bits(example_seeds(self._seed, epoch, numbers), draw, 1)
+        bits = random_bits(make_example_seeds(self._seed, epoch, numbers), draw, 1)
         return tf.cast(tf.argsort(bits[:, 0]), tf.int64)
 
     def _expand_groups(self, groups: tf.Tensor) -> tf.Tensor:

@@ -35,8 +35,8 @@ _MIN_PASSAGE_WORDS = 8  # shorter sentences are joined: "Return the result." alo
 _STRAIGHT_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
-def labelled_passages() -> list[tuple[str, str]]:
-    """Return a classification data set, `(text, label)` pairs, from the same text as `python_documents`.
+def make_labelled_passages() -> list[tuple[str, str]]:
+    """Return a classification data set, `(text, label)` pairs, from the same text as `read_python_documents`.
 
     The label is the part of Python that a passage of one to three sentences is about: "language", "network",
     "interface" or "concurrency". All classes have the same number of passages, no sentence occurs twice, and the order
@@ -46,7 +46,7 @@ def labelled_passages() -> list[tuple[str, str]]:
     labels = {page: label for label, pages in _LABELLED_PAGES.items() for page in pages.split()}
     passages: dict[str, list[str]] = {label: [] for label in _LABELLED_PAGES}
     seen: set[str] = set()
-    for name, paragraphs in _python_pages():
+    for name, paragraphs in _read_pages():
         label = labels.get(name.split("/")[0])
         if label is not None:
             for paragraph in paragraphs:
@@ -66,7 +66,7 @@ def _join_passages(sentences: list[str]) -> Iterator[str]:
             words = []
 
 
-def python_documents() -> Iterator[list[str]]:
+def read_python_documents() -> Iterator[list[str]]:
     """Yield the documents of the default corpus: English prose about Python that ships with Python.
 
     Each page of `pydoc_data.topics`, then the docstrings of each standard library module, is a document. The modules
@@ -77,7 +77,7 @@ def python_documents() -> Iterator[list[str]]:
     Raises:
         InputError: this Python has neither its manual nor the source files of its library.
     """
-    for _, paragraphs in _python_pages():
+    for _, paragraphs in _read_pages():
         yield [sentence for paragraph in paragraphs for sentence in paragraph]
 
 
@@ -88,17 +88,17 @@ def read_python_lines(progress: Callable[[int, int | None], None] | None = None)
         progress: called with the number of characters yielded so far, and None.
     """
     num_characters = 0
-    for document in python_documents():
+    for document in read_python_documents():
         yield from [*document, ""]
         num_characters += sum(map(len, document))
         if progress is not None:
             progress(num_characters, None)
 
 
-def _python_pages() -> Iterator[tuple[str, list[list[str]]]]:
+def _read_pages() -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the name ("topics/with", "email/message.py") and the paragraphs of each page with prose."""
     seen: set[tuple[str, ...]] = set()
-    for name, texts in _python_texts():
+    for name, texts in _read_texts():
         paragraphs = []
         for paragraph in (paragraph for text in texts for paragraph in extract_paragraphs(text)):
             if tuple(paragraph) not in seen:
@@ -113,16 +113,16 @@ def _python_pages() -> Iterator[tuple[str, list[list[str]]]]:
         )
 
 
-def _python_texts() -> Iterator[tuple[str, list[str]]]:
+def _read_texts() -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the raw texts of each page of the manual and each module of the library."""
-    for topic, text in sorted(_manual_topics().items()):
+    for topic, text in sorted(_read_manual_topics().items()):
         yield f"topics/{topic}", [text]
     library = pathlib.Path(sysconfig.get_path("stdlib"))
-    for path in sorted(_source_files(library), key=lambda path: path.relative_to(library).as_posix()):
-        yield path.relative_to(library).as_posix(), _docstrings(path)
+    for path in sorted(_list_source_files(library), key=lambda path: path.relative_to(library).as_posix()):
+        yield path.relative_to(library).as_posix(), _find_docstrings(path)
 
 
-def _manual_topics() -> dict[str, str]:
+def _read_manual_topics() -> dict[str, str]:
     try:
         from pydoc_data.topics import topics
     except ImportError:  # minimal Linux packages lack it; the docstrings are three quarters of the text
@@ -131,13 +131,13 @@ def _manual_topics() -> dict[str, str]:
     return topics
 
 
-def _source_files(library: pathlib.Path) -> Iterator[pathlib.Path]:
+def _list_source_files(library: pathlib.Path) -> Iterator[pathlib.Path]:
     for folder, subfolders, files in os.walk(library):
         subfolders[:] = [name for name in subfolders if name not in _SKIPPED_FOLDERS]
         yield from (pathlib.Path(folder, name) for name in files if name.endswith(".py"))
 
 
-def _docstrings(path: pathlib.Path) -> list[str]:
+def _find_docstrings(path: pathlib.Path) -> list[str]:
     """Return the docstrings of a source file, in the order of the source, without running it."""
     try:
         with warnings.catch_warnings():
@@ -145,13 +145,13 @@ def _docstrings(path: pathlib.Path) -> list[str]:
             module = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # a template or a fragment named .py
         return []
-    return [docstring for node in _definitions(module) if (docstring := ast.get_docstring(node))]
+    return [docstring for node in _walk_definitions(module) if (docstring := ast.get_docstring(node))]
 
 
-def _definitions(node: ast.AST) -> Iterator[ast.AST]:
+def _walk_definitions(node: ast.AST) -> Iterator[ast.AST]:
     """Yield modules, classes and functions from `node` down. Only statements are visited: ast.walk takes 2x."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler):
-            yield from _definitions(child)
+            yield from _walk_definitions(child)

@@ -74,7 +74,7 @@ def find_sources(names: Names | Sequence[TextSource]) -> list[TextSource]:
     return list(sources.values())
 
 
-def total_bytes(sources: Iterable[TextSource]) -> int | None:
+def get_total_bytes(sources: Iterable[TextSource]) -> int | None:
     """Return the size of all sources on disk in bytes; None if the size of one is unknown."""
     sizes = [source.num_bytes for source in sources]
     return None if None in sizes else sum(sizes)
@@ -93,7 +93,7 @@ def read_lines(
     Raises:
         InputError: see `read_source`.
     """
-    num_bytes, num_total = 0, total_bytes(sources)
+    num_bytes, num_total = 0, get_total_bytes(sources)
 
     def count_bytes(more: int) -> None:
         nonlocal num_bytes

@@ -15,7 +15,7 @@ _MODULES = {
     "parse_records": "record",
     "read_manifest": "manifest",
     "serialize_record": "record",
-    "shard_paths": "manifest",
+    "list_shard_paths": "manifest",
     "write_records": "records_folder",
 }
 

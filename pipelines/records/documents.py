@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_sources import TextSource, read_source, total_bytes
+from bert_keras.pipelines.corpus.text_sources import TextSource, get_total_bytes, read_source
 
 _SENTENCE_MODES = ("lines", "split")
 
@@ -77,7 +77,7 @@ class FileText:
             raise InputError(f"sentences is {sentences!r}; expected one of {', '.join(_SENTENCE_MODES)}")
         self._sources, self._field, self.sentences = list(sources), field, sentences
         self._digests: list[tuple[TextSource, _Digest]] = []
-        self.num_bytes_read, self.num_bytes = 0, total_bytes(self._sources)
+        self.num_bytes_read, self.num_bytes = 0, get_total_bytes(self._sources)
 
     @property
     def names(self) -> list[str]:

@@ -54,11 +54,11 @@ def build_remake_command(
         options: how VOCAB splits text, if its files do not say so.
     """
     sentences = ["--sentences", "split"] if manifest.get("sentences") == "split" else []
-    options = [*options, *_text_options(manifest.get("sources", ())), *sentences]
+    options = [*options, *_get_text_options(manifest.get("sources", ())), *sentences]
     return build_make_records_command(manifest, vocabulary=vocabulary, out=_choose_new_folder(folder), options=options)
 
 
-def _text_options(sources: Iterable[Mapping[str, object]]) -> list[str]:
+def _get_text_options(sources: Iterable[Mapping[str, object]]) -> list[str]:
     """Return the option for the text: the files if all still exist, otherwise the placeholder TEXT."""
     names = [source.get("name") for source in sources]
     if names == [PROSE]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.default_corpus import python_documents
+from bert_keras.pipelines.corpus.default_corpus import read_python_documents
 from bert_keras.pipelines.corpus.text_sources import PROSE, Names, TextSource, find_sources
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.records_folder import Progress, write_records
@@ -142,5 +142,5 @@ def _open_text(
             "text, which have sentences: pass text"
         )
     name = PROSE if documents is None else "documents"
-    documents = python_documents() if documents is None else documents
+    documents = read_python_documents() if documents is None else documents
     return DocumentText(list(documents) if is_sent else documents, name=name)

@@ -107,7 +107,7 @@ def read_manifest(
     return manifest
 
 
-def shard_paths(folder: str | os.PathLike, manifest: dict, split: str = "train") -> list[str]:
+def list_shard_paths(folder: str | os.PathLike, manifest: dict, split: str = "train") -> list[str]:
     """Return the paths of a split's shards in the order of the text; empty if nothing was held out.
 
     Raises:

@@ -23,21 +23,21 @@ _LOG = logging.getLogger(__name__)
 _FINGERPRINT = "run.json"
 
 
-def partial_path(out: str | os.PathLike) -> pathlib.Path:
+def get_partial_path(out: str | os.PathLike) -> pathlib.Path:
     """Return the path of the partial folder of `out`."""
     return get_companion_folder(out, "partial")
 
 
 def count_finished_blocks(out: str | os.PathLike) -> int:
     """Return the number of blocks that an unfinished run left. Whether they are still valid is checked on reading."""
-    return len(list(partial_path(out).glob("block-*.json")))
+    return len(list(get_partial_path(out).glob("block-*.json")))
 
 
 class PartialFolder:
     """The finished blocks of one run.
 
     Args:
-        path: the existing folder at `partial_path`.
+        path: the existing folder at `get_partial_path`.
         fingerprint: JSON of everything the blocks depend on, except for the text. Blocks of a run with another
             fingerprint are deleted, and a warning is logged.
     """
@@ -65,7 +65,7 @@ class PartialFolder:
 
     def find_finished(self, index: int, digest: str) -> dict | None:
         """Return the result of `finish` for a block if its text and its shards are unchanged, otherwise None."""
-        path = self.path / _block_name(index)
+        path = self.path / _format_block_name(index)
         if not path.exists():
             return None
         try:
@@ -90,12 +90,12 @@ class PartialFolder:
             sha256 = hashlib.sha256(shard.content).hexdigest()
             facts.append({"name": name, "split": split, **shard.counts, "sha256": sha256, "bytes": len(shard.content)})
         block = {"block_sha256": digest, "shards": facts}
-        self.write_json(_block_name(index), block)
+        self.write_json(_format_block_name(index), block)
         return block
 
     def read_block(self, index: int) -> dict:
         """Return the result of `finish` for a block."""
-        return read_json(self.path / _block_name(index))
+        return read_json(self.path / _format_block_name(index))
 
     def write_json(self, name: str, value: dict) -> None:
         """Write a JSON file atomically."""
@@ -115,7 +115,7 @@ class PartialFolder:
             staging.unlink(missing_ok=True)
 
 
-def _block_name(index: int) -> str:
+def _format_block_name(index: int) -> str:
     return f"block-{index:05d}.json"
 
 

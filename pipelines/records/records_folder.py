@@ -24,7 +24,7 @@ from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
 from bert_keras.pipelines.records.blocks import Block, Shard, plan_blocks
 from bert_keras.pipelines.records.documents import DocumentText, FileText
 from bert_keras.pipelines.records.manifest import COUNTS, FORMAT_VERSION, MANIFEST, QUALITY_COUNTS, make_manifest
-from bert_keras.pipelines.records.partial_folder import PartialFolder, count_finished_blocks, partial_path
+from bert_keras.pipelines.records.partial_folder import PartialFolder, count_finished_blocks, get_partial_path
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from bert_keras.publishing import check_writable_folder, publish_folder
@@ -92,7 +92,7 @@ def open_partial_folder(out: str | os.PathLike, *, overwrite: bool) -> Iterator[
         InputError: `out` cannot be written, or an error inside the context; the message says which blocks remain.
     """
     check_writable_folder(out, "make-records", overwrite=overwrite)
-    path = partial_path(out)
+    path = get_partial_path(out)
     try:
         with lock_folder(path):
             try:

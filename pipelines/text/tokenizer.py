@@ -116,7 +116,7 @@ class BertTokenizer:
             self._word_piece = _make_word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_tokens = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
             special_tokens = frozenset(self._special_tokens)
-            self._glued = tf.constant([_glue(token, special_tokens) for token in self._vocabulary])
+            self._glued = tf.constant([_get_glue(token, special_tokens) for token in self._vocabulary])
             self._continues = tf.constant([token.startswith("##") for token in self._vocabulary])
 
     @classmethod
@@ -366,7 +366,7 @@ def _make_word_piece(
     )
 
 
-def _glue(token: str, special_tokens: Collection[str]) -> str:
+def _get_glue(token: str, special_tokens: Collection[str]) -> str:
     """Return what a token adds to the text of `detokenize`."""
     if token in special_tokens:
         return ""

@@ -285,14 +285,14 @@ class TokenizerFolder:
                 f"{self._folder} has a {_OTHER_KINDS[other]} tokenizer ({other}); expected BERT's WordPiece tokenizer "
                 f"in {VOCABULARY} or {TOKENIZER_JSON}: load only the weights (bert_keras.load)"
             )
-        raise InputError(f"{self._folder} {missing_vocabulary_message()}")
+        raise InputError(f"{self._folder} {explain_missing_vocabulary()}")
 
     def _read_optional(self, name: str) -> dict:
         path = self._folder / name
         return read_json(path) if path.exists() else {}
 
 
-def missing_vocabulary_message() -> str:
+def explain_missing_vocabulary() -> str:
     """Return the end of a message about a folder without a vocabulary."""
     return (
         f"has no vocabulary, neither {TOKENIZER_JSON} nor {VOCABULARY}; expected the vocabulary that the model was "

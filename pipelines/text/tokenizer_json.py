@@ -80,12 +80,12 @@ def check_is_bert(values: Mapping, source: object) -> None:
     model = read_field(values, "model", dict, source=source)
     read_field(values, "normalizer", dict, source=source, default=None)
     normalizer = read_normalizer(values)
-    check_equal("model", _model_kind(model), "WordPiece", source)
+    check_equal("model", _get_model_kind(model), "WordPiece", source)
     check_equal("unk_token", model.get("unk_token", "[UNK]"), "[UNK]", source)
     check_equal("continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##", source)
-    check_equal("normalizer", _kind(normalizer), "BertNormalizer", source)
+    check_equal("normalizer", _get_kind(normalizer), "BertNormalizer", source)
     check_equal("clean_text", normalizer.get("clean_text", True), True, source)
-    check_equal("pre_tokenizer", _kind(_unwrap(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
+    check_equal("pre_tokenizer", _get_kind(_unwrap(values.get("pre_tokenizer"))), "BertPreTokenizer", source)
     _check_template(read_field(values, "post_processor", dict, source=source, default=None), source)
 
 
@@ -117,15 +117,15 @@ def _unwrap(part: object) -> object:
     return part
 
 
-def _kind(part: object) -> object:
+def _get_kind(part: object) -> object:
     """Return the type of a normalizer or pre-tokenizer, or the types of the parts of a sequence."""
     if not isinstance(part, dict):
         return None
     parts = _find_parts(part)
-    return " + ".join(str(_kind(one)) for one in parts) if parts is not None else part.get("type")
+    return " + ".join(str(_get_kind(one)) for one in parts) if parts is not None else part.get("type")
 
 
-def _model_kind(model: Mapping) -> object:
+def _get_model_kind(model: Mapping) -> object:
     """Return the type of the model, which is missing in old files."""
     by_content = "BPE" if "merges" in model else "WordPiece" if isinstance(model.get("vocab"), dict) else "Unigram"
     return model.get("type", by_content)
@@ -143,8 +143,8 @@ def _check_template(processor: Mapping | None, source: object) -> None:
     check_equal("post_processor", kind, "TemplateProcessing", source)
     for name, expected in (("single", _SINGLE), ("pair", _PAIR)):
         parts = read_field(processor, name, list[dict], source=source)
-        check_equal(f"post_processor {name}", [_template_part(part) for part in parts], expected, source)
+        check_equal(f"post_processor {name}", [_get_template_part(part) for part in parts], expected, source)
 
 
-def _template_part(part: Mapping) -> object:
+def _get_template_part(part: Mapping) -> object:
     return next((value.get("id") for value in part.values() if isinstance(value, dict)), None)

@@ -30,7 +30,7 @@ _NAMES = {  # of the settings in the file
 }
 
 
-def settings_path(vocabulary_path: str | os.PathLike) -> pathlib.Path:
+def get_settings_path(vocabulary_path: str | os.PathLike) -> pathlib.Path:
     """Return the path of the settings of a vocabulary file: `vocab.tokenizer_config.json` for `vocab.txt`."""
     path = pathlib.Path(vocabulary_path)
     return path.parent / f"{path.name.removesuffix('.txt')}.tokenizer_config.json"  # `with_name` fails for "."
@@ -58,7 +58,7 @@ def write_vocabulary_and_settings(
     """
     values = (rules.lowercase, rules.strip_accents, rules.tokenize_chinese_chars, list(special_tokens))
     ours = {"vocabulary_sha256": _digest(vocabulary), **(facts or {})}
-    with publish_file(settings_path(path)) as staging:
+    with publish_file(get_settings_path(path)) as staging:
         write_json(staging, {**dict(zip(_NAMES.values(), values, strict=True)), OUR_KEY: ours})
     write_vocabulary(path, vocabulary)
 
@@ -94,7 +94,7 @@ def _read_settings(path: pathlib.Path) -> tuple[pathlib.Path | None, dict]:
     if path.is_dir():
         return path, TokenizerFolder(path).settings()
     vocabulary = read_vocabulary(path)
-    file = settings_path(path)
+    file = get_settings_path(path)
     if file.is_file():
         return file, {"vocabulary": vocabulary, **_read_settings_file(file, path, vocabulary)}
     model_files = [path.with_name(name) for name in (TOKENIZER_CONFIG, TOKENIZER_JSON)]

@@ -18,9 +18,9 @@ def tiny_tokenizer():
 @pytest.fixture(scope="session")
 def python_text():
     """All documents of the default corpus (4 s to read)."""
-    from bert_keras.pipelines.corpus.default_corpus import python_documents
+    from bert_keras.pipelines.corpus.default_corpus import read_python_documents
 
-    return list(python_documents())
+    return list(read_python_documents())
 
 
 @pytest.fixture(scope="session")

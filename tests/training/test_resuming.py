@@ -91,7 +91,9 @@ class StopAfter(keras.callbacks.Callback):
 
 def stop_after(num_steps: int, records, backups: pathlib.Path) -> None:
     """Train until SIGTERM, with a backup every 4 steps and one of the last step."""
-    with pytest.raises(InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.* with resume=True to continue"):
+    with pytest.raises(
+        InterruptedTrainingError, match=rf"training was stopped at step {num_steps}.* with resume=True to continue"
+    ):
         train_here(records, BackupOptions(BackupFolder(backups), every_steps=4), callbacks=[StopAfter(num_steps)])
 
 

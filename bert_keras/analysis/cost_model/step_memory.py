@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_keras.analysis.cost_model.tracing.lifetimes import Lifetimes
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape, SizedGraph, SizedOperation, SizedTensor
-from bert_keras.analysis.cost_model.workloads import Workload, default_lengths, list_dimensions
+from bert_keras.analysis.cost_model.workloads import Workload, choose_default_lengths, list_dimensions
 from bert_keras.checkpoints.building import get_encoder
 from bert_keras.training.strategies import dtype_policy_scope
 
@@ -236,7 +236,7 @@ def estimate_inference_memory(model: keras.Model, batch_size: int = 1) -> list[I
     lifetimes, weights = Lifetimes(graph), _count_bytes(model.weights)
     softmaxes = [one for one in graph.operations if one.kind == "Softmax" and "/attention" in one.name]
     count_scores = graph.byte_counter([softmax.outputs[0] for softmax in softmaxes])
-    shapes = [BatchShape(batch_size, length) for length in default_lengths(max_length)]
+    shapes = [BatchShape(batch_size, length) for length in choose_default_lengths(max_length)]
     return [
         InferenceMemory(batch_size, one.length, weights, lifetimes.peak_bytes(one), int(count_scores(one).sum()))
         for one in shapes

@@ -5,7 +5,7 @@ import dataclasses
 from bert_keras.analysis.cost_model.step_memory import TrainingMemory, trace_training_memory
 from bert_keras.analysis.cost_model.step_time import MachineSpeed, StepTime
 from bert_keras.analysis.cost_model.tracing.sized_graph import BatchShape
-from bert_keras.analysis.cost_model.workloads import Workload, default_lengths
+from bert_keras.analysis.cost_model.workloads import Workload, choose_default_lengths
 from bert_keras.modeling import ElectraPretrainer
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.training.config.phases import PhasePlan
@@ -56,7 +56,7 @@ def estimate_training(
     memories = trace_training_memory(workload.model, jit_compile=jit_compile)
     default = memories["float32", False]
     step_time = StepTime(default, MachineSpeed())
-    lengths = default_lengths(workload.encoder.config.max_sequence_length)
+    lengths = choose_default_lengths(workload.encoder.config.max_sequence_length)
     shapes = [BatchShape(size, length) for length in lengths for size in _BATCH_SIZES]
     return {
         "memory": [memory.estimate(workload.shape, limit) for memory in memories.values()],

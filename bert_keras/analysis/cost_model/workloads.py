@@ -93,32 +93,32 @@ class Workload:
 
     def feature_specs(self, training: bool = False) -> dict[str, tf.TensorSpec]:
         """Return the specs of the model's inputs."""
-        specs = {name: self._spec(self.shape.length) for name in (*ENCODER_INPUTS, "segment_ids")}
+        specs = {name: self._make_spec(self.shape.length) for name in (*ENCODER_INPUTS, "segment_ids")}
         if isinstance(self.model, MaskedLMModel) or (training and self._has_generator):
-            specs["mask_positions"] = self._masked_spec()
+            specs["mask_positions"] = self._make_masked_spec()
         return specs
 
     def example_specs(self) -> tuple:
         """Return the specs of the features and labels of a training step."""
-        return self.feature_specs(training=True), self._label_specs()
+        return self.feature_specs(training=True), self._make_label_specs()
 
-    def _label_specs(self) -> tf.TensorSpec | dict[str, tf.TensorSpec]:
+    def _make_label_specs(self) -> tf.TensorSpec | dict[str, tf.TensorSpec]:
         model = self.model
         if isinstance(model, (MaskedLMModel, ElectraPretrainer)):
-            specs = {"mask_ids": self._masked_spec(), "mask_weights": self._masked_spec("float32")}
-            return specs | ({"next_sentence_labels": self._spec()} if isinstance(model, BertPretrainer) else {})
+            specs = {"mask_ids": self._make_masked_spec(), "mask_weights": self._make_masked_spec("float32")}
+            return specs | ({"next_sentence_labels": self._make_spec()} if isinstance(model, BertPretrainer) else {})
         if isinstance(model, BertQuestionAnswerer):
-            return {"start_positions": self._spec(), "end_positions": self._spec()}
+            return {"start_positions": self._make_spec(), "end_positions": self._make_spec()}
         if isinstance(model, BertTokenClassifier):
-            return self._spec(self.shape.length)
+            return self._make_spec(self.shape.length)
         if isinstance(model, BertClassifier) and model.problem != "single_label":
-            return self._spec(model.num_classes, dtype="float32")
-        return self._spec()
+            return self._make_spec(model.num_classes, dtype="float32")
+        return self._make_spec()
 
-    def _masked_spec(self, dtype: str = "int32") -> tf.TensorSpec:
-        return self._spec(self.shape.num_masked, dtype=dtype)
+    def _make_masked_spec(self, dtype: str = "int32") -> tf.TensorSpec:
+        return self._make_spec(self.shape.num_masked, dtype=dtype)
 
-    def _spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
+    def _make_spec(self, *sizes: int, dtype: str = "int32") -> tf.TensorSpec:
         return tf.TensorSpec((self.shape.batch_size, *sizes), dtype)
 
 
@@ -130,6 +130,6 @@ def list_dimensions(model: keras.Model) -> set[int]:
     return weights | {config.max_sequence_length, blocks, ID_BLOCK * blocks}
 
 
-def default_lengths(max_length: int) -> list[int]:
+def choose_default_lengths(max_length: int) -> list[int]:
     """Return those of the lengths 32, 64, 128, 256 and 512 that a model accepts, or its maximum if that is shorter."""
     return [length for length in _LENGTHS if length <= max_length] or [max_length]

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from bert_keras.modeling import BertEncoder
-from bert_keras.modeling.layers import ACTIVATIONS, sinusoidal_positions
+from bert_keras.modeling.layers import ACTIVATIONS, compute_sinusoidal_positions
 
 MAX_POSITIONS = 128  # in a map of positions; skipping positions instead would blur the waves
 
@@ -75,7 +75,7 @@ def get_position_tables(encoder: BertEncoder) -> dict[str, np.ndarray]:
         "learned", if the encoder has learned positions, and "sinusoidal", those of Vaswani et al. (2017), 3.5.
     """
     config = encoder.config
-    tables = {"sinusoidal": sinusoidal_positions(config.max_sequence_length, config.embedding_dim)}
+    tables = {"sinusoidal": compute_sinusoidal_positions(config.max_sequence_length, config.embedding_dim)}
     if encoder.embeddings.position is not None:
         learned = ops.convert_to_numpy(encoder.embeddings.position.embeddings).astype(np.float32)
         tables = {"learned": learned, **tables}

@@ -22,7 +22,7 @@ _VARIABLES = {
 }
 
 # fmt: off
-# kind, axes of its matrix or vector (letters of `_sizes`), then the layer's name in the four formats; a row without kind
+# kind, axes of its matrix or vector (letters of `_get_sizes`), then the layer's name in the four formats; a row without kind
 # has the prefixes of the rows after it
 _EMBEDDINGS = (
     (None,  None, "encoder.embeddings.", "embeddings.",           "bert/embeddings/",      ""),
@@ -94,7 +94,7 @@ class WeightName:
         huggingface: its name in transformers; None, here and below: the format has no such weight.
         google: its name in Google's TF1 code.
         keras_hub: its path in KerasHub.
-        axes: its shape in our layout, in the letters of `_sizes`.
+        axes: its shape in our layout, in the letters of `_get_sizes`.
     """
 
     ours: str
@@ -110,7 +110,7 @@ class WeightName:
 
     def shape(self, config: BertConfig, num_classes: int | None = None) -> tuple[int, ...]:
         """Return its shape in our layout; `num_classes` is C, for a head that has it."""
-        sizes = _sizes(config, num_classes)
+        sizes = _get_sizes(config, num_classes)
         return tuple(sizes[axis] for axis in self.axes)
 
 
@@ -157,7 +157,7 @@ def _list_variables(kind: str, axes: str, *layers: str | None) -> Iterator[Weigh
         yield WeightName(*names, axes[-1] if index else axes)  # a bias has the last axis of its kernel
 
 
-def _sizes(config: BertConfig, num_classes: int | None) -> dict[str, int | None]:
+def _get_sizes(config: BertConfig, num_classes: int | None) -> dict[str, int | None]:
     return {
         "V": config.vocabulary_size,
         "L": config.max_sequence_length,

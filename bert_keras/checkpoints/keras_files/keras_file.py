@@ -7,7 +7,7 @@ import zipfile
 import keras
 
 from bert_keras.checkpoints.finite_values import check_finite_model
-from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5, first_sentence
+from bert_keras.checkpoints.keras_files.keras_weights import check_fits, check_h5, get_first_sentence
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
 from bert_keras.files import parse_json
@@ -31,7 +31,7 @@ def load_keras_file(path: pathlib.Path) -> BertModel:
     try:
         model = keras.models.load_model(path, safe_mode=True)
     except Exception as error:  # an invalid config can raise any error
-        reason = first_sentence(error)
+        reason = get_first_sentence(error)
         raise InputError(f"{path} cannot be read by Keras ({reason}): copy it again from its source") from None
     if not isinstance(model, BertModel):
         raise InputError(

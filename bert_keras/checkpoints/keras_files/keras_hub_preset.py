@@ -21,7 +21,7 @@ from bert_keras import modeling
 from bert_keras.checkpoints.building import get_encoder, get_family, get_variables, list_model_weights
 from bert_keras.checkpoints.checkpoint import Checkpoint, StoredWeight
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
-from bert_keras.checkpoints.keras_files.keras_weights import first_sentence
+from bert_keras.checkpoints.keras_files.keras_weights import get_first_sentence
 from bert_keras.checkpoints.keras_files.preset_checks import check_preset
 from bert_keras.checkpoints.keras_files.preset_settings import FILE, PresetSettings, read_settings, write_settings
 from bert_keras.checkpoints.vocabulary_file import read_preset_settings
@@ -184,7 +184,7 @@ def _open(folder: pathlib.Path) -> tuple[keras.Model, list[str]]:
         return (reader or keras_hub.models.BertBackbone).from_preset(str(folder)), skipped
     except Exception as error:  # an invalid config can raise any error
         raise InputError(
-            f"{folder} cannot be read by KerasHub ({first_sentence(error)}): copy it again from its source"
+            f"{folder} cannot be read by KerasHub ({get_first_sentence(error)}): copy it again from its source"
         ) from None
 
 

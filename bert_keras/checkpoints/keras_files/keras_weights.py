@@ -33,11 +33,11 @@ def check_fits(config: object, num_bytes: int, source: str) -> None:
     hidden_dim, num_classes, num_parameters = 0, 0, 0
     for part in iterate_objects(config):
         if any(name in part for name in (*_SIZES, *_WIDTHS)):
-            sizes = {name: _size({**_DEFAULTS, **part}, name, source) for name in _SIZES}
+            sizes = {name: _read_size({**_DEFAULTS, **part}, name, source) for name in _SIZES}
             hidden_dim = max(hidden_dim, sizes["hidden_dim"])
             num_parameters += _count_parameters(part, sizes, source)
         if part.get("num_classes") is not None and id(part) not in metric_configs:
-            num_classes += _size(part, "num_classes", source)
+            num_classes += _read_size(part, "num_classes", source)
     num_parameters += num_classes * hidden_dim
     if num_parameters > _MAX_PARAMETERS_PER_BYTE * num_bytes:
         raise InputError(
@@ -77,11 +77,11 @@ def check_h5(file: str | os.PathLike | IO[bytes], source: str) -> None:
     except InputError:
         raise
     except Exception as error:  # h5py raises many types of errors for damaged files
-        reason = first_sentence(error)
+        reason = get_first_sentence(error)
         raise InputError(f"{source} is not readable HDF5 ({reason}): copy it again from its source") from None
 
 
-def first_sentence(error: Exception) -> str:
+def get_first_sentence(error: Exception) -> str:
     """Return the first sentence of another library's error message, which can quote a whole file after it."""
     text = str(error).strip() or type(error).__name__
     return re.split(r"(?<=\.)\s|\n", text)[0][:200].rstrip(".")
@@ -93,15 +93,15 @@ def _is_stored(dataset: Any) -> bool:
     return is_inside and dataset.chunks is None and dataset.id.get_storage_size() >= dataset.nbytes
 
 
-def _size(values: dict, name: str, source: str) -> int:
+def _read_size(values: dict, name: str, source: str) -> int:
     return read_field(values, name, int, source=source, minimum=1)
 
 
 def _count_parameters(values: dict, sizes: dict[str, int], source: str) -> int:
     """Return the number of parameters of an encoder's tables and matrices."""
     hidden = sizes["hidden_dim"]
-    width = hidden if values.get("embedding_dim") is None else _size(values, "embedding_dim", source)
-    segments = next((_size(values, name, source) for name in _SEGMENTS if name in values), 1)
+    width = hidden if values.get("embedding_dim") is None else _read_size(values, "embedding_dim", source)
+    segments = next((_read_size(values, name, source) for name in _SEGMENTS if name in values), 1)
     positions = sizes["max_sequence_length"] * width
     if values.get("position_type") == "sinusoidal" and positions <= _FREE_POSITIONS:
         positions = 0

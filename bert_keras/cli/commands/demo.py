@@ -69,10 +69,10 @@ def _check_out(out: pathlib.Path, *, overwrite: bool) -> None:
 
 def write_task(out: pathlib.Path, *, num_train: int | None) -> list[tuple[str, str]]:
     """Write `train.csv` and `dev.csv` of the embedded task; return the (text, label) pairs of `dev.csv`."""
-    from bert_keras.pipelines.corpus.default_corpus import labelled_passages
+    from bert_keras.pipelines.corpus.default_corpus import make_labelled_passages
     from bert_keras.pipelines.readers.labelled_texts import write_labelled_csv
 
-    passages = labelled_passages()
+    passages = make_labelled_passages()
     dev = passages[::_DEV_EVERY]
     train = [passage for index, passage in enumerate(passages) if index % _DEV_EVERY]
     (out / "task").mkdir(parents=True, exist_ok=True)
@@ -101,9 +101,9 @@ def query_export(artifacts: pathlib.Path, questions: list[tuple[str, str]]) -> l
     """Classify texts with the exported SavedModel, in a process that does not import this package."""
     from bert_keras.export.parity.probe_inputs import to_bytes_array
     from bert_keras.export.runtimes.fresh_process import query_artifact
-    from bert_keras.export.targets import next_version
+    from bert_keras.export.targets import get_next_version
 
-    latest = artifacts / "saved_model" / str(next_version(artifacts / "saved_model") - 1)
+    latest = artifacts / "saved_model" / str(get_next_version(artifacts / "saved_model") - 1)
     request = ("serving_default", {"text": to_bytes_array([text for text, _ in questions])})
     [outputs] = query_artifact("saved_model", latest, [request]).outputs
     return [

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     if is_masked_lm(checkpoint):
         return evaluate_masked_lm(arguments, checkpoint)
-    lengths = task_options.given_options(arguments, "max_sequence_length", "window_overlap")
+    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(
         lambda: task_options.check_options_of_task(arguments, task.name, task.problem),
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: task_options.check_extension(arguments.file, task.name, arguments.format),
         *([lambda: task_options.check_can_plot(task)] if arguments.plot else []),
     )
-    files = task_options.file_options(arguments)
+    files = task_options.get_file_options(arguments)
     bad = BadExamples(skip=arguments.on_error == "skip")
     examples = read_scoring_data(task, arguments.file, files, bad)
     columns = task_options.describe_columns(find_labelled_columns(task, arguments.file, files))
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.selected_prompt(task))
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
     with ProgressBar("evaluating", "examples") as bar:
         answers = predictor.answer(examples, progress=bar.update)
     _print_scores(arguments, task, answers, examples, bad.num_bad)

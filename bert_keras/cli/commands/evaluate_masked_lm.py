@@ -13,6 +13,7 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import publish_file
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def evaluate_masked_lm(arguments: argparse.Namespace, checkpoint: Checkpoint) ->
     if arguments.out:
         with publish_file(arguments.out) as staging:
             write_json(staging, scores)
-    print_result(f"{arguments.file}: {_summary(scores)}", scores, as_json=arguments.json)
+    print_result(f"{arguments.file}: {_format_summary(scores)}", scores, as_json=arguments.json)
 
 
 def _score_records(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[str, float]:
@@ -86,7 +87,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
     from bert_keras.pipelines.readers.bad_examples import BadExamples
 
     bad = BadExamples(skip=arguments.on_error == "skip")
-    texts = list(itertools.islice(_texts(arguments, bad), arguments.limit))
+    texts = list(itertools.islice(_read_texts(arguments, bad), arguments.limit))
     bad.check()
     if bad.num_bad:
         bad.check_any_left(len(texts), arguments.file)
@@ -102,7 +103,7 @@ def _score_texts(arguments: argparse.Namespace, checkpoint: Checkpoint) -> dict[
         return score_texts(*_load_model(checkpoint), texts, progress=bar.update)
 
 
-def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
+def _read_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     """Yield the texts of a file: its non-blank lines, or the text column of a table."""
     from bert_keras.pipelines.corpus.text_lines import open_lines
     from bert_keras.pipelines.readers.file_formats import get_file_ending
@@ -117,10 +118,10 @@ def _texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
             found = (line for line in lines if line.error is not None or line.text.strip())
             yield from (line.text.strip() for line in bad.keep_good(found))
     else:
-        yield from _texts_of_table(arguments, bad)
+        yield from _read_table_texts(arguments, bad)
 
 
-def _texts_of_table(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
+def _read_table_texts(arguments: argparse.Namespace, bad: BadExamples) -> Iterator[str]:
     from bert_keras.pipelines.readers.labelled_texts import read_text_examples
     from bert_keras.pipelines.readers.tables.column_names import guess_columns
     from bert_keras.pipelines.readers.tables.tables import open_table
@@ -146,7 +147,7 @@ def _check_options(arguments: argparse.Namespace, *, is_records: bool) -> None:
     given += ["on_error"] if is_records and arguments.on_error == "skip" else []
     if given:
         data = "a folder of records" if is_records else "a file of texts"
-        options = ", ".join(map(task_options.option_name, given))
+        options = ", ".join(map(spell_flag, given))
         raise InputError(f"{options} is not for a masked LM on {data}: leave it out")
 
 
@@ -155,7 +156,7 @@ def _print_settings(arguments: argparse.Namespace, checkpoint: Checkpoint, **sho
     print_settings("evaluate", {"checkpoint": model, "task": "masked LM", **shown})
 
 
-def _summary(scores: Mapping[str, float]) -> str:
+def _format_summary(scores: Mapping[str, float]) -> str:
     if "tokens" in scores:
         unknown = f", {scores['unknown_rate']:.1%} of them [UNK]" if scores["unknown_rate"] else ""
         return (

@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bert_keras.cli.console.parity_table import not_carried_over_lines, parity_table, score_lines
+from bert_keras.cli.console.parity_table import format_not_carried_over, format_parity_table, format_scores
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
 from bert_keras.cli.options import task_options
@@ -31,6 +31,7 @@ from bert_keras.cli.options.argument_checks import (
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.extras import check_can_export
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -100,14 +101,14 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint, *_ = check_all(
         lambda: read_model(arguments.checkpoint),
         lambda: check_export_target(
-            arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_inputs(arguments)
+            arguments.out, arguments.to, overwrite=arguments.overwrite, inputs=_list_inputs(arguments)
         ),
         lambda: _check_format_options(arguments),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
-    examples, skipped = _examples(arguments, checkpoint) if arguments.eval else (None, {})
-    settings = _settings(arguments) | {"examples": examples}
+    examples, skipped = _read_examples(arguments, checkpoint) if arguments.eval else (None, {})
+    settings = _get_settings(arguments) | {"examples": examples}
     checked = ExportSettings(**settings)
     checked.check_lengths(checkpoint.config.max_sequence_length)
     print_settings("export", _describe_settings(arguments, checked) | skipped)
@@ -124,14 +125,14 @@ def run(arguments: argparse.Namespace) -> None:
             **settings,
         )
     reports = parity["artifacts"]
-    tables = [*parity_table(reports).split("\n"), *score_lines(reports), *not_carried_over_lines(reports)]
+    tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
     lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, object]:
+def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given fields of `ExportSettings`, except the examples."""
-    given = task_options.given_options(
+    given = task_options.get_given_options(
         arguments, "min_serving", "model_name", "pairs", "tflite_length", "tolerance", "thorough"
     )
     if arguments.quantize is not None:
@@ -148,12 +149,12 @@ def _check_format_options(arguments: argparse.Namespace) -> None:
     problems = []
     for formats, settings in itertools.groupby(SETTING_FORMATS, SETTING_FORMATS.get):
         names = [_OPTIONS_OF_SETTINGS.get(name, name) for name in settings]
-        if not set(formats) & set(arguments.to) and (given := task_options.given_options(arguments, *names)):
+        if not set(formats) & set(arguments.to) and (given := task_options.get_given_options(arguments, *names)):
             problem = (
                 f"{_format_options(given)} is for --to {' or '.join(formats)}, and --to is {' '.join(arguments.to)}"
             )
             problems.append(f"{problem}: leave it out, or add {formats[0]}")
-    given = [*task_options.given_options(arguments, *task_options.FILE_OPTIONS)]
+    given = [*task_options.get_given_options(arguments, *task_options.FILE_OPTIONS)]
     given += ["on_error"] if arguments.on_error == "skip" else []
     if given and arguments.eval is None:
         problems.append(f"{_format_options(given)} is for the file of --eval: leave it out, or name a file")
@@ -162,10 +163,10 @@ def _check_format_options(arguments: argparse.Namespace) -> None:
 
 
 def _format_options(options: Iterable[str]) -> str:
-    return ", ".join(map(task_options.option_name, options))
+    return ", ".join(map(spell_flag, options))
 
 
-def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
+def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
     return [arguments.checkpoint, *([arguments.eval] if arguments.eval else [])]
 
 
@@ -180,7 +181,7 @@ def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) 
     return shown
 
 
-def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
+def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:
     """Read the examples on which TFLite files are evaluated; return them and the number skipped, to print."""
     from bert_keras.pipelines.readers.bad_examples import BadExamples
     from bert_keras.tasks.examples.scoring_data import read_scoring_data
@@ -192,5 +193,5 @@ def _examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[li
     task_options.check_options_of_task(arguments, task.name, task.problem)
     task_options.check_extension(arguments.eval, task.name, arguments.format)
     bad = BadExamples(skip=arguments.on_error == "skip")
-    examples = read_scoring_data(task, arguments.eval, task_options.file_options(arguments), bad)
+    examples = read_scoring_data(task, arguments.eval, task_options.get_file_options(arguments), bad)
     return examples, task_options.describe_skipped(bad)

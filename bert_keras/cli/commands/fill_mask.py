@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from bert_keras.tasks.mask_checks import check_has_masked_lm, check_have_masks, check_top_k
 
-    checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_texts(arguments.texts)))
+    checkpoint, texts = check_all(lambda: read_model(arguments.model), lambda: list(_read_texts(arguments.texts)))
     check_has_masked_lm(checkpoint.model, has_generator=checkpoint.generator is not None)
     check_top_k(arguments.top_k, len(checkpoint.tokenizer_settings["vocabulary"]))
     check_have_masks(texts)
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(lines, {"model": str(arguments.model), "texts": result}, as_json=arguments.json)
 
 
-def _texts(arguments: list[str]) -> Iterator[str]:
+def _read_texts(arguments: list[str]) -> Iterator[str]:
     """Yield the texts; "-" stands for the non-blank lines of standard input."""
     from bert_keras.pipelines.corpus.text_lines import read_numbered_lines
 

@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
             train=data,
             callbacks=[progress],
             strategy=strategy,
-            card_facts=_describe_files(arguments, data, _file_name) | described,
+            card_facts=_describe_files(arguments, data, _get_file_name) | described,
             **training_options.get_backup_arguments(arguments),
             **dataclasses.asdict(settings),
         )
@@ -199,11 +199,11 @@ def _read(arguments: argparse.Namespace, checkpoint: Checkpoint) -> TrainingData
         arguments.task,
         arguments.train,
         arguments.dev,
-        task_options.file_options(arguments),
+        task_options.get_file_options(arguments),
         dev_share=DEV_SHARE if arguments.dev_share is None else arguments.dev_share,
         seed=arguments.seed,
         on_error=arguments.on_error,
-        **task_options.given_options(arguments, *TASK_SETTINGS, "prompt"),
+        **task_options.get_given_options(arguments, *TASK_SETTINGS, "prompt"),
     )
 
 
@@ -281,7 +281,7 @@ def _to_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _file_name(path: pathlib.Path) -> str:
+def _get_file_name(path: pathlib.Path) -> str:
     return path.absolute().name
 
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
         lambda: _check_texts(arguments),
         *([] if arguments.no_pictures else [check_matplotlib]),
     )
-    (_training if arguments.training else _text)(arguments)
+    (_training if arguments.training else _inspect_text)(arguments)
 
 
 def _check_model(arguments: argparse.Namespace) -> None:
@@ -78,7 +78,7 @@ def _check_texts(arguments: argparse.Namespace) -> None:
     check_unicode(arguments.texts)
 
 
-def _text(arguments: argparse.Namespace) -> None:
+def _inspect_text(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.analysis.inspection.inspecting import inspect
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bert_keras.cli.console.report import (
     ProgressBar,
     format_peak_memory,
-    peak_memory_bytes,
+    get_peak_memory,
     print_result,
     print_settings,
     print_warnings,
@@ -31,7 +31,7 @@ from bert_keras.cli.options.text_options import (
     describe_text,
     describe_tokenizer,
     find_text,
-    given_tokenizer_settings,
+    get_given_tokenizer_settings,
 )
 from bert_keras.files import compute_digest
 from bert_keras.publishing import check_writable_file
@@ -73,20 +73,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
-    from bert_keras.pipelines.text.vocabulary_settings import settings_path
+    from bert_keras.pipelines.text.vocabulary_settings import get_settings_path
 
     *_, leading, sources = check_all(
         lambda: check_writable_file(arguments.out, overwrite=arguments.overwrite),
-        lambda: check_writable_file(settings_path(arguments.out), overwrite=arguments.overwrite),
-        lambda: _leading_tokens(arguments),
+        lambda: check_writable_file(get_settings_path(arguments.out), overwrite=arguments.overwrite),
+        lambda: _make_leading_tokens(arguments),
         lambda: find_text(arguments.text, out=arguments.out),
     )
-    rules = _text_rules(arguments)
+    rules = _make_text_rules(arguments)
     print_settings("learn-vocab", _describe_settings(arguments, rules, leading, sources))
     learned = _learn(arguments, rules, sources)
     result = {
         "out": str(arguments.out),
-        "settings": str(settings_path(arguments.out)),
+        "settings": str(get_settings_path(arguments.out)),
         "sha256": compute_digest(arguments.out)["sha256"],
         "size": len(learned.tokens),
         "num_words": learned.num_words,
@@ -95,8 +95,8 @@ def run(arguments: argparse.Namespace) -> None:
         **learned.statistics,
         "warnings": learned.warnings,
         "seconds": time.monotonic() - started,
-        "peak_memory_bytes": peak_memory_bytes(),
-        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if learned.num_workers > 1 else None,
+        "peak_memory_bytes": get_peak_memory(),
+        "worker_peak_memory_bytes": get_peak_memory(of_workers=True) if learned.num_workers > 1 else None,
     }
     print_warnings(learned.warnings)
     print_result(_format_result(result), result, as_json=arguments.json)
@@ -157,16 +157,16 @@ def _stage_bars() -> Iterator[Callable[[str, int, int | None], None]]:
         yield update
 
 
-def _text_rules(arguments: argparse.Namespace) -> TextRules:
+def _make_text_rules(arguments: argparse.Namespace) -> TextRules:
     from bert_keras.pipelines.text.text_rules import TextRules
 
-    given = given_tokenizer_settings(arguments)
+    given = get_given_tokenizer_settings(arguments)
     return TextRules(
         **{name: value for name, value in given.items() if value is not None and name in vars(TextRules())}
     )
 
 
-def _leading_tokens(arguments: argparse.Namespace) -> list[str]:
+def _make_leading_tokens(arguments: argparse.Namespace) -> list[str]:
     from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
 
     return make_leading_tokens(arguments.special_token, arguments.unused, size=arguments.size)

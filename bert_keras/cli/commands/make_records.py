@@ -16,7 +16,7 @@ from bert_keras.checks import format_count
 from bert_keras.cli.console.report import (
     ProgressBar,
     format_peak_memory,
-    peak_memory_bytes,
+    get_peak_memory,
     print_result,
     print_settings,
     print_warnings,
@@ -37,7 +37,7 @@ from bert_keras.cli.options.text_options import (
     describe_text,
     describe_tokenizer,
     find_text,
-    given_tokenizer_settings,
+    get_given_tokenizer_settings,
 )
 from bert_keras.errors import InputError
 from bert_keras.publishing import check_writable_folder
@@ -105,18 +105,18 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     started = time.monotonic()
     settings, tokenizer, _, sources, beam_options = check_all(
-        lambda: _settings(arguments),
-        lambda: _tokenizer(arguments),
+        lambda: _make_settings(arguments),
+        lambda: _read_tokenizer(arguments),
         lambda: check_writable_folder(
             arguments.out, "make-records", overwrite=arguments.overwrite, inputs=[arguments.vocabulary]
         ),
         lambda: _find_text(arguments),
-        lambda: _beam_options(arguments),
+        lambda: _split_beam_options(arguments),
     )
     print_settings("make-records", _describe_settings(arguments, settings, tokenizer, sources))
     warnings: list[str] = []
     options = {
-        **_option_values(settings),
+        **_get_option_values(settings),
         "field": arguments.field,
         "sentences": arguments.sentences,
         "beam_options": beam_options,
@@ -129,14 +129,14 @@ def run(arguments: argparse.Namespace) -> None:
         **manifest,
         "warnings": warnings,
         "seconds": time.monotonic() - started,
-        "peak_memory_bytes": peak_memory_bytes(),
-        "worker_peak_memory_bytes": peak_memory_bytes(of_workers=True) if had_workers else None,
+        "peak_memory_bytes": get_peak_memory(),
+        "worker_peak_memory_bytes": get_peak_memory(of_workers=True) if had_workers else None,
     }
     print_warnings(warnings)
     print_result(_format_result(result), result, as_json=arguments.json)
 
 
-def _settings(arguments: argparse.Namespace) -> RecordSettings:
+def _make_settings(arguments: argparse.Namespace) -> RecordSettings:
     from bert_keras.pipelines.records import RecordSettings
 
     return RecordSettings(
@@ -152,11 +152,11 @@ def _settings(arguments: argparse.Namespace) -> RecordSettings:
     )
 
 
-def _tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
+def _read_tokenizer(arguments: argparse.Namespace) -> TokenizerSpec:
     from bert_keras.pipelines.records import TokenizerSpec
     from bert_keras.pipelines.text.vocabulary_settings import read_vocabulary_and_settings
 
-    given = given_tokenizer_settings(arguments)
+    given = get_given_tokenizer_settings(arguments)
     settings = read_vocabulary_and_settings(arguments.vocabulary, given, option_names=TOKENIZER_OPTIONS)
     return TokenizerSpec.from_arguments(settings, arguments.max_sequence_length)
 
@@ -169,7 +169,7 @@ def _find_text(arguments: argparse.Namespace) -> list[TextSource] | None:
     return find_text(arguments.text, out=arguments.out)
 
 
-def _beam_options(arguments: argparse.Namespace) -> list[str] | None:
+def _split_beam_options(arguments: argparse.Namespace) -> list[str] | None:
     if arguments.beam is None:
         return None
     from bert_keras.pipelines.records.beam_records import split_beam_options
@@ -217,10 +217,10 @@ def _report_resumable_blocks(out: pathlib.Path) -> Iterator[None]:
 
 
 def _format_resumable_blocks(out: pathlib.Path) -> str | None:
-    from bert_keras.pipelines.records.partial_folder import count_finished_blocks, partial_path
+    from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
 
     num_blocks = count_finished_blocks(out)
-    return f"{num_blocks:,} finished blocks in {partial_path(out)}" if num_blocks else None
+    return f"{num_blocks:,} finished blocks in {get_partial_path(out)}" if num_blocks else None
 
 
 def _describe_settings(
@@ -233,7 +233,7 @@ def _describe_settings(
         "vocabulary": arguments.vocabulary,
         "out": arguments.out,
         **describe_tokenizer(tokenizer.rules, tokenizer.additional_special_tokens),
-        **_option_values(settings),
+        **_get_option_values(settings),
         "workers": arguments.workers if arguments.beam is None else f"those of Beam: {arguments.beam}",
     }
     if arguments.beam is None and (blocks := _format_resumable_blocks(arguments.out)):
@@ -241,7 +241,7 @@ def _describe_settings(
     return settings_to_print
 
 
-def _option_values(settings: RecordSettings) -> dict[str, object]:
+def _get_option_values(settings: RecordSettings) -> dict[str, object]:
     from bert_keras.pipelines.records.make_records_command import WITHOUT_OPTION
 
     return {name: value for name, value in dataclasses.asdict(settings).items() if name not in WITHOUT_OPTION}

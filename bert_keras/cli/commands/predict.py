@@ -36,6 +36,7 @@ from bert_keras.cli.options.argument_checks import (
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.files import format_json
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.publishing import check_writable_file, publish_file
 from bert_keras.tasks.examples import option_checks
 
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
-    lengths = task_options.given_options(arguments, "max_sequence_length", "window_overlap")
+    lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
     task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _open_input(arguments, task)
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
     load_tensorflow()
     from bert_keras.tasks.predictor import Predictor
 
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.selected_prompt(task))
+    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
     with _output(arguments.out) as out, _progress(out) as bar:
         source = _Examples(read, skip=arguments.on_error == "skip", report=bar.print)
         num_answers = _answer(predictor, source, out, arguments, bar)
@@ -137,12 +138,12 @@ def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None
 
 def _check_file_options(arguments: argparse.Namespace, task: Task) -> None:
     """Raise `InputError` if a file option was given with a text, or an option of tagged words for another task."""
-    given = task_options.given_options(arguments, *_FILE_OPTIONS)
+    given = task_options.get_given_options(arguments, *_FILE_OPTIONS)
     if arguments.texts and given:
-        options = ", ".join(map(task_options.option_name, given))
+        options = ", ".join(map(spell_flag, given))
         raise InputError(f"{options} is for files, and a text was given: leave it out")
     option_checks.check_options_of_task(
-        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=task_options.option_name
+        {name: given.get(name) for name in ("word_column", "tag_column")}, task.name, spell=spell_flag
     )
 
 
@@ -158,7 +159,7 @@ def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, ob
 
     if arguments.texts:
         return {}, iter([Example(None, task.make_example(*arguments.texts), None)])
-    files = task_options.file_options(arguments)
+    files = task_options.get_file_options(arguments)
     columns = task_options.describe_columns(find_prediction_columns(task, arguments.file, files))
     read = read_prediction_data(task, arguments.file, files)
     if arguments.file == "-":
@@ -192,10 +193,10 @@ def _answer(
     Raises:
         InputError: an example was bad; the lines of those before it are written.
     """
-    num_answers, position_key = 0, _position_key(arguments)
+    num_answers, position_key = 0, _get_position_key(arguments)
     for answers in predictor.stream(source, once=True):
         for line, answer in zip(source.take_lines(len(answers)), answers, strict=True):
-            out.write(_json_line(position_key, line, predictor.task.to_json(answer, arguments.top)))
+            out.write(_format_json_line(position_key, line, predictor.task.to_json(answer, arguments.top)))
         out.flush()
         num_answers += len(answers)
         bar.update(num_answers)
@@ -204,7 +205,7 @@ def _answer(
     return num_answers
 
 
-def _position_key(arguments: argparse.Namespace) -> str:
+def _get_position_key(arguments: argparse.Namespace) -> str:
     """Return the JSON key for the position of an example: its line, or its index in a JSON array."""
     from bert_keras.tasks.examples.file_options import guess_format
 
@@ -212,7 +213,7 @@ def _position_key(arguments: argparse.Namespace) -> str:
     return "index" if is_array else "line"
 
 
-def _json_line(position_key: str, number: int | None, answer: dict) -> str:
+def _format_json_line(position_key: str, number: int | None, answer: dict) -> str:
     """Format an answer as a JSON line that begins with the position of its example in the file, if there is one."""
     named = {} if number is None else {position_key: number}
     named |= {name: value for name, value in answer.items() if name not in _LAST_KEYS}

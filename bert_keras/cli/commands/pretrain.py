@@ -122,10 +122,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     *_, (settings, manifests) = check_all(
         *(lambda path=path: check_exists(path, "a records folder from make-records") for path in arguments.records),
-        lambda: check_out(arguments, *_inputs(arguments)),
+        lambda: check_out(arguments, *_list_inputs(arguments)),
         lambda: resolve_settings(arguments),
     )
-    start = _start(settings, arguments)
+    start = _read_start(settings, arguments)
     settings = settings if start is None else start.run
     if run_in_workers(arguments):
         return
@@ -158,7 +158,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_result(sentence, {"out": str(arguments.out), **trained.metrics}, as_json=arguments.json)
 
 
-def _inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
+def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
     """Return all paths that the run reads."""
     named = (arguments.config, vars(arguments)["model.start_from"])
     return [*arguments.records, *(pathlib.Path(path) for path in named if path is not None)]
@@ -186,7 +186,7 @@ def resolve_settings(arguments: argparse.Namespace) -> tuple[Pretraining, list[d
     return settings, manifests
 
 
-def _start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None:
+def _read_start(settings: Pretraining, arguments: argparse.Namespace) -> Start | None:
     """Read the checkpoint to continue from, and check that it is compatible with the settings and the records.
 
     Raises:

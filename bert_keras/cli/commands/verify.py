@@ -7,7 +7,7 @@ export, of which all artifacts are checked.
 import argparse
 import pathlib
 
-from bert_keras.cli.console.parity_table import parity_table
+from bert_keras.cli.console.parity_table import format_parity_table
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import print_result, print_settings
 from bert_keras.cli.options.argument_checks import add_path, add_thorough, check_all, check_exists
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     reports = verify(arguments.artifact, checkpoint, thorough=arguments.thorough)
     result = {"checkpoint": str(arguments.checkpoint), "artifacts": reports}
-    print_result(parity_table(reports).split("\n"), result, as_json=arguments.json)
+    print_result(format_parity_table(reports).split("\n"), result, as_json=arguments.json)
     if different := [name for name, report in reports.items() if not report["passed"]]:
         raise ParityError(
             f"{', '.join(different)} differs from {arguments.checkpoint}: do not use it; run `bert-keras export` again"

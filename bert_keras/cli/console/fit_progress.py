@@ -3,7 +3,7 @@
 import time
 
 from bert_keras.cli.console.report import ProgressBar
-from bert_keras.training.callbacks import ScoreListener, display_name
+from bert_keras.training.callbacks import ScoreListener, shorten_metric_name
 
 
 class FitProgress(ScoreListener):
@@ -73,4 +73,4 @@ class FitProgress(ScoreListener):
 
 def _format_metrics(logs: dict) -> list[str]:
     names = [name for name in logs if name == "loss" or name.endswith("accuracy")]
-    return [f"{display_name(name)} {float(logs[name]):.3f}" for name in names]
+    return [f"{shorten_metric_name(name)} {float(logs[name]):.3f}" for name in names]

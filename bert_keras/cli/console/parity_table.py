@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from bert_keras.cli.console.report import format_table
 
 
-def parity_table(reports: Mapping[str, Mapping]) -> str:
+def format_parity_table(reports: Mapping[str, Mapping]) -> str:
     """Format the parity reports of artifacts, keyed by artifact, as one line each.
 
     The columns are the result, the number of inputs, the largest difference, the number of different labels, the file
@@ -15,7 +15,7 @@ def parity_table(reports: Mapping[str, Mapping]) -> str:
     return format_table([header, *(_format_row(name, report) for name, report in reports.items())])
 
 
-def score_lines(reports: Mapping[str, Mapping]) -> list[str]:
+def format_scores(reports: Mapping[str, Mapping]) -> list[str]:
     """Format the scores of TFLite files and of the candidates that the quantization search rejected.
 
     A file that scores differently with MediaPipe's tokenizer, which phones use, gets a warning.
@@ -38,7 +38,7 @@ def score_lines(reports: Mapping[str, Mapping]) -> list[str]:
     return lines
 
 
-def not_carried_over_lines(reports: Mapping[str, Mapping]) -> list[str]:
+def format_not_carried_over(reports: Mapping[str, Mapping]) -> list[str]:
     """Format one line for each property of the checkpoint that an artifact does not have."""
     return [
         f"{name}: not carried over: {item}"

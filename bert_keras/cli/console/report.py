@@ -64,9 +64,9 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
         print_line(f"  {line}")
 
 
-def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
+def get_peak_memory(*, of_workers: bool = False) -> int | None:
     """Return the peak memory of this process, or of its largest finished worker process; None on Windows."""
-    if not of_workers and (peak := _linux_peak_memory_bytes()):
+    if not of_workers and (peak := _read_linux_peak_memory()):
         return peak
     try:
         import resource
@@ -76,7 +76,7 @@ def peak_memory_bytes(*, of_workers: bool = False) -> int | None:
     return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _linux_peak_memory_bytes() -> int | None:
+def _read_linux_peak_memory() -> int | None:
     """Return the peak that Linux reports for this program; `ru_maxrss` would include the program that started it."""
     try:
         lines = pathlib.Path("/proc/self/status").read_text(encoding="utf-8").splitlines()

@@ -47,25 +47,25 @@ def check_unicode(texts: Iterable[str]) -> None:
 
 def positive_integer(text: str) -> int:
     """Argparse type: an integer >= 1."""
-    return _integer(text, 1)
+    return _parse_integer(text, 1)
 
 
 def non_negative_integer(text: str) -> int:
     """Argparse type: an integer >= 0."""
-    return _integer(text, 0)
+    return _parse_integer(text, 0)
 
 
 def positive_number(text: str) -> float:
     """Argparse type: a number > 0."""
-    return _number(text, lambda value: value > 0, "a number above 0")
+    return _parse_number(text, lambda value: value > 0, "a number above 0")
 
 
 def non_negative_number(text: str) -> float:
     """Argparse type: a number >= 0."""
-    return _number(text, lambda value: value >= 0, "a number from 0")
+    return _parse_number(text, lambda value: value >= 0, "a number from 0")
 
 
-def _integer(text: str, minimum: int) -> int:
+def _parse_integer(text: str, minimum: int) -> int:
     """Convert `text` to an integer, or raise the error that argparse prints."""
     try:
         value = int(text)
@@ -79,7 +79,7 @@ def _integer(text: str, minimum: int) -> int:
     )
 
 
-def _number(text: str, is_valid: Callable[[float], bool], expected: str) -> float:
+def _parse_number(text: str, is_valid: Callable[[float], bool], expected: str) -> float:
     """Convert `text` to a number, or raise the error that argparse prints."""
     try:
         value = float(text)

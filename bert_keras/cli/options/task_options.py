@@ -11,6 +11,7 @@ from bert_keras.checks import quote
 from bert_keras.cli.options.argument_checks import add_option, non_negative_integer, positive_integer
 from bert_keras.errors import InputError
 from bert_keras.figures import check_matplotlib
+from bert_keras.pipelines.readers.option_spelling import spell_flag
 from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def select_prompt(arguments: argparse.Namespace, task: Task) -> Task:
     return task.with_prompt(arguments.prompt)
 
 
-def selected_prompt(task: Task) -> dict[str, object]:
+def get_selected_prompt(task: Task) -> dict[str, object]:
     """Return the prompt of a task from `select_prompt` as an argument of `Predictor.from_checkpoint`."""
     return {"prompt": task.prompt} if getattr(task, "prompt", None) is not None else {}
 
@@ -111,13 +112,8 @@ def describe_prompt(task: Task) -> dict[str, object]:
 
 def check_options_of_task(arguments: argparse.Namespace, task: str, problem: str | None = None) -> None:
     """Raise `InputError` that lists every given option that `task` does not use."""
-    given = given_options(arguments, *option_checks.TASKS_OF_OPTION)
-    option_checks.check_options_of_task(given, task, problem=problem or "single_label", spell=option_name)
-
-
-def option_name(name: str) -> str:
-    """Return the command-line option that sets an argument: `text_column` -> `--text-column`."""
-    return f"--{name.replace('_', '-')}"
+    given = get_given_options(arguments, *option_checks.TASKS_OF_OPTION)
+    option_checks.check_options_of_task(given, task, problem=problem or "single_label", spell=spell_flag)
 
 
 def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> None:
@@ -129,15 +125,15 @@ def check_extension(path: pathlib.Path, task: str, file_format: str | None) -> N
         )
 
 
-def file_options(arguments: argparse.Namespace) -> FileOptions:
+def get_file_options(arguments: argparse.Namespace) -> FileOptions:
     """Return the given options of the file format."""
     from bert_keras.tasks.examples.file_options import FileOptions
 
     names = ("format", "text_column", "second_text_column", "label_column", "columns", "delimiter", "separator")
-    return FileOptions(**given_options(arguments, *names, "word_column", "tag_column"))
+    return FileOptions(**get_given_options(arguments, *names, "word_column", "tag_column"))
 
 
-def given_options(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
+def get_given_options(arguments: argparse.Namespace, *names: str) -> dict[str, object]:
     """Return those of the options that were given, keyed by name."""
     return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 

@@ -59,7 +59,7 @@ def add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_tokenizer_settings(arguments: argparse.Namespace) -> dict[str, object]:
+def get_given_tokenizer_settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the tokenizer options as arguments of `BertTokenizer`; None for those that were not given."""
     return {
         "lowercase": False if arguments.cased else None,
@@ -96,11 +96,11 @@ def find_text(text: list[str] | None, *, out: pathlib.Path) -> list[TextSource] 
 
 def describe_text(text: list[str] | None, sources: list[TextSource] | None) -> str:
     """Return the text to read with its number of files and size, to print."""
-    from bert_keras.pipelines.corpus.text_sources import PROSE, total_bytes
+    from bert_keras.pipelines.corpus.text_sources import PROSE, get_total_bytes
 
     if text is None:
         return PROSE
-    num_bytes = total_bytes(sources)
+    num_bytes = get_total_bytes(sources)
     size = "size unknown" if num_bytes is None else f"{num_bytes / 1e6:,.1f} MB"
     names = " ".join("standard input" if name == "-" else name for name in text)
     return f"{names} ({len(sources):,} {'file' if len(sources) == 1 else 'files'}, {size})"

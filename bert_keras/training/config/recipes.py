@@ -16,15 +16,15 @@ from bert_keras.pipelines.records.manifest import list_tokenizer_differences
 from bert_keras.training.config.phases import PhasePlan, join_schedules, plan_phases
 from bert_keras.training.config.settings import settings, to_plain_values
 from bert_keras.training.config.sources import (
+    get_recipe_path,
     infer_settings,
     merge_sources,
     parse_assignments,
     read_sources,
-    recipe_path,
 )
 from bert_keras.training.config.tables import RECIPES, RunSettings
 
-__all__ = ["RECIPES", "PhasePlan", "Pretraining", "infer_settings", "parse_assignments", "recipe_path"]
+__all__ = ["RECIPES", "PhasePlan", "Pretraining", "get_recipe_path", "infer_settings", "parse_assignments"]
 
 _SHARE_TOLERANCE = 1e-6  # shares written with a few digits need not sum to exactly 1
 

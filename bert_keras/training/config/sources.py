@@ -22,7 +22,7 @@ OLD_VALUES = {("mask_unit", "piece"): "token"}
 _SHARED_BY_RECORDS = ("sentence_objective", "short_sequence_rate", "keep_documents_apart", "packed", "duplicates")
 
 
-def recipe_path(name: str) -> pathlib.Path:
+def get_recipe_path(name: str) -> pathlib.Path:
     """Return the TOML file of a recipe, for reading or copying.
 
     Raises:
@@ -126,7 +126,7 @@ def read_sources(
     models = [values["model"] for _, values in sources if isinstance(values.get("model"), Mapping)]
     has_start = any("start_from" in model for model in models)
     if recipes and recipes[-1] in RECIPES:  # an unknown name is reported with the other faults
-        values = read_toml(recipe_path(recipes[-1]))
+        values = read_toml(get_recipe_path(recipes[-1]))
         if has_start:
             values["model"] = {name: values["model"][name] for name in _KEPT_FROM_RECIPE if name in values["model"]}
         sources.insert(0, (f"recipe {recipes[-1]!r}", values))

@@ -183,7 +183,7 @@ class BatchesSettings:
 
     def num_predictions(self, max_sequence_length: int) -> int:
         """Return the masked positions per sequence of that length."""
-        # the formula of `masking.default_max_predictions`, which imports TensorFlow; a test compares them
+        # the formula of `masking.get_default_max_predictions`, which imports TensorFlow; a test compares them
         return self.max_predictions or max(1, math.ceil(round(max_sequence_length * self.mask_rate, 6)))
 
 

@@ -110,7 +110,7 @@ class Lamb(BertOptimizer):
         if slot.decays:
             value = ops.convert_to_tensor(slot.variable)
             update = update + self.weight_decay * value
-            update = _trust_ratio(value, update) * update
+            update = _compute_trust_ratio(value, update) * update
         self.subtract(slot, rate * update)
 
 
@@ -169,7 +169,7 @@ def _make_schedule(
     return parts[0] if len(parts) == 1 else RateSequence(parts)
 
 
-def _trust_ratio(variable: keras.KerasTensor, update: keras.KerasTensor) -> keras.KerasTensor:
+def _compute_trust_ratio(variable: keras.KerasTensor, update: keras.KerasTensor) -> keras.KerasTensor:
     """Return the norm of the weights divided by that of their update, or 1 if either is 0."""
     weight_norm, update_norm = ops.sqrt(ops.sum(ops.square(variable))), ops.sqrt(ops.sum(ops.square(update)))
     both = ops.logical_and(weight_norm > 0, update_norm > 0)

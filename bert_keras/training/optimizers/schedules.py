@@ -28,7 +28,7 @@ SCHEDULES = ("linear", "cosine", "polynomial", "constant", "inverse_sqrt", "one_
 _ONE_CYCLE_START = 0.25  # base_percentage of budget-triangle2 in cramming's schedulers.py
 
 
-def rate_shape(kind: str, progress: float, warmup_ratio: float, *, power: float = 1.0) -> float:
+def compute_rate(kind: str, progress: float, warmup_ratio: float, *, power: float = 1.0) -> float:
     """Compute the learning rate at a point of the training, as a fraction of the peak.
 
     Args:
@@ -41,7 +41,7 @@ def rate_shape(kind: str, progress: float, warmup_ratio: float, *, power: float 
         InputError: the kind is unknown, or the warm-up or the power is out of range.
 
     Example:
-        >>> [round(rate_shape("linear", progress, 0.2), 3) for progress in (0, 0.1, 0.2, 0.6, 1)]
+        >>> [round(compute_rate("linear", progress, 0.2), 3) for progress in (0, 0.1, 0.2, 0.6, 1)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     _check_shape(kind, warmup_ratio, power)
@@ -207,7 +207,7 @@ class TimedLearningRate(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         """Set the learning rate."""
-        fraction = rate_shape(self.kind, self.elapsed_seconds / self.seconds, self.warmup_ratio, power=self.power)
+        fraction = compute_rate(self.kind, self.elapsed_seconds / self.seconds, self.warmup_ratio, power=self.power)
         try:
             self.model.optimizer.learning_rate = self.peak_learning_rate * fraction
         except TypeError as error:

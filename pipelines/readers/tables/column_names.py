@@ -105,7 +105,7 @@ def guess_columns(
         text, pair = _guess_texts(usual)
         second_text = second_text or pair
     if label is None and needs_label:
-        label = _first(usual, _LABELS)
+        label = _find_first(usual, _LABELS)
     for name, purpose, option in ((text, "texts", "text_column"), (label, "labels", "label_column")):
         if name is None and (needs_label or purpose == "texts"):
             also = ", ".join(map(spell, ("text_column", "second_text_column", "label_column")))
@@ -125,10 +125,10 @@ def _guess_texts(usual: dict[str, str]) -> tuple[str | None, str | None]:
     for first, second in _PAIRS:
         if first in usual and second in usual:
             return usual[first], usual[second]
-    return _first(usual, _TEXTS), None
+    return _find_first(usual, _TEXTS), None
 
 
-def _first(usual: dict[str, str], wanted: Iterable[str]) -> str | None:
+def _find_first(usual: dict[str, str], wanted: Iterable[str]) -> str | None:
     return next((usual[name] for name in wanted if name in usual), None)
 
 

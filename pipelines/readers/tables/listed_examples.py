@@ -64,7 +64,7 @@ def as_source(given: object, name: str, *, pair: Sequence[str] = _PAIR) -> Sourc
         given = _with_whole_numbers(given.to_dict("records"))
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"{name} has type {type(given).__name__}; expected {_EXPECTED}")
-    objects = [_object(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
+    objects = [_check_dict(one, f"{name}[{index}]", pair) for index, one in enumerate(given)]
     if not objects:
         raise InputError(f"{name} has no examples; expected at least one: pass another list")
     return ListedExamples(name, objects)
@@ -87,25 +87,25 @@ def _is_upcast(values: Sequence[object]) -> bool:
     return 0 < len(known) < len(values) and all(value.is_integer() for value in known)
 
 
-def _object(given: object, place: str, pair: Sequence[str]) -> dict:
+def _check_dict(given: object, place: str, pair: Sequence[str]) -> dict:
     if isinstance(given, Mapping):
-        return {str(name): _plain(value) for name, value in given.items()}
+        return {str(name): _to_plain(value) for name, value in given.items()}
     if isinstance(given, tuple | list) and len(given) in (2, 3):
         names = pair if len(given) == 2 else _TRIPLE
         names = ("words", "tags") if isinstance(given[0], list | tuple) else names
-        return dict(zip(names, map(_plain, given), strict=True))
+        return dict(zip(names, map(_to_plain, given), strict=True))
     raise InputError(f"{place} is {quote(given)}; expected a dict such as {{'text': ..., 'label': ...}}, or a pair")
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     """Convert a value to the types of JSON; missing values of NumPy and pandas become None."""
     if isinstance(value, str | bool | int):
         return value
     if hasattr(value, "tolist"):  # NumPy arrays and numbers
-        return _plain(value.tolist())
+        return _to_plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): _to_plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(part) for part in value]
+        return [_to_plain(part) for part in value]
     is_missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
     return None if is_missing else value

@@ -155,8 +155,8 @@ def _combine(parts: list[int], sequences: list[tuple[int, ...]]) -> int:
 def _choose_stand_ins(tokens: Sequence[str], single_words: np.ndarray, num_special: int) -> dict[int, int]:
     """Return a stand-in for each character of the vocabulary beyond printable ASCII."""
     alphabet = sorted({ord(character) for token in tokens for character in token if not "\x21" <= character <= "\x7e"})
-    letters = itertools.islice(_members(_PRIVATE_USE), 1, None)  # the first one is the unknown letter
-    words = itertools.islice(_members(CHINESE), 1 + num_special, None)
+    letters = itertools.islice(_expand_ranges(_PRIVATE_USE), 1, None)  # the first one is the unknown letter
+    words = itertools.islice(_expand_ranges(CHINESE), 1 + num_special, None)
     try:
         return {code: next(words if single_words[code] else letters) for code in alphabet}
     except StopIteration:
@@ -166,7 +166,7 @@ def _choose_stand_ins(tokens: Sequence[str], single_words: np.ndarray, num_speci
         ) from None
 
 
-def _members(ranges: Iterable[tuple[int, int]]) -> Iterable[int]:
+def _expand_ranges(ranges: Iterable[tuple[int, int]]) -> Iterable[int]:
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 

@@ -121,7 +121,7 @@ class Rewriter:
             if not with_sources:
                 return folded, ()
             nothing = tf.zeros([0], tf.int32)
-            return folded, Sources(_no_indices(texts), Writing(*[nothing] * 4), nothing, nothing)
+            return folded, Sources(_make_missing_indices(texts), Writing(*[nothing] * 4), nothing, nothing)
 
         def rewrite_others():
             others = tf.where(~is_plain)[:, 0]
@@ -160,7 +160,7 @@ class Rewriter:
             tf.size(selected) + tf.range(tf.size(complex_texts)),
         )
         sources = Sources(
-            indices=tf.tensor_scatter_nd_update(_no_indices(texts), selected[:, tf.newaxis], indices),
+            indices=tf.tensor_scatter_nd_update(_make_missing_indices(texts), selected[:, tf.newaxis], indices),
             writing=writing,
             original_text_starts=tf.concat(
                 [original_text_starts, tf.gather(original_text_starts, complex_texts)], axis=0
@@ -221,7 +221,7 @@ def _escape_normalized(text: str) -> str:
     return "".join(r"[\t\n\r ]" if character == " " else re.escape(character) for character in text)
 
 
-def _no_indices(texts: tf.Tensor) -> tf.Tensor:
+def _make_missing_indices(texts: tf.Tensor) -> tf.Tensor:
     return tf.fill(tf.shape(texts), -1)
 
 

@@ -20,7 +20,7 @@ from bert_keras.pipelines.text.learning.alphabet import Alphabet, choose_alphabe
 from bert_keras.pipelines.text.learning.leading_tokens import make_leading_tokens
 from bert_keras.pipelines.text.learning.training import train_vocabulary
 from bert_keras.pipelines.text.text_rules import TextRules
-from bert_keras.pipelines.text.vocabulary_settings import settings_path, write_vocabulary_and_settings
+from bert_keras.pipelines.text.vocabulary_settings import get_settings_path, write_vocabulary_and_settings
 from bert_keras.publishing import check_writable_file
 
 Progress = Callable[[str, int, int | None], None]
@@ -203,7 +203,7 @@ def _read_text(
     sources = None if text is None else find_sources(text)
     if out is not None:
         paths = [source.path for source in sources or () if source.path is not None]
-        for path in (out, settings_path(out)):
+        for path in (out, get_settings_path(out)):
             check_writable_file(path, overwrite=overwrite, inputs=paths)
     if sentences is not None:
         return sentences

@@ -1,6 +1,6 @@
 """The printed table of parity reports."""
 
-from bert_keras.cli.console.parity_table import parity_table, score_lines
+from bert_keras.cli.console.parity_table import format_parity_table, format_scores
 
 EQUAL = {
     "passed": True,
@@ -22,7 +22,7 @@ OTHER = {
 
 
 def test_each_artifact_has_one_line_with_aligned_columns():
-    header, first, second = parity_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
+    header, first, second = format_parity_table({"saved_model/12": EQUAL, "tflite/m": OTHER}).split("\n")
     assert header.split() == "artifact parity inputs difference different labels size load time latency".split()
     assert first.split() == "saved_model/12 equal 1,300 2.4e-06 (max) 0 of 1,300 90.4 MB 0.5 s 12.3 ms".split()
     assert second.split() == ("tflite/m DIFFERS 1,300 2.5e-01 (mean, relative) no labels 90.4 MB 0.5 s 12.3 ms".split())
@@ -35,7 +35,7 @@ def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
         {"quantization": "float16", "bytes": 45_000_000, "score": 91.5, "drop": -0.25},
     ]
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.5, "with_mediapipe_tokenizer": 90.0, "tried": tried}
-    assert score_lines({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
+    assert format_scores({"saved_model/1": EQUAL, "model.tflite": {**EQUAL, "scores": scores}}) == [
         "model.tflite: accuracy 91.50, checkpoint 91.25",
         "  tried dynamic_int8, 23.0 MB: 88.00, +3.25 points lost",
         "  tried float16, 45.0 MB: 91.50, -0.25 points lost",
@@ -46,5 +46,5 @@ def test_scores_list_rejected_candidates_and_the_loss_with_mediapipe():
 
 def test_equal_mediapipe_score_causes_no_warning():
     scores = {"score": "accuracy", "checkpoint": 91.25, "file": 91.25}
-    assert len(score_lines({"a": {**EQUAL, "scores": scores}})) == 1
-    assert len(score_lines({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1
+    assert len(format_scores({"a": {**EQUAL, "scores": scores}})) == 1
+    assert len(format_scores({"a": {**EQUAL, "scores": {**scores, "with_mediapipe_tokenizer": 91.25}}})) == 1

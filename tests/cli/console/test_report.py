@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.report import peak_memory_bytes
+from bert_keras.cli.console.report import get_peak_memory
 
 
 def test_count_of_one_is_singular():
@@ -19,13 +19,13 @@ def test_count_of_one_is_singular():
 
 
 def test_peak_memory_excludes_the_parent_process():
-    code = "from bert_keras.cli.console.report import peak_memory_bytes; print(peak_memory_bytes())"
+    code = "from bert_keras.cli.console.report import get_peak_memory; print(get_peak_memory())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 1_000_000 < int(done.stdout) < peak_memory_bytes() / 2  # only this process has imported TensorFlow
+    assert 1_000_000 < int(done.stdout) < get_peak_memory() / 2  # only this process has imported TensorFlow
 
 
 def test_peak_memory_comes_from_the_resource_module_without_proc(monkeypatch):
-    monkeypatch.setattr("bert_keras.cli.console.report._linux_peak_memory_bytes", lambda: None)
+    monkeypatch.setattr("bert_keras.cli.console.report._read_linux_peak_memory", lambda: None)
     resource = pytest.importorskip("resource", reason="Windows has no resource module")
     unit = 1 if sys.platform == "darwin" else 1024
-    assert peak_memory_bytes() == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    assert get_peak_memory() == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, normalizers
 
 import bert_keras as bk
 from bert_keras.cli.main import main
-from bert_keras.pipelines.records import parse_records, read_manifest, shard_paths
+from bert_keras.pipelines.records import list_shard_paths, parse_records, read_manifest
 from bert_keras.pipelines.text.vocabulary import read_vocabulary
 from tests import pud
 from tests.marks import slow, slow_except
@@ -66,7 +66,7 @@ def make(run, sentences, *options):
 
 
 def read_record_ids():
-    records = tf.data.TFRecordDataset(shard_paths("records", read_manifest("records")))
+    records = tf.data.TFRecordDataset(list_shard_paths("records", read_manifest("records")))
     ids = parse_records(tf.constant([record.numpy() for record in records]))["token_ids"].to_list()
     return [sequence[1:-1] for sequence in ids]
 

@@ -17,7 +17,7 @@ from bert_keras.export.runtimes import exchange, fresh_process
 from bert_keras.export.runtimes.fresh_process import query_artifact
 from bert_keras.export.saved_model import saved_model_artifact, to_saved_model
 from bert_keras.export.saved_model.op_audit import read_meta_graph
-from bert_keras.export.saved_model.saved_model_artifact import next_version
+from bert_keras.export.saved_model.saved_model_artifact import get_next_version
 from bert_keras.export.verify import verify
 from tests.export.conftest import LENGTH, InThisProcess, build
 
@@ -416,8 +416,8 @@ def test_bad_arguments_are_rejected(references, tokenizer, tmp_path):
 def test_version_numbers_are_compared_as_numbers(tmp_path):
     for name in ("9", "10", "notes", ".11.tmp"):
         (tmp_path / name).mkdir()
-    assert next_version(tmp_path) == 11
-    assert next_version(tmp_path / "nowhere") == 1
+    assert get_next_version(tmp_path) == 11
+    assert get_next_version(tmp_path / "nowhere") == 1
 
 
 def test_export_is_a_package_and_bk_export_a_function():
@@ -441,9 +441,9 @@ def test_arrays_survive_a_round_trip(tmp_path):
 
 
 def test_sampled_positions_of_vocabulary_logits_are_compared():
-    assert exchange.compared_positions((2, 100, 30_522)) == slice(None, None, 12)
-    assert exchange.compared_positions((2, 5, 30_522)) == slice(None, None, 1)
-    assert exchange.compared_positions((2, 100, 768)) == slice(None, None, 1)
+    assert exchange.choose_compared_positions((2, 100, 30_522)) == slice(None, None, 12)
+    assert exchange.choose_compared_positions((2, 5, 30_522)) == slice(None, None, 1)
+    assert exchange.choose_compared_positions((2, 100, 768)) == slice(None, None, 1)
 
 
 def test_parity_check_compares_the_same_positions_on_both_sides(references, saved, monkeypatch, in_this_process):

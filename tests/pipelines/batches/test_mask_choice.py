@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from bert_keras.pipelines.batches.mask_choice import (
     choose_tokens,
     choose_words,
+    compute_span_length_rates,
     draw_spans,
     find_word_starts,
-    span_length_rates,
 )
 from bert_keras.pipelines.batches.masking import MaskingTokens, mask_tokens
-from bert_keras.pipelines.batches.seeds import example_seeds, uniform, uniform_at
+from bert_keras.pipelines.batches.seeds import make_example_seeds, uniform, uniform_at
 
 # a vocabulary of 5 special tokens, 40 words and 20 "##" tokens
 SPECIAL, MASK_ID, FIRST_CONTINUATION, VOCABULARY_SIZE = 5, 4, 45, 65
@@ -51,7 +51,7 @@ def list_words(sequence):
 def mask(ids, unit, mask_rate=0.15, max_predictions=None, seed=0):
     """Return the masked positions as a `(B, S)` bool array, and the new ids."""
     features = {"token_ids": tf.constant(ids), "padding_mask": tf.ones_like(ids)}
-    seeds = example_seeds(seed, 0, tf.range(len(ids)))
+    seeds = make_example_seeds(seed, 0, tf.range(len(ids)))
     new, labels = mask_tokens(
         features, TOKENS, seeds=seeds, mask_rate=mask_rate, unit=unit, max_predictions=max_predictions
     )
@@ -120,7 +120,7 @@ def test_chosen_words_equal_google(
     ids = make_sequences(num_sequences, length, continuation_rate, special_rate, seed)
     candidates, continues = find_candidates(ids)
     budget = np.random.default_rng(seed).integers(0, max_predictions + 1, (num_sequences, 1)).astype(np.int32)
-    seeds = example_seeds(seed, 0, tf.range(num_sequences))
+    seeds = make_example_seeds(seed, 0, tf.range(num_sequences))
     span_ids = draw_spans(candidates, continues, seeds) if spans else None
     scores = (uniform_at(seeds, 0, span_ids) if spans else uniform(seeds, 0, length)).numpy()
     positions = choose_words(candidates, continues, span_ids, seeds, tf.constant(budget), max_predictions).numpy()
@@ -135,7 +135,7 @@ def test_chosen_words_equal_google(
 def test_candidates_with_the_highest_scores_are_chosen(num_sequences, length, max_predictions):
     ids = make_sequences(num_sequences, length, special_rate=0.2)
     candidates = find_candidates(ids)[0]
-    seeds = example_seeds(0, 0, tf.range(num_sequences))
+    seeds = make_example_seeds(0, 0, tf.range(num_sequences))
     budget = np.minimum(np.arange(num_sequences) + 1, (ids >= SPECIAL).sum(1)).clip(max=max_predictions)
     positions = choose_tokens(candidates, seeds, tf.constant(budget[:, None], tf.int32), max_predictions).numpy()
     scores = np.where(ids >= SPECIAL, uniform(seeds, 0, length).numpy(), -1)
@@ -146,14 +146,14 @@ def test_candidates_with_the_highest_scores_are_chosen(num_sequences, length, ma
 
 def test_span_lengths_follow_the_truncated_geometric_distribution():
     """Chi-square over the ten lengths is at most five standard deviations (4.2) above its mean (9)."""
-    rates = span_length_rates()
+    rates = compute_span_length_rates()
     np.testing.assert_allclose(rates[1:] / rates[:-1], 0.8)
     assert len(rates) == 10
     assert rates.sum() == pytest.approx(1)
     assert rates @ np.arange(1, 11) == pytest.approx(3.8, abs=0.01)  # SpanBERT, section 3.1
     ids = make_sequences(2501, 400, continuation_rate=0.2, special_rate=0.0)
     counts = np.zeros(11)
-    spans = draw_spans(*find_candidates(ids), example_seeds(1, 0, tf.range(len(ids)))).numpy()
+    spans = draw_spans(*find_candidates(ids), make_example_seeds(1, 0, tf.range(len(ids)))).numpy()
     for sequence, span_ids in zip(ids, spans, strict=True):
         lengths = np.unique([span_ids[word[0]] for word in list_words(sequence)], return_counts=True)[1]
         counts += np.bincount(lengths[:40], minlength=11)  # the sequence ends within the last span, about the 84th
@@ -165,7 +165,7 @@ def test_span_lengths_follow_the_truncated_geometric_distribution():
 
 def test_span_is_a_run_of_words_without_special_tokens():
     ids = make_sequences(301, 61, special_rate=0.1)
-    spans = draw_spans(*find_candidates(ids), example_seeds(1, 0, tf.range(len(ids)))).numpy()
+    spans = draw_spans(*find_candidates(ids), make_example_seeds(1, 0, tf.range(len(ids)))).numpy()
     for sequence, span_ids in zip(ids, spans, strict=True):
         assert all(len(set(span_ids[word])) == 1 for word in list_words(sequence))
         assert (np.diff(span_ids) >= 0).all()
@@ -195,7 +195,7 @@ def test_replacement_is_drawn_per_span_and_per_token_of_a_word():
     mixed = {}
     for unit in ("whole_word", "span"):
         chosen, new = mask(ids, unit)
-        spans = draw_spans(*find_candidates(ids), example_seeds(0, 0, tf.range(len(ids)))).numpy()
+        spans = draw_spans(*find_candidates(ids), make_example_seeds(0, 0, tf.range(len(ids)))).numpy()
         groups = {}
         for sequence, position in zip(*chosen.nonzero(), strict=True):
             groups.setdefault((sequence, spans[sequence, position]), []).append(new[sequence, position] == MASK_ID)

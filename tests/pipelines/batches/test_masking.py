@@ -12,10 +12,10 @@ from bert_keras.pipelines.batches.mask_choice import UNITS
 from bert_keras.pipelines.batches.masking import (
     ELECTRA_REPLACE_RATES,
     MaskingTokens,
-    default_max_predictions,
+    get_default_max_predictions,
     mask_tokens,
 )
-from bert_keras.pipelines.batches.seeds import example_seeds, random_bits, random_bits_at
+from bert_keras.pipelines.batches.seeds import make_example_seeds, random_bits, random_bits_at
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.marks import slow_except
@@ -70,7 +70,7 @@ class MaskedSequences:
         self.num_ordinary = (~np.isin(self.original, SPECIAL_IDS)).sum(axis=1)
         self.epochs = []
         for epoch in range(2):
-            new, labels = mask(features, example_seeds(5, epoch, tf.range(4001)), 40, **settings)
+            new, labels = mask(features, make_example_seeds(5, epoch, tf.range(4001)), 40, **settings)
             self.epochs.append((as_arrays(new), as_arrays(labels)))
         parts = []
         for new, labels in self.epochs:
@@ -100,7 +100,7 @@ def many(by_unit, unit):
 
 
 def test_names_types_and_shapes_match_the_table_of_features(unit):
-    features, labels = mask(make_packed(7, 19), example_seeds(1, 0, tf.range(7)), unit=unit)
+    features, labels = mask(make_packed(7, 19), make_example_seeds(1, 0, tf.range(7)), unit=unit)
     assert set(features) == {"token_ids", "padding_mask", "segment_ids", "mask_positions"}
     assert set(labels) == {"mask_ids", "mask_weights"}
     sizes = {"B": 7, "S": 19, "M": 11}
@@ -167,7 +167,7 @@ def test_all_positions_and_all_random_tokens_are_equally_likely():
         "token_ids": tf.fill([num_examples, length], 50),
         "padding_mask": tf.ones([num_examples, length], tf.int32),
     }
-    new, labels = mask(features, example_seeds(0, 0, tf.range(num_examples)), max_predictions=15, mask_rate=0.45)
+    new, labels = mask(features, make_example_seeds(0, 0, tf.range(num_examples)), max_predictions=15, mask_rate=0.45)
     used = labels["mask_weights"].numpy() == 1.0
     ids = np.take_along_axis(new["token_ids"].numpy(), new["mask_positions"].numpy(), 1)[used]
     positions = np.bincount(new["mask_positions"].numpy()[used], minlength=length)
@@ -178,7 +178,7 @@ def test_all_positions_and_all_random_tokens_are_equally_likely():
 
 
 def test_masks_do_not_depend_on_batch_or_padding(unit):
-    features, seeds = make_packed(13, 23), example_seeds(3, 1, tf.range(13))
+    features, seeds = make_packed(13, 23), make_example_seeds(3, 1, tf.range(13))
     expected = [as_arrays(part) for part in mask(features, seeds, unit=unit)]
     for sequence in (0, 7, 12):
         alone = mask(
@@ -201,7 +201,7 @@ def test_masks_do_not_depend_on_batch_or_padding(unit):
 
 @pytest.mark.parametrize("unit", slow_except(UNITS, quick=["whole_word"]), indirect=True)
 def test_eager_tf_function_and_tf_data_agree(unit):
-    features, seeds = make_packed(9, 17), example_seeds(11, 0, tf.range(9))
+    features, seeds = make_packed(9, 17), make_example_seeds(11, 0, tf.range(9))
 
     def function(features, seeds):
         return mask(features, seeds, unit=unit)
@@ -218,8 +218,10 @@ def test_eager_tf_function_and_tf_data_agree(unit):
 def test_seed_epoch_and_index_change_the_masks(change, unit):
     features = make_packed(1, 60, seed=2)
     seed, epoch, index = change
-    first = mask(features, example_seeds(3, 0, tf.constant([0])), unit=unit)[0]["mask_positions"].numpy()
-    second = mask(features, example_seeds(seed, epoch, tf.constant([index])), unit=unit)[0]["mask_positions"].numpy()
+    first = mask(features, make_example_seeds(3, 0, tf.constant([0])), unit=unit)[0]["mask_positions"].numpy()
+    second = mask(features, make_example_seeds(seed, epoch, tf.constant([index])), unit=unit)[0][
+        "mask_positions"
+    ].numpy()
     assert (first != second).any()
 
 
@@ -229,21 +231,21 @@ def test_short_examples_have_one_masked_position_and_empty_examples_none(unit):
         "padding_mask": tf.constant([[1, 1, 1, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
     }
     for epoch in range(7):
-        new, labels = mask(features, example_seeds(0, epoch, tf.range(3)), 9, unit=unit)
+        new, labels = mask(features, make_example_seeds(0, epoch, tf.range(3)), 9, unit=unit)
         assert labels["mask_weights"].numpy().sum(axis=1).tolist() == [1, 0, 1]  # 9 masked positions do not fit in 5
         assert new["token_ids"].numpy()[1].tolist() == [2, 3, 3, 0, 0]
 
 
 def test_padding_is_never_masked_for_any_id(unit):
     features = {"token_ids": tf.fill([9, 21], 50), "padding_mask": tf.sequence_mask(range(1, 10), 21, tf.int32)}
-    new, _ = mask(features, example_seeds(0, 0, tf.range(9)), mask_rate=0.9, unit=unit)
+    new, _ = mask(features, make_example_seeds(0, 0, tf.range(9)), mask_rate=0.9, unit=unit)
     padding = features["padding_mask"] == 0
     assert set(new["token_ids"].numpy()[padding]) == {50}
     assert (new["mask_positions"].numpy() < np.arange(1, 10)[:, None]).all()
 
 
 def test_at_most_max_predictions_are_masked(unit):
-    _, labels = mask(make_packed(31, 100), example_seeds(0, 0, tf.range(31)), 2, mask_rate=0.9, unit=unit)
+    _, labels = mask(make_packed(31, 100), make_example_seeds(0, 0, tf.range(31)), 2, mask_rate=0.9, unit=unit)
     assert labels["mask_weights"].numpy().sum(axis=1).max() == 2
 
 
@@ -261,7 +263,7 @@ def test_at_most_max_predictions_are_masked(unit):
 )
 def test_invalid_settings_are_rejected(changes, message):
     with pytest.raises(InputError, match=message):
-        mask(make_packed(3, 9), example_seeds(0, 0, tf.range(3)), **changes)
+        mask(make_packed(3, 9), make_example_seeds(0, 0, tf.range(3)), **changes)
 
 
 def test_vocabulary_without_words_is_rejected():
@@ -295,15 +297,15 @@ def test_special_and_unused_tokens_never_replace_a_token():
     [(128, 0.15, 20), (512, 0.15, 77), (100, 0.07, 7), (40, 0.4, 16), (3, 0.01, 1)],
 )
 def test_default_max_predictions_equals_google(length, rate, max_predictions):
-    assert default_max_predictions(length, rate) == max_predictions
-    new, _ = mask(make_packed(2, length), example_seeds(0, 0, [0, 1]), None, mask_rate=rate)
+    assert get_default_max_predictions(length, rate) == max_predictions
+    new, _ = mask(make_packed(2, length), make_example_seeds(0, 0, [0, 1]), None, mask_rate=rate)
     assert new["mask_positions"].shape == (2, max_predictions)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31, 1.0, True])
 def test_invalid_seeds_are_rejected(seed):
     with pytest.raises(InputError, match="expected an integer from 0 to 2,147,483,647"):
-        example_seeds(seed, 0, [0])
+        make_example_seeds(seed, 0, [0])
 
 
 def test_random_bits_equal_splitmix64():

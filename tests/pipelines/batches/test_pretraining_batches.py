@@ -14,7 +14,7 @@ from bert_keras.files import compute_digest
 from bert_keras.pipelines.batches import record_order
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
-from bert_keras.pipelines.batches.seeds import example_seeds
+from bert_keras.pipelines.batches.seeds import make_example_seeds
 from bert_keras.pipelines.records import Record, serialize_record, write_records
 from tests.marks import slow, slow_except
 
@@ -215,7 +215,7 @@ def test_masks_depend_only_on_record_number_seed_and_epoch(kind, settings, mask_
             "padding_mask": tf.constant([sequence["padding_mask"] for sequence in epoch_sequences]),
         }
         options = {"max_predictions": 4, **mask_options}
-        seeds = example_seeds(7, options.pop("epoch", epoch), numbers)
+        seeds = make_example_seeds(7, options.pop("epoch", epoch), numbers)
         features, labels = mask_tokens(features, tokens, seeds=seeds, **options)
         for name, value in {**features, **labels}.items():
             assert [tuple(values) for values in value.numpy().tolist()] == [

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from bert_keras.pipelines.corpus.default_corpus import labelled_passages
+from bert_keras.pipelines.corpus.default_corpus import make_labelled_passages
 
 
 def test_the_default_corpus_is_a_megabyte_of_english_in_hundreds_of_documents(python_text):
@@ -30,7 +30,7 @@ def test_repeated_paragraphs_are_used_once(python_text):
 
 
 def test_labelled_passages_are_balanced_and_never_share_a_sentence():
-    rows = labelled_passages()
+    rows = make_labelled_passages()
     sizes = collections.Counter(label for _, label in rows)
     assert set(sizes) == {"language", "network", "interface", "concurrency"}
     assert len(set(sizes.values())) == 1
@@ -45,7 +45,7 @@ def test_text_is_the_same_in_every_process_and_needs_no_tensorflow(python_text):
     code = (
         "import json, sys; from bert_keras.pipelines.corpus import default_corpus as corpus; "
         "from bert_keras.pipelines.text import vocabulary; "
-        "documents = list(corpus.python_documents()); "
+        "documents = list(corpus.read_python_documents()); "
         "bad = {'tensorflow', 'numpy', 'tkinter', 'turtle', 'antigravity'} & set(sys.modules); "
         "json.dump([documents, sorted(bad)], sys.stdout)"
     )

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.corpus.text_sources import find_sources, read_lines, total_bytes
+from bert_keras.pipelines.corpus.text_sources import find_sources, get_total_bytes, read_lines
 
 TEXT = "one two\nthr\u00e9\u00e9\u2028still three\n\nfour\x85 five\r\n\n\n six \n"
 LINES = ["one two", "thr\u00e9\u00e9\u2028still three", "", "four\x85 five", "", "", "six"]
@@ -177,9 +177,9 @@ def test_progress_ends_at_the_bytes_on_disk(tree):
     (tree / "large.txt").write_bytes(b"a line of text\n" * 50_000)
     sources, calls = find_sources(tree), []
     list(read_lines(sources, progress=lambda *call: calls.append(call)))
-    whole = total_bytes(sources)
+    whole = get_total_bytes(sources)
     assert whole == sum(source.path.stat().st_size for source in sources)
     assert calls[-1] == (whole, whole)
     assert sorted(calls) == calls
     assert len(calls) > len(sources)
-    assert total_bytes([*sources, *find_sources("-")]) is None
+    assert get_total_bytes([*sources, *find_sources("-")]) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.records import Record, parse_records, read_manifest, shard_paths
+from bert_keras.pipelines.records import Record, list_shard_paths, parse_records, read_manifest
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def read_records():
     """Function that reads the records of one split of a folder in the order of its shards."""
 
     def read(folder, split="train"):
-        paths = shard_paths(folder, read_manifest(folder), split)
+        paths = list_shard_paths(folder, read_manifest(folder), split)
         return parse_to_records(record.numpy() for record in tf.data.TFRecordDataset(paths))
 
     return read

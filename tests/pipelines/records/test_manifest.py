@@ -6,7 +6,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.files import compute_digest
-from bert_keras.pipelines.records.manifest import make_manifest, read_manifest, shard_paths
+from bert_keras.pipelines.records.manifest import list_shard_paths, make_manifest, read_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.pipelines.records.tokenizer_spec import TokenizerSpec
 from tests.fuzzing import fuzz, mutate_json
@@ -47,7 +47,7 @@ def edit(folder, change) -> None:
 
 
 def test_unchanged_folder_is_valid(folder):
-    assert len(shard_paths(folder, read_manifest(folder))) == 1
+    assert len(list_shard_paths(folder, read_manifest(folder))) == 1
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "x/../../outside", 5, None, ["a"]])
@@ -90,7 +90,7 @@ def test_mutated_manifest_is_read_or_rejected(folder, count):
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        shard_paths(folder, read_manifest(folder))
+        list_shard_paths(folder, read_manifest(folder))
 
     outcomes = fuzz(read, lambda random: mutate_json(random, manifest), count=count, seed=SEED)
     print(f"manifest: {dict(outcomes)}")

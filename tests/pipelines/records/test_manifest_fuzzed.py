@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.data_quality import find_records_warnings
 from bert_keras.pipelines.corpus.text_sources import find_sources
 from bert_keras.pipelines.records.documents import FileText
-from bert_keras.pipelines.records.manifest import COUNTS, FORMAT, FORMAT_VERSION, read_manifest, shard_paths
+from bert_keras.pipelines.records.manifest import COUNTS, FORMAT, FORMAT_VERSION, list_shard_paths, read_manifest
 from bert_keras.pipelines.records.settings import RecordSettings
 from bert_keras.training.config.recipes import Pretraining
 from tests.fuzzing import fuzz, mutate_json
@@ -66,7 +66,7 @@ def use_manifest(content: bytes) -> None:
     pathlib.Path("records/manifest.json").write_bytes(content)
     manifest = read_manifest("records")
     for split in ("train", "held_out"):
-        for path in shard_paths("records", manifest, split):
+        for path in list_shard_paths("records", manifest, split):
             assert pathlib.Path(path).resolve().parent == pathlib.Path("records").resolve()
     run = Pretraining()
     run.check_records([manifest], ["records"])

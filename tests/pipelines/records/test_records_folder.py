@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.corpus.text_sources import find_sources
-from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerSpec, read_manifest, shard_paths
+from bert_keras.pipelines.records import FileText, RecordSettings, TokenizerSpec, list_shard_paths, read_manifest
 from bert_keras.pipelines.records import write_records as write
 from bert_keras.pipelines.records.blocks import is_held_out
 from bert_keras.pipelines.records.manifest import QUALITY_COUNTS
@@ -218,8 +218,8 @@ def test_manifest_has_settings_sources_and_shards(tiny_tokenizer, tmp_path):
     assert manifest == written
     [shard] = manifest["shards"]
     assert shard["name"] == "train-00000.tfrecord"
-    assert shard_paths(tmp_path / "out", manifest) == [str(tmp_path / "out" / shard["name"])]
-    assert shard_paths(tmp_path / "out", manifest, "held_out") == []
+    assert list_shard_paths(tmp_path / "out", manifest) == [str(tmp_path / "out" / shard["name"])]
+    assert list_shard_paths(tmp_path / "out", manifest, "held_out") == []
     content = (tmp_path / "a.txt").read_bytes()
     source = {"name": str(tmp_path / "a.txt"), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     assert manifest["sources"] == [source]
@@ -235,7 +235,7 @@ def test_manifest_has_settings_sources_and_shards(tiny_tokenizer, tmp_path):
     names = {LISTING, "manifest.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", shard["name"]}
     assert set(read_content(tmp_path / "out")) == names
     with pytest.raises(InputError, match="split is 'dev'; expected one of train, held_out"):
-        shard_paths(tmp_path / "out", manifest, "dev")
+        list_shard_paths(tmp_path / "out", manifest, "dev")
 
 
 def test_running_text_is_split_into_sentences(tiny_tokenizer, tmp_path, read_records):
@@ -269,7 +269,7 @@ def test_progress_is_called_after_every_block(text, tiny_tokenizer, tmp_path):
     calls = []
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS, progress=lambda *call: calls.append(call))
     num_bytes = sum(len(sentence) + 1 for document in text for sentence in document)
-    assert len(calls) == len(shard_paths(tmp_path / "out", read_manifest(tmp_path / "out"))) == 7
+    assert len(calls) == len(list_shard_paths(tmp_path / "out", read_manifest(tmp_path / "out"))) == 7
     assert {call[1] for call in calls} == {None}
     assert all(previous[2] < current[2] for previous, current in itertools.pairwise(calls))
     assert 0.9 * num_bytes < calls[-1][2] < 1.1 * num_bytes

@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 from bert_keras.pipelines.records import DocumentText, read_manifest
 from bert_keras.pipelines.records import records_folder as folder_module
 from bert_keras.pipelines.records import write_records as write
-from bert_keras.pipelines.records.partial_folder import count_finished_blocks, partial_path
+from bert_keras.pipelines.records.partial_folder import count_finished_blocks, get_partial_path
 from bert_keras.staging import lock_folder
 
 SETTINGS = {"max_sequence_length": 29, "seed": 5, "block_bytes": 1000, "held_out_rate": 0.2, "packed": True}
@@ -142,7 +142,7 @@ def test_only_blocks_with_changed_text_are_remade(
 )
 def test_damaged_block_is_remade(text, tiny_tokenizer, tmp_path, uninterrupted, processed_blocks, damage):
     stop_run(tmp_path / "out", text, tiny_tokenizer, 3)
-    damage(partial_path(tmp_path / "out"))
+    damage(get_partial_path(tmp_path / "out"))
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert read_content(tmp_path / "out") == uninterrupted
     assert processed_blocks == [0, 1, 2, 1, 3, 4, 5, 6]
@@ -150,21 +150,21 @@ def test_damaged_block_is_remade(text, tiny_tokenizer, tmp_path, uninterrupted, 
 
 def test_other_files_in_the_partial_folder_are_not_published(text, tiny_tokenizer, tmp_path, uninterrupted):
     stop_run(tmp_path / "out", text * 3, tiny_tokenizer, 12)  # a longer text that starts with the same documents
-    (partial_path(tmp_path / "out") / ".train-00005.tfrecord.tmp").write_bytes(b"incomplete")
+    (get_partial_path(tmp_path / "out") / ".train-00005.tfrecord.tmp").write_bytes(b"incomplete")
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert read_content(tmp_path / "out") == uninterrupted
 
 
 def test_missing_run_settings_start_afresh(text, tiny_tokenizer, tmp_path, uninterrupted, processed_blocks):
     stop_run(tmp_path / "out", text, tiny_tokenizer)
-    (partial_path(tmp_path / "out") / "run.json").unlink()
+    (get_partial_path(tmp_path / "out") / "run.json").unlink()
     write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
     assert read_content(tmp_path / "out") == uninterrupted
     assert processed_blocks == [0, 1, 2, *range(7)]
 
 
 def test_second_concurrent_run_is_rejected(text, tiny_tokenizer, tmp_path):
-    path = partial_path(tmp_path / "out")
+    path = get_partial_path(tmp_path / "out")
     with lock_folder(path):
         with pytest.raises(InputError, match=r"another process is using .*\.out\.partial"):
             write(tmp_path / "out", text, tiny_tokenizer, **SETTINGS)
@@ -246,7 +246,7 @@ def test_process_killed_repeatedly_ends_with_the_same_bytes(tmp_path, num_worker
     assert finished == sorted(finished)
     assert 5 <= finished[-1] < 75
     assert read_content(tmp_path / "out") == read_content(tmp_path / "uninterrupted")
-    assert not partial_path(tmp_path / "out").exists()
+    assert not get_partial_path(tmp_path / "out").exists()
 
 
 def test_resumed_run_has_a_readable_manifest(text, tiny_tokenizer, tmp_path):

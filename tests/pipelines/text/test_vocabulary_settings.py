@@ -10,8 +10,8 @@ from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, read_vocabulary, write_vocabulary
 from bert_keras.pipelines.text.vocabulary_settings import (
+    get_settings_path,
     read_vocabulary_and_settings,
-    settings_path,
     write_vocabulary_and_settings,
 )
 
@@ -29,8 +29,8 @@ def path(tmp_path):
 
 
 def test_settings_have_hugging_face_names_and_can_be_read(path):
-    assert settings_path(path).name == "my.tokenizer_config.json"
-    noted = json.loads(settings_path(path).read_text())
+    assert get_settings_path(path).name == "my.tokenizer_config.json"
+    noted = json.loads(get_settings_path(path).read_text())
     assert noted["do_lower_case"] is True
     assert noted["strip_accents"] is False
     assert noted["tokenize_chinese_chars"] is False
@@ -93,7 +93,7 @@ def test_an_argument_that_agrees_with_the_settings_is_accepted(path):
 
 
 def spoil(path, **changes):
-    noted = settings_path(path)
+    noted = get_settings_path(path)
     noted.write_text(json.dumps({**json.loads(noted.read_text()), **changes}))
 
 
@@ -101,7 +101,7 @@ def test_settings_of_another_vocabulary_are_an_error(path):
     write_vocabulary(path, [*TOKENS, "c"])
     with pytest.raises(InputError, match=r"my\.tokenizer_config\.json belongs to another vocabulary than .*my\.txt"):
         read_vocabulary_and_settings(path)
-    settings_path(path).unlink()  # the fix of the message
+    get_settings_path(path).unlink()  # the fix of the message
     assert read_vocabulary_and_settings(path, {"additional_special_tokens": ["[E1]"]})["vocabulary"][-1] == "c"
 
 

@@ -10,7 +10,7 @@ import pytest
 import bert_keras as bk
 from bert_keras.config import PRESETS
 from bert_keras.training.config.recipes import RECIPES, Pretraining
-from bert_keras.training.config.sources import known_keys, recipe_path, upgrade_settings
+from bert_keras.training.config.sources import get_recipe_path, known_keys, upgrade_settings
 from bert_keras.training.config.tables import (
     SIZE_FIELDS,
     BatchesSettings,
@@ -284,13 +284,13 @@ def test_every_recipe_can_be_scaled_down(recipe):
 
 
 def test_a_recipe_can_be_read_and_copied(tmp_path):
-    assert {recipe_path(name).name for name in RECIPES} == {
-        path.name for path in recipe_path("bert").parent.glob("recipe_*.toml")
+    assert {get_recipe_path(name).name for name in RECIPES} == {
+        path.name for path in get_recipe_path("bert").parent.glob("recipe_*.toml")
     }
-    copy = Pretraining.resolve(write(tmp_path, recipe_path("bert").read_text("utf-8")))
+    copy = Pretraining.resolve(write(tmp_path, get_recipe_path("bert").read_text("utf-8")))
     assert dataclasses.replace(copy, recipe="bert") == Pretraining.resolve(recipe="bert")
     with pytest.raises(bk.InputError, match="there is no recipe 'brt'; expected one of bert"):
-        recipe_path("brt")
+        get_recipe_path("brt")
 
 
 def test_make_records_accepts_the_command_of_every_recipe():
@@ -369,10 +369,10 @@ def test_records_with_other_settings_are_rejected_with_the_right_command():
 
 
 def test_masked_positions_per_sequence_match_the_batches():
-    from bert_keras.pipelines.batches.masking import default_max_predictions
+    from bert_keras.pipelines.batches.masking import get_default_max_predictions
 
     for length, rate in itertools.product((8, 100, 128, 512), (0.07, 0.15, 0.4)):
-        assert BatchesSettings(mask_rate=rate).num_predictions(length) == default_max_predictions(length, rate)
+        assert BatchesSettings(mask_rate=rate).num_predictions(length) == get_default_max_predictions(length, rate)
     assert BatchesSettings(max_predictions=5).num_predictions(128) == 5
 
 

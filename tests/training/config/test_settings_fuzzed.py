@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.training.config.recipes import Pretraining
-from bert_keras.training.config.sources import RECIPES, parse_assignments, recipe_path
+from bert_keras.training.config.sources import RECIPES, get_recipe_path, parse_assignments
 from bert_keras.training.config.toml_files import parse_toml
 from tests.fuzzing import fuzz, mutate_toml, mutate_words
 
@@ -79,7 +79,7 @@ def use(run: Pretraining) -> None:
 
 
 def mutate_file(random):
-    text = random.choice([FILE, *(recipe_path(name).read_text(encoding="utf-8") for name in RECIPES)])
+    text = random.choice([FILE, *(get_recipe_path(name).read_text(encoding="utf-8") for name in RECIPES)])
     return mutate_toml(random, text)
 
 

@@ -7,7 +7,13 @@ import tensorflow as tf
 
 import bert_keras as bk
 from bert_keras.training.config import tables
-from bert_keras.training.optimizers.schedules import SCHEDULES, RateSequence, TimedLearningRate, WarmupDecay, rate_shape
+from bert_keras.training.optimizers.schedules import (
+    SCHEDULES,
+    RateSequence,
+    TimedLearningRate,
+    WarmupDecay,
+    compute_rate,
+)
 
 # a fifth is warm-up; what is left at 0.2, 0.6 and 0.9 is 1, a half and an eighth
 BY_HAND = {
@@ -23,7 +29,7 @@ BY_HAND = {
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_each_schedule_matches_its_formula(kind):
     for progress, height in BY_HAND[kind].items():
-        assert rate_shape(kind, progress, 0.2, power=3.0) == pytest.approx(height, abs=1e-12), progress
+        assert compute_rate(kind, progress, 0.2, power=3.0) == pytest.approx(height, abs=1e-12), progress
 
 
 def test_the_tables_name_the_same_schedules():
@@ -33,12 +39,12 @@ def test_the_tables_name_the_same_schedules():
 
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_progress_is_clipped_to_the_training(kind):
-    assert rate_shape(kind, -0.5, 0.3) == rate_shape(kind, 0.0, 0.3)
-    assert rate_shape(kind, 1.5, 0.3) == rate_shape(kind, 1.0, 0.3)
+    assert compute_rate(kind, -0.5, 0.3) == compute_rate(kind, 0.0, 0.3)
+    assert compute_rate(kind, 1.5, 0.3) == compute_rate(kind, 1.0, 0.3)
 
 
 def test_without_a_warm_up_the_learning_rate_starts_at_its_peak():
-    assert [rate_shape(kind, 0.0, 0.0) for kind in SCHEDULES if kind != "inverse_sqrt"] == [1.0] * 5
+    assert [compute_rate(kind, 0.0, 0.0) for kind in SCHEDULES if kind != "inverse_sqrt"] == [1.0] * 5
     assert float(WarmupDecay("linear", 0.5, 10, 0)(0)) == pytest.approx(0.5 * 10 / 11)  # one of eleven is done
 
 
@@ -46,14 +52,14 @@ def test_one_cycle_matches_cramming():
     # schedulers.py, get_budget_triangle(base_percentage=0.25, falloff=0.25)
     for progress in np.linspace(0, 1, 41):
         theirs = min(0.25 + progress * (1 - 0.25) / (1 - 0.25), 1 / 0.25 - progress / 0.25)
-        assert rate_shape("one_cycle", progress, 0.75) == pytest.approx(theirs, abs=1e-12)
+        assert compute_rate("one_cycle", progress, 0.75) == pytest.approx(theirs, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_warmup_decay_matches_rate_shape(kind):
     schedule = WarmupDecay(kind, 0.5, 10, 4, power=2.0)
     for step in range(12):
-        shape = rate_shape(kind, (step + 1) / 11, 4 / 11, power=2.0)
+        shape = compute_rate(kind, (step + 1) / 11, 4 / 11, power=2.0)
         assert float(schedule(step)) == pytest.approx(0.5 * shape, abs=1e-7)  # measured: 2e-8
 
 
@@ -85,10 +91,10 @@ def test_a_schedule_survives_get_config(schedule):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rate_shape("linaer", 0.5, 0.1), "there is no schedule 'linaer'; expected one of linear, cosine"),
-        (lambda: rate_shape("linear", 0.5, 1.0), "warmup_ratio is 1.0; expected a number from 0 to below 1"),
-        (lambda: rate_shape("inverse_sqrt", 0.5, 0.0), "the schedule inverse_sqrt needs a warm-up"),
-        (lambda: rate_shape("polynomial", 0.5, 0.1, power=0.0), "power is 0.0; expected a number above 0"),
+        (lambda: compute_rate("linaer", 0.5, 0.1), "there is no schedule 'linaer'; expected one of linear, cosine"),
+        (lambda: compute_rate("linear", 0.5, 1.0), "warmup_ratio is 1.0; expected a number from 0 to below 1"),
+        (lambda: compute_rate("inverse_sqrt", 0.5, 0.0), "the schedule inverse_sqrt needs a warm-up"),
+        (lambda: compute_rate("polynomial", 0.5, 0.1, power=0.0), "power is 0.0; expected a number above 0"),
         (
             lambda: WarmupDecay("linear", 0.5, 10, 10),
             r"num_warmup_steps is 10; expected a number from 0 to below num_st",
@@ -142,7 +148,7 @@ def test_time_sets_the_learning_rate_and_stops_the_training():
     clock = Clock()
     timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock)
-    assert rates == pytest.approx([0.5 * rate_shape("linear", second / 10, 0.2) for second in range(10)])
+    assert rates == pytest.approx([0.5 * compute_rate("linear", second / 10, 0.2) for second in range(10)])
     assert int(model.optimizer.iterations) == 10
     assert timer.elapsed_seconds == 10
 
@@ -151,7 +157,7 @@ def test_steps_per_execution_share_one_learning_rate():
     clock = Clock()
     timer = TimedLearningRate("linear", 0.5, seconds=10, warmup_ratio=0.2, clock=clock)
     rates, model = fit(timer, clock, steps_per_execution=5)
-    assert rates == pytest.approx([0.5 * rate_shape("linear", second / 10, 0.2) for second in range(10)])
+    assert rates == pytest.approx([0.5 * compute_rate("linear", second / 10, 0.2) for second in range(10)])
     assert int(model.optimizer.iterations) == 50
 
 

@@ -127,7 +127,7 @@ class SizedGraph:
     def byte_counter(self, tensors: Sequence[SizedTensor]) -> Callable[[BatchShape], np.ndarray]:
         """Return a function that maps a batch shape to the bytes of each tensor, int64."""
         factors = np.array([self._factorize(tensor.num_bytes) for tensor in tensors], np.int64).reshape(-1, 5)
-        return lambda shape: factors[:, 0] * np.prod(np.array(_variables(shape)) ** factors[:, 1:], axis=1)
+        return lambda shape: factors[:, 0] * np.prod(np.array(_get_variables(shape)) ** factors[:, 1:], axis=1)
 
     def scale_shape(self, tensor: SizedTensor, shape: BatchShape) -> tuple[int, ...]:
         """Return the shape of a tensor for a batch of another shape."""
@@ -135,19 +135,19 @@ class SizedGraph:
 
     def _scale(self, number: int, shape: BatchShape) -> int:
         constant, *exponents = self._factorize(number)
-        return constant * math.prod(map(pow, _variables(shape), exponents))
+        return constant * math.prod(map(pow, _get_variables(shape), exponents))
 
     def _factorize(self, number: int) -> tuple[int, ...]:
         """Split a size into its constant factor and the exponents of B, S, M and M + 1."""
         exponents = []
-        for variable in _variables(self.traced_shape):
+        for variable in _get_variables(self.traced_shape):
             exponents.append(0)
             while number and number % variable == 0:
                 number, exponents[-1] = number // variable, exponents[-1] + 1
         return number, *exponents
 
 
-def _variables(shape: BatchShape) -> tuple[int, int, int, int]:
+def _get_variables(shape: BatchShape) -> tuple[int, int, int, int]:
     return shape.batch_size, shape.length, shape.num_masked, shape.num_masked + 1
 
 
