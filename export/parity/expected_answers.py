@@ -34,6 +34,7 @@ class _CheckpointRun(NamedTuple):
     outputs: Answer
 
     def decode(self) -> list[dict]:
+        """Return the answers to the examples, as `Task.decode`."""
         return self.task.decode(self.encoded, self.outputs, self.examples)
 
 
