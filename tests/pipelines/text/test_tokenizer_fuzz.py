@@ -66,7 +66,7 @@ def check_batch(seed):
 
 @pytest.mark.slow
 def test_a_million_random_strings():
-    """Half of them uncased; in two processes, because the reference is Python code."""
+    """Half of the batches are uncased. Two processes run them, because the reference is slow Python code."""
     start = time.perf_counter()
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
