@@ -14,7 +14,7 @@ _MODULES = {
     "make_records": "making_records",
     "parse_records": "record",
     "read_manifest": "manifest",
-    "serialize_record": "record",
+    "serialize_records": "record",
     "list_shard_paths": "manifest",
     "write_records": "records_folder",
 }

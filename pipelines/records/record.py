@@ -31,19 +31,10 @@ class Record:
     sentence_labels: Sequence[int] = ()
 
 
-def serialize_record(record: Record) -> bytes:
-    """Return a record as a `tf.train.Example` of int64 lists. Equal records give equal bytes."""
-    columns = {
-        "token_ids": record.token_ids,
-        "lengths": [length for pair in record.lengths for length in pair],
-        "sentence_labels": record.sentence_labels,
-    }
-    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=ids)) for name, ids in columns.items()}
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
-
-
 def serialize_records(records: Sequence[Record]) -> Iterator[bytes]:
-    """Yield what `serialize_record` returns for each record, ten times as fast: all ids are encoded at once.
+    """Yield each record as a `tf.train.Example` of int64 lists; equal records give equal bytes.
+
+    All ids are encoded at once, which is ten times as fast as TensorFlow's own serialization.
 
     Raises:
         ValueError: an id is below 0 or above 2**21 - 1.

@@ -15,7 +15,7 @@ from bert_keras.pipelines.batches import record_order
 from bert_keras.pipelines.batches.masking import ELECTRA_REPLACE_RATES, MaskingTokens, mask_tokens
 from bert_keras.pipelines.batches.pretraining_batches import make_pretraining_batches
 from bert_keras.pipelines.batches.seeds import make_example_seeds
-from bert_keras.pipelines.records import Record, serialize_record, write_records
+from bert_keras.pipelines.records import Record, serialize_records, write_records
 from tests.marks import slow, slow_except
 
 LENGTH, MAX_EXAMPLES = 23, 3
@@ -60,8 +60,8 @@ def write_random_records(folder, tokenizer, **settings):
         shard = [draw_record(rng, **settings) for _ in range(count)]
         path = folder / f"sequences-{number}.tfrecord"
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in shard:
-                writer.write(serialize_record(record))
+            for record in serialize_records(shard):
+                writer.write(record)
         entry = {"name": path.name, "split": split, "num_records": count, "num_examples": count, **compute_digest(path)}
         manifest["shards"].append(entry)
         records += [(split, record) for record in shard]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.pipelines.batches.record_features import pad_records, pad_sentence_labels
-from bert_keras.pipelines.records import Record, parse_records, serialize_record
+from bert_keras.pipelines.records import Record, parse_records, serialize_records
 
 RECORDS = [
     Record([2, 5, 3, 6, 7, 3], [(3, 3)], [1]),
@@ -45,15 +45,13 @@ def make_features(serialized, length=11, max_examples=4):
 
 @pytest.mark.parametrize("run", [lambda function: function, tf.function], ids=["eager", "graph"])
 def test_features_equal_the_expected_table(run):
-    features = run(make_features)(tf.constant([serialize_record(record) for record in RECORDS]))
+    features = run(make_features)(tf.constant(list(serialize_records(RECORDS))))
     assert {name: value.numpy().tolist() for name, value in features.items()} == FEATURES
     assert {value.dtype for value in features.values()} == {tf.int32}
 
 
 def test_unused_labels_have_weight_0():
-    labels = pad_sentence_labels(
-        parse_records(tf.constant([serialize_record(record) for record in RECORDS])), max_examples=3
-    )
+    labels = pad_sentence_labels(parse_records(tf.constant(list(serialize_records(RECORDS)))), max_examples=3)
     assert labels["next_sentence_labels"].numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].numpy().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
     assert labels["next_sentence_weights"].dtype == tf.float32
@@ -63,7 +61,7 @@ def test_unused_labels_have_weight_0():
 @given(lengths=st.lists(st.lists(st.tuples(st.integers(2, 6), st.integers(0, 5)), min_size=1, max_size=5), max_size=4))
 def test_lengths_determine_segments_and_examples(lengths):
     records = [Record(list(range(10, 10 + sum(map(sum, pairs)))), pairs) for pairs in lengths]
-    serialized = tf.constant([serialize_record(record) for record in records], tf.string)
+    serialized = tf.constant(list(serialize_records(records)), tf.string)
     features = {name: value.numpy() for name, value in make_features(serialized, length=57, max_examples=5).items()}
     assert features["token_ids"].shape == (len(records), 57)
     for index, record in enumerate(records):

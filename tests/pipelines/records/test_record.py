@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.pipelines.records.record import Record, parse_records, serialize_record, serialize_records
+from bert_keras.pipelines.records.record import Record, parse_records, serialize_records
+from tests.pipelines.tensorflow_records import serialize_with_tensorflow
 
 RECORDS = [
     Record([1, 127, 128, 16_383, 16_384, 2**21 - 1, 0], [(3, 0), (4, 0)]),
@@ -23,12 +24,12 @@ def draw_records(num_records=500, seed=0):
 
 @pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], draw_records(), []])
 def test_serialize_records_gives_the_bytes_of_tensorflow(records):
-    assert list(serialize_records(records)) == [serialize_record(record) for record in records]
+    assert list(serialize_records(records)) == [serialize_with_tensorflow(record) for record in records]
     as_arrays = [
         Record(np.array(record.token_ids, np.int32), tuple(record.lengths), record.sentence_labels)
         for record in records
     ]
-    assert list(serialize_records(as_arrays)) == [serialize_record(record) for record in records]
+    assert list(serialize_records(as_arrays)) == [serialize_with_tensorflow(record) for record in records]
 
 
 def test_records_are_parsed_eagerly_and_in_a_graph():
