@@ -222,11 +222,11 @@ def _look_up(tokenizer: BertTokenizer, columns: list[_TokenizedTexts], indices: 
     special[[CLS_INDEX, SEP_INDEX, PAD_INDEX]] = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
     absent = np.full(3, -1)
     names = ("text_positions", *(_OFFSETS if columns[0].starts is not None else ()))
-    of_special = {"token_ids": special} | dict.fromkeys(names, absent)
+    special_columns = {"token_ids": special} | dict.fromkeys(names, absent)
     # special tokens are last, so a negative index finds them
     return {
         name: np.concatenate([*(getattr(column, name) for column in columns), values]).astype(np.int32)[indices]
-        for name, values in of_special.items()
+        for name, values in special_columns.items()
     }
 
 

@@ -23,17 +23,17 @@ class HeldOut:
         share: the requested share.
         seed: selects the held-out examples, together with their texts.
         unit: what is never split: "texts", "first texts", "pairs", "sentences", "contexts" or "articles".
-        of_classes: whether each class is held out in proportion.
+        is_stratified: whether each class is held out in proportion.
     """
 
     share: float
     seed: int
     unit: str
-    of_classes: bool
+    is_stratified: bool
 
     def describe(self) -> str:
         """Return a description for people."""
-        each = ", each class in proportion" if self.of_classes else ""
+        each = ", each class in proportion" if self.is_stratified else ""
         return f"{self.share:.3g} of the {self.unit} held out with seed {self.seed}{each}"
 
     def settings(self) -> dict[str, object]:

@@ -227,7 +227,7 @@ def test_dev_share_holds_out_examples_and_skips_and_warnings_are_reported(workpl
     options = ["--dev-share", "0.2", "--on-error", "skip", "--epochs", "1", "--batch-size", "16", "--seed", "3"]
     assert main(["finetune", "checkpoint", "out", "--train", "all.csv", *options, "--json"]) == 0
     printed = capsys.readouterr()
-    held_out = {"share": 0.2, "seed": 3, "unit": "texts", "of_classes": True, "examples": 8}
+    held_out = {"share": 0.2, "seed": 3, "unit": "texts", "is_stratified": True, "examples": 8}
     metrics = json.loads((workplace / "out/metrics.json").read_text())
     assert (metrics["held_out"], metrics["skipped"]) == (held_out, 1)
     warning = (

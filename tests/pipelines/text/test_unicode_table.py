@@ -12,18 +12,18 @@ from tests.shared_data import shared
 from .google_reference import TABLE_PATH, changed_characters, select_comparable
 from .make_unicode_table import table_lines
 
-of_our_version = pytest.mark.skipif(
+needs_our_unicode_version = pytest.mark.skipif(
     unicodedata.unidata_version != UNICODE_VERSION,
     reason=f"this Python has Unicode {unicodedata.unidata_version}, the table is of {UNICODE_VERSION}",
 )
 
 
-@of_our_version
+@needs_our_unicode_version
 def test_the_table_equals_the_output_of_its_script():
     assert TABLE_PATH.read_bytes() == ("\n".join(table_lines()) + "\n").encode("ascii")
 
 
-@of_our_version
+@needs_our_unicode_version
 def test_the_table_agrees_with_python():
     """The script and the reader could have the same bug, so every code point is compared with Python."""
     table = unicode_table()
@@ -81,7 +81,7 @@ def test_the_reference_skips_characters_that_differ_between_unicode_versions():
     assert changed_characters(old, old) == frozenset()
 
 
-@of_our_version
+@needs_our_unicode_version
 def test_the_reference_covers_every_text_if_the_versions_are_equal():
     texts = ["a", "\u0302", "\U0001fae0", b"\xff"]
     assert select_comparable(texts) == texts

@@ -31,7 +31,7 @@ def test_classes_of_banking77_are_split_in_proportion_like_scikit_learn():
     assert max(abs(ours[label] - number) for label, number in collections.Counter(theirs).items()) <= 1
     assert len(data.task.labels) == 77
     assert not {example.text for example in data.train} & {example.text for example in data.dev}
-    assert data.held_out.settings() == {"share": 0.1, "seed": 0, "unit": "texts", "of_classes": True}
+    assert data.held_out.settings() == {"share": 0.1, "seed": 0, "unit": "texts", "is_stratified": True}
 
 
 def test_split_depends_only_on_seed_and_texts():
@@ -84,7 +84,7 @@ def test_questions_about_the_same_context_stay_together():
 
 def test_numeric_labels_are_split_without_classes():
     _, dev, split = hold_out(make_examples(*range(50)), "t")
-    assert (len(dev), split.of_classes) == (5, False)
+    assert (len(dev), split.is_stratified) == (5, False)
 
 
 def test_at_least_one_of_few_large_units_is_held_out():
