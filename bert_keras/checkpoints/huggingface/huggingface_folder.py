@@ -54,7 +54,7 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     _check_positions(tensors, config, source)
     names = list_weights(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
-    weights = {name.ours: stored for name in names if (stored := _transpose_weight(name, tensors)) is not None}
+    weights = {name.ours: stored for name in names if (stored := _find_weight(name, tensors)) is not None}
     expected_names = {name.ours: get_name_prefix(name, model, family) + name.huggingface for name in names}
 
     def check_content() -> None:
@@ -114,7 +114,7 @@ def get_name_prefix(weight: WeightName, model: str, family: str) -> str:
     return f"{family}." if weight.ours.startswith("encoder.") and not bare else ""
 
 
-def _transpose_weight(name: WeightName, tensors: dict[str, StoredWeight]) -> StoredWeight | None:
+def _find_weight(name: WeightName, tensors: dict[str, StoredWeight]) -> StoredWeight | None:
     stored = tensors.get(name.huggingface) or tensors.get(_TIED_BIAS.get(name.huggingface))
     if stored is None or not name.is_kernel:
         return stored
