@@ -131,7 +131,7 @@ def test_a_process_writes_a_backup_at_sigterm(two_records, uninterrupted, tmp_pa
     _, errors = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "training was stopped at step" in errors
-    assert "--resume" in errors
+    assert "repeat the training with resume=True to continue" in errors
     again = resume_from(tmp_path / "backups", two_records)
     assert again["num_resumed"] >= 9
     assert_same_end(again, uninterrupted)
