@@ -15,7 +15,7 @@ from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 from bert_keras.training import FineTuning, run_finetuning
-from bert_keras.training.backups import TrainingState
+from bert_keras.training.backups import NO_BACKUP, TrainingState
 from bert_keras.training.resuming import TrainingProgress
 from bert_keras.training.training_log import TrainingLog
 from tests.training.finetune_tiny import SETTINGS, TASKS, digest
@@ -340,11 +340,11 @@ def test_a_resumed_training_may_only_change_memory_settings():
         "settings": {"accumulation_steps": 1, "gradient_checkpointing": False, "seed": 1},
         "phase": 4,
     }
-    progress.select_phase(TrainingState(3, {}, facts), allow_changes=False)
+    progress.select_phase(TrainingState(3, {}, facts), NO_BACKUP)
     assert progress.phase == 4
     for name, value in (("settings", {"seed": 2}), ("data", ["0" * 64]), ("data", [])):
         with pytest.raises(InputError, match=r"seed was 2 and is 1|\(the words changed\)|\(it reads other data\)"):
-            progress.select_phase(TrainingState(3, {}, {**facts, name: value}), allow_changes=False)
+            progress.select_phase(TrainingState(3, {}, {**facts, name: value}), NO_BACKUP)
 
 
 def test_bk_finetune_accepts_the_old_names_of_settings(tiny_encoder, monkeypatch):
