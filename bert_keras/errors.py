@@ -48,7 +48,7 @@ class InterruptedTrainingError(RuntimeError):
         resume: how the user sets the option to resume.
     """
 
-    def __init__(self, step: int, folder: str | os.PathLike | None, resume: str = "resume=True"):
+    def __init__(self, step: int, folder: str | os.PathLike | None, resume: str):
         backup = "" if folder is None else f"; its backup is in {folder}: repeat the training with {resume} to continue"
         super().__init__(f"training was stopped at step {step:,}{backup}")
 

@@ -170,6 +170,12 @@ def test_a_damaged_backup_is_reported_and_the_previous_one_used(damage, tmp_path
     assert message in warning
 
 
+def test_a_worker_that_is_not_the_chief_writes_no_backups(two_records, tmp_path, monkeypatch):
+    monkeypatch.setattr("bert_keras.training.fitting.is_chief", lambda _: False)
+    train_here(two_records, BackupOptions(BackupFolder(tmp_path / "backups"), every_steps=4))
+    assert not (tmp_path / "backups").exists()
+
+
 def test_an_unfinished_backup_is_ignored_and_removed(tmp_path):
     backups = BackupFolder(tmp_path / "backups")
     backups.write(TrainingState(3, {"a": np.zeros(3)}, {}))

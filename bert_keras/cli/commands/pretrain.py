@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bert_keras.training.config.recipes import Pretraining
     from bert_keras.training.continued_pretraining import Start
 
-_MASKED = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
+_MASK_UNIT_NAMES = {"token": "tokens", "whole_word": "whole words", "span": "spans"}
 # flag, key of the setting, type or choices, help
 _FLAGS = (
     ("--preset", "model.preset", tuple(PRESETS), "size of a new model (default tiny)"),
@@ -228,8 +228,9 @@ def _describe_settings(
         shown[f"phase {number}" if len(plans) > 1 else "budget"] = _format_budget(plan, manifests[plan.records])
     parts = settings.batches.accumulation_steps
     divisions = dict.fromkeys(format_batch(plan.batch_size, strategy, parts) for plan in plans)
+    units = _MASK_UNIT_NAMES[settings.batches.mask_unit]
     shown["batches"] = (
-        f"{' then '.join(divisions)}, {settings.batches.masking} masks of {_MASKED[settings.batches.mask_unit]}, "
+        f"{' then '.join(divisions)}, {settings.batches.masking} masks of {units}, "
         f"at most {plans[0].max_predictions} masked positions per sequence"
     )
     shown["optimizer"] = (

@@ -20,6 +20,19 @@ def test_quick_demo_runs_the_full_pipeline(quick_demo):
     assert json.loads((folder / "demo/artifacts/parity.json").read_text())["artifacts"]["saved_model/1"]["passed"]
 
 
+def test_demo_shows_whole_words_and_no_remaining_time_of_an_export(quick_demo):
+    _, done = quick_demo
+    lines = done.stderr.splitlines()
+    for answer in json.loads(done.stdout)["answers"]:
+        [shown] = [line[2:72] for line in lines if line.startswith(f"  {answer['text'][:40]}")]
+        words = shown.replace(" ...", "").split()
+        assert len(words) > 5
+        assert words == answer["text"].split()[: len(words)]
+    exporting = [line for line in lines if line.startswith("  exporting")]
+    assert exporting
+    assert not any("ETA" in line for line in exporting)
+
+
 def test_demo_hides_log_lines_of_libraries(quick_demo):
     _, done = quick_demo
     for noise in ("Warning", "WARNING", "cuda", "Traceback", "absl"):

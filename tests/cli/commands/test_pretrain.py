@@ -322,6 +322,29 @@ def test_start_checkpoint_is_described_in_the_settings(starts, records, small_fi
     assert ", continued from " in (out / "README.md").read_text()
 
 
+def test_help_groups_the_options_by_table_of_the_settings(capsys):
+    with pytest.raises(SystemExit):
+        main(["pretrain", "--help"])
+    printed = capsys.readouterr().out
+    groups = ("model:.*--preset", "budget:.*--steps", "batches:.*--mask-unit", "optimizer:.*--learning-rate")
+    assert re.search(".*\n".join(["", *groups, "devices and backups:.*--resume"]), printed, re.DOTALL)
+
+
+def test_pretraining_resumes_only_with_the_same_settings(records, small_file, tmp_path, monkeypatch, capfd):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    command = ["pretrain", str(records), str(tmp_path / "out"), "--config", str(small_file), "--backup-every", "4"]
+    with monkeypatch.context() as patched:
+        patched.setattr("bert_keras.checkpoints.saving.write_json", fail)
+        assert main(command) == 2
+    assert re.search(r"the state after step \d is in .* train again with --resume", capfd.readouterr().err)
+    assert main([*command, "--resume", "--learning-rate", "0.5"]) == 2
+    message = "accept the changes with --allow-changes, or start over with --overwrite"
+    assert message in capfd.readouterr().err
+    assert main([*command, "--resume"]) == 0
+
+
 @pytest.mark.slow
 def test_pretraining_continues_from_a_checkpoint(starts, records, cli, tmp_path):
     options = ["--start-from", starts / "pretrainer", "--steps", "1", "--batch-size", "4", "--no-xla"]
