@@ -1,0 +1,192 @@
+"""Write the artifacts that `inference.py` measures into a folder; those that exist are kept.
+
+    python benchmarks/inference_artifacts.py WORK MINILM DATA [--models minilm base embedder] [--steps checkpoint ...]
+
+WORK gets a folder for each model: `minilm` and `base` (random weights) are classifiers, `embedder` is the model of
+sentence vectors. MINILM is a folder of all-MiniLM-L6-v2; DATA contains `banking77/`, `stsb/` and `sst2/`.
+
+The classifiers have a linear head that is fitted to the pooled vectors of banking77's training texts, and of sentences
+of SST-2 as a 78th class, so that equal labels mean something.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import pathlib
+import random
+import shutil
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+
+NUM_TEXTS, MAX_LENGTH = 500, 128
+NUM_SENTENCES = 10_000
+NUM_OTHER = 1000  # sentences of SST-2 for the class "other"
+NUM_TRAINING = {"minilm": 11_003, "base": 2_000}  # texts that the head is fitted to
+EXPORT_SETTINGS = {"saved_model": {}, "onnx": {}, "tflite": {"tflite_lengths": (16, 128)}}
+STEPS = ("checkpoint", *EXPORT_SETTINGS, "padded", "torch_onnx")
+
+
+def read_column(path: pathlib.Path, column: int = 0, delimiter: str = ",", *, header: bool = True) -> list[str]:
+    """Read a column of a table."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as file:
+        quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+        rows = list(csv.reader(file, delimiter=delimiter, quoting=quoting))
+    return [row[column].strip() for row in rows[header:]]
+
+
+def write_texts(work: pathlib.Path, data: pathlib.Path) -> None:
+    """Write the texts to label, the sentences to embed, and the texts to calibrate and to choose int8 files on."""
+    banking, sst2 = read_column(data / "banking77/test.csv"), read_column(data / "sst2/dev.tsv", delimiter="\t")
+    texts = sorted({text for text in (*banking, *sst2) if 3 <= len(text.split()) <= 60})
+    _write_json(work / "texts.json", random.Random(0).sample(texts, NUM_TEXTS))
+    stsb = [
+        sentence
+        for split in ("test", "dev")
+        for column in (0, 1)
+        for sentence in read_column(data / f"stsb/stsb-en-{split}.csv", column, header=False)
+    ]
+    groups = {
+        name: list(dict.fromkeys(rows)) for name, rows in (("banking77", banking), ("stsb", stsb), ("sst2", sst2))
+    }
+    sentences = [(text, group) for group, rows in groups.items() for text in rows]
+    more = sorted(set(read_column(data / "sst2/train.tsv.gz", delimiter="\t")) - set(groups["sst2"]))
+    num_missing = NUM_SENTENCES - len(sentences)
+    sentences += [(text, "sst2") for text in random.Random(0).sample(more, num_missing)]
+    random.Random(1).shuffle(sentences)
+    _write_json(
+        work / "sentences.json",
+        {"texts": [text for text, _ in sentences], "groups": [group for _, group in sentences]},
+    )
+    _write_json(
+        work / "calibration_texts.json", random.Random(2).sample(read_column(data / "banking77/train.csv"), 1000)
+    )
+
+
+def write_checkpoint(name: str, folder: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path) -> None:
+    """Write a classifier, and the labels that it gives to the texts."""
+    from sklearn.linear_model import LogisticRegression
+
+    import bert_keras as bk
+    from bert_keras.tasks.text_classification import TextClassification
+
+    train = data / "banking77/train.csv"
+    other = random.Random(3).sample(read_column(data / "sst2/train.tsv.gz", delimiter="\t"), NUM_OTHER)
+    examples = list(zip(read_column(train), read_column(train, 1), strict=True)) + [(text, "other") for text in other]
+    labels = sorted({label for _, label in examples})
+    tokenizer = bk.BertTokenizer.from_checkpoint(minilm)
+    if name == "base":
+        config = bk.BertConfig.from_preset("base", vocabulary_size=tokenizer.vocabulary_size)
+        model = bk.BertClassifier(bk.BertEncoder(config), len(labels), labels=labels)
+    else:
+        model = bk.BertClassifier.from_checkpoint(minilm, num_classes=len(labels), labels=labels)
+    examples = random.Random(4).sample(examples, NUM_TRAINING[name])
+    vectors = pool_texts(model, tokenizer, [text for text, _ in examples])
+    mean, deviation = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
+    fit = LogisticRegression(max_iter=300).fit((vectors - mean) / deviation, [label for _, label in examples])
+    kernel = np.zeros((vectors.shape[1], len(labels)))
+    bias = np.full(len(labels), -1e4)  # of classes without a training text
+    columns = [labels.index(label) for label in fit.classes_]
+    kernel[:, columns] = (fit.coef_ / deviation).T
+    bias[columns] = fit.intercept_ - fit.coef_ @ (mean / deviation)
+    model.classifier.kernel.assign(kernel)
+    model.classifier.bias.assign(bias)
+    task = TextClassification(labels=tuple(labels), max_sequence_length=MAX_LENGTH)
+    bk.save(model, tokenizer, folder / "classifier", task=task.settings())
+    answers = bk.Predictor.from_checkpoint(folder / "classifier")(
+        json.loads((folder.parent / "texts.json").read_text())
+    )
+    _write_json(folder / "labels.json", [answer["label"] for answer in answers])
+
+
+def pool_texts(model, tokenizer, texts: list[str]) -> np.ndarray:
+    """Return the pooled vectors `(N, D)` of a classifier's encoder."""
+    import bert_keras as bk
+
+    order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
+    vectors = np.empty((len(texts), model.encoder.config.hidden_dim))
+    for start in range(0, len(texts), 64):
+        chosen = order[start : start + 64]
+        features = bk.pack(tokenizer, [texts[index] for index in chosen], max_sequence_length=MAX_LENGTH)
+        vectors[chosen] = model.encoder(features)["pooled_output"]
+    return vectors
+
+
+def write_padded(folder: pathlib.Path) -> None:
+    """Write the classifier as a graph that pads every text to 128 tokens and computes the padding."""
+    import tensorflow as tf
+
+    import bert_keras as bk
+
+    model, tokenizer = bk.load(folder / "classifier"), bk.load_tokenizer(folder / "classifier")
+
+    def label(text):
+        features = bk.pack(tokenizer, text, max_sequence_length=MAX_LENGTH, pad_to_length=MAX_LENGTH)
+        return {"label": tf.gather(tf.constant(list(model.labels)), tf.argmax(model(features)["logits"], axis=-1))}
+
+    module = tf.Module()
+    module.weights = [variable.value for variable in model.variables]
+    spec = tf.TensorSpec([None], tf.string, name="text")
+    function = tf.function(label, autograph=False).get_concrete_function(spec)
+    tf.saved_model.save(module, str(folder / "padded"), signatures={"serving_default": function})
+
+
+def write_torch_onnx(folder: pathlib.Path) -> None:
+    """Export transformers' model to ONNX with PyTorch's exporter."""
+    import torch
+    import transformers
+
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder / "classifier").eval()
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    example = tuple(torch.ones((2, 16), dtype=torch.int64) for _ in names)
+    axes = {name: {0: "batch", 1: "sequence"} for name in names} | {"logits": {0: "batch"}}
+    path = str(folder / "torch.onnx")
+    torch.onnx.export(model, example, path, input_names=names, output_names=["logits"], dynamic_axes=axes, dynamo=False)
+
+
+def write_model(name: str, work: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path, steps: list[str]) -> None:
+    """Write the artifacts of a model that do not exist yet."""
+    import bert_keras as bk
+
+    folder, is_embedder = work / name, name == "embedder"
+    folder.mkdir(exist_ok=True)
+    source = folder / ("sentence_transformer" if is_embedder else "classifier")
+    if "checkpoint" in steps and not source.exists():
+        if is_embedder:
+            shutil.copytree(minilm, source)
+            shutil.copy(work / "calibration_texts.json", folder)
+        else:
+            write_checkpoint(name, folder, minilm, data)
+    for format, settings in EXPORT_SETTINGS.items():
+        is_needed = format != "tflite" or name == "minilm"
+        if format in steps and is_needed and not (folder / "artifacts" / format).exists():
+            bk.export_model(source, folder / "artifacts", [format], **settings)
+    if "padded" in steps and not is_embedder and not (folder / "padded").exists():
+        write_padded(folder)
+    if "torch_onnx" in steps and not is_embedder and not (folder / "torch.onnx").exists():
+        write_torch_onnx(folder)
+
+
+def _write_json(path: pathlib.Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("minilm", type=pathlib.Path)
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--models", nargs="+", default=["minilm", "base", "embedder"])
+    parser.add_argument("--steps", nargs="+", default=list(STEPS))
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    write_texts(arguments.work, arguments.data)
+    for name in arguments.models:
+        write_model(name, arguments.work, arguments.minilm, arguments.data, arguments.steps)
+
+
+if __name__ == "__main__":
+    main()
