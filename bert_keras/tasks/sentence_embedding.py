@@ -148,7 +148,7 @@ class SentenceEmbedding(Task):
 
 def count_prompt_tokens(tokenizer: "BertTokenizer", prompt: str) -> int:
     """Return the number of tokens of a prompt, including [CLS], as in sentence-transformers."""
-    return 1 + int(tokenizer.tokenize([prompt]).row_lengths()[0])
+    return 1 + int(tokenizer.tokenize_to_arrays([prompt]).lengths[0])
 
 
 def _cosine(first: np.ndarray, second: np.ndarray) -> float:

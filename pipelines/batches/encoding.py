@@ -3,7 +3,7 @@
 Fine-tuning reads the same texts in every epoch and needs their lengths in advance, so all sequences stay in memory
 without padding: 8 bytes per token, and 16 more with offsets.
 
-TensorFlow is imported when texts are encoded, so a command can read and check its files before that.
+This module does not import TensorFlow: `encode` needs only what the tokenizer needs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_keras.errors import InputError
+from bert_keras.pipelines.batches.windows import TokenRanges, choose_token_ranges
+from bert_keras.pipelines.text.token_arrays import TokenArrays
 
 if TYPE_CHECKING:
-    from bert_keras.pipelines.batches.windows import TokenRanges
-    from bert_keras.pipelines.text.tokenizer import BertTokenizer, Tokens
+    from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-_SEQUENCES_PER_CHUNK = 4096  # packed at once, padded to the longest of them: 25 MB at 512 tokens
+    Tokenizer = BertTokenizer | PortableTokenizer
+
+_CLS_INDEX, _SEP_INDEX = -1, -2  # special tokens among the indices of tokens
 _OFFSETS = ("starts", "ends", "word_starts", "word_ends")
 
 
@@ -76,7 +80,7 @@ class EncodedSequences:
 
 
 def encode(
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     texts: Sequence[str],
     second_texts: Sequence[str] | None = None,
     *,
@@ -88,7 +92,7 @@ def encode(
     """Tokenize texts, or pairs of texts, and turn them into sequences.
 
     Args:
-        tokenizer: a `BertTokenizer`.
+        tokenizer: a `BertTokenizer` or a `PortableTokenizer`.
         texts: the texts.
         second_texts: the second text of each pair.
         max_sequence_length: maximum length in tokens, including special tokens.
@@ -109,14 +113,12 @@ def encode(
         >>> sequences.lengths.tolist()
         [4, 5]
     """
-    from bert_keras.pipelines.batches.windows import choose_token_ranges
-
     if second_texts is not None and len(texts) != len(second_texts):
         raise InputError(
             f"there are {len(texts)} texts and {len(second_texts)} second texts; expected a second text for each"
         )
     columns = [
-        _TokenizedTexts.tokenize(tokenizer, column, with_offsets)
+        tokenizer.tokenize_to_arrays(column, with_offsets=with_offsets)
         for column in (texts, second_texts)
         if column is not None
     ]
@@ -126,13 +128,14 @@ def encode(
         window_overlap=window_overlap,
         max_first_length=max_first_length,
     )
-    indices, lengths, second_starts = _pack_in_chunks(columns, ranges, max_sequence_length)
+    indices, lengths = _pack(columns, ranges)
+    first_lengths = ranges.columns[0][1] - ranges.columns[0][0]
     return EncodedSequences(
         row_splits=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        second_starts=second_starts.astype(np.int32),
-        examples=ranges.examples.numpy().astype(np.int64),
+        second_starts=(lengths if second_texts is None else 2 + first_lengths).astype(np.int32),
+        examples=ranges.examples.astype(np.int64),
         pad_id=tokenizer.pad_id,
-        **_look_up(tokenizer, columns, indices),
+        **_look_up(tokenizer, columns, indices, with_offsets),
     )
 
 
@@ -159,87 +162,37 @@ def has_most_context(sequences: EncodedSequences) -> np.ndarray:
     return best
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _TokenizedTexts:
-    """The tokens of a column of texts, concatenated."""
-
-    token_ids: np.ndarray
-    row_splits: np.ndarray
-    starts: np.ndarray | None = None
-    ends: np.ndarray | None = None
-    word_starts: np.ndarray | None = None
-    word_ends: np.ndarray | None = None
-
-    @classmethod
-    def tokenize(cls, tokenizer: BertTokenizer, texts: Sequence[str], with_offsets: bool) -> _TokenizedTexts:
-        """Tokenize a column of texts."""
-        if not with_offsets:
-            ids = tokenizer.tokenize(texts)
-            return cls(ids.flat_values.numpy(), ids.row_splits.numpy())
-        tokens = tokenizer.tokenize_with_offsets(texts)
-        ids, row_splits = tokens.token_ids.flat_values.numpy(), tokens.token_ids.row_splits.numpy()
-        starts, ends = tokens.starts.flat_values.numpy(), tokens.ends.flat_values.numpy()
-        return cls(ids, row_splits, starts, ends, *_find_words(tokens, starts, ends))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Length of each text in tokens."""
-        return np.diff(self.row_splits)
-
-    @property
-    def text_positions(self) -> np.ndarray:
-        """Position of each token in its text."""
-        return np.arange(len(self.token_ids)) - np.repeat(self.row_splits[:-1], self.lengths)
-
-
-def _pack_in_chunks(columns: list[_TokenizedTexts], ranges: TokenRanges, max_sequence_length: int) -> list[np.ndarray]:
-    """Return the index of each packed token, `(P,)`, and the length and second start of each sequence, `(N,)`.
+def _pack(columns: Sequence[TokenArrays], ranges: TokenRanges) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of each packed token, `(P,)`, and the length of each sequence, `(N,)`.
 
     Indices count the tokens of all columns; those of special tokens are negative.
     """
-    from bert_keras.pipelines.batches.windows import pack_indices
-
     offsets = np.cumsum([0, *(len(column.token_ids) for column in columns)])
-    text_starts = [column.row_splits[:-1] + offset for column, offset in zip(columns, offsets, strict=False)]
-    indices = ranges.indices(text_starts)
-    chunks = []
-    for begin in range(0, max(len(ranges.examples), 1), _SEQUENCES_PER_CHUNK):
-        features = pack_indices(
-            [column[begin : begin + _SEQUENCES_PER_CHUNK] for column in indices], max_sequence_length
-        )
-        features = {name: values.numpy() for name, values in features.items()}
-        is_real = features["padding_mask"] == 1
-        lengths = is_real.sum(axis=1)
-        chunks.append((features["token_ids"][is_real], lengths, lengths - features["segment_ids"].sum(axis=1)))
-    return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+    single = np.ones(len(ranges.examples), np.int64)
+    starts, lengths = [_CLS_INDEX * single], [single]  # of the parts of each sequence: [CLS], A, [SEP], B, [SEP]
+    for column, offset, (begins, ends) in zip(columns, offsets, ranges.columns, strict=False):
+        starts += [offset + column.row_splits[ranges.examples] + begins, _SEP_INDEX * single]
+        lengths += [ends - begins, single]
+    part_starts, part_lengths = np.stack(starts, axis=1).ravel(), np.stack(lengths, axis=1).ravel()
+    part_ends = np.cumsum(part_lengths)
+    indices = np.arange(part_lengths.sum()) + np.repeat(part_starts - (part_ends - part_lengths), part_lengths)
+    return indices, sum(lengths)
 
 
-def _look_up(tokenizer: BertTokenizer, columns: list[_TokenizedTexts], indices: np.ndarray) -> dict[str, np.ndarray]:
+def _look_up(
+    tokenizer: Tokenizer, columns: Sequence[TokenArrays], indices: np.ndarray, with_offsets: bool
+) -> dict[str, np.ndarray]:
     """Return the id, position and offsets of each packed token, `(P,)` int32 each."""
-    from bert_keras.pipelines.batches.windows import CLS_INDEX, PAD_INDEX, SEP_INDEX
-
-    special = np.zeros(3, np.int32)
-    special[[CLS_INDEX, SEP_INDEX, PAD_INDEX]] = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
-    absent = np.full(3, -1)
-    names = ("text_positions", *(_OFFSETS if columns[0].starts is not None else ()))
+    special = np.zeros(2, np.int32)
+    special[[_CLS_INDEX, _SEP_INDEX]] = tokenizer.cls_id, tokenizer.sep_id
+    absent = np.full(2, -1)
+    names = ("text_positions", *(_OFFSETS if with_offsets else ()))
     special_columns = {"token_ids": special} | dict.fromkeys(names, absent)
     # special tokens are last, so a negative index finds them
     return {
         name: np.concatenate([*(getattr(column, name) for column in columns), values]).astype(np.int32)[indices]
         for name, values in special_columns.items()
     }
-
-
-def _find_words(tokens: Tokens, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start and end of each token's word in its text, `(P,)` each."""
-    word_ids, row_splits = tokens.word_ids.flat_values.numpy(), tokens.word_ids.row_splits.numpy()
-    is_first = np.ones(len(word_ids), bool)
-    is_first[1:] = word_ids[1:] != word_ids[:-1]
-    is_first[row_splits[:-1][np.diff(row_splits) > 0]] = True  # words of two texts can have the same id
-    first_tokens = np.flatnonzero(is_first)
-    last_tokens = np.append(first_tokens[1:], len(word_ids)) - 1
-    words = np.cumsum(is_first) - 1
-    return starts[first_tokens[words]], ends[last_tokens[words]]
 
 
 def _find_bounds(positions: np.ndarray, indices: np.ndarray, num_sequences: int) -> tuple[np.ndarray, np.ndarray]:

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_keras.pipelines.batches.windows import choose_token_ranges, pack_indices
+from bert_keras.pipelines.batches.packing import TENSORS, pack_tokens
+from bert_keras.pipelines.batches.windows import choose_token_ranges
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
+_CLS_INDEX, _SEP_INDEX, _PAD_INDEX = -1, -2, -3  # special tokens among the indices of tokens
 
 
 class EncodedBatch(NamedTuple):
@@ -41,18 +44,24 @@ def encode_in_graph(
         columns: the tokens of the texts, and of the second texts of pairs: `(B, tokens)` int32, ragged.
     """
     ranges = choose_token_ranges(
-        [column.row_lengths() for column in columns],
+        [tf.cast(column.row_lengths(), tf.int32) for column in columns],
         max_sequence_length=max_sequence_length,
         window_overlap=window_overlap,
         max_first_length=max_first_length,
+        library=TENSORS,
     )
     offsets = [0, tf.size(columns[0].flat_values)]
-    indices = ranges.indices([tf.cast(c.row_starts(), tf.int32) + o for c, o in zip(columns, offsets, strict=False)])
-    packed = pack_indices(indices, max_sequence_length)
+    indices = []  # of each token of each sequence, ragged (R, tokens) for each column
+    for column, offset, (begins, ends) in zip(columns, offsets, ranges.columns, strict=False):
+        text_starts = tf.cast(column.row_starts(), tf.int32) + offset
+        firsts = tf.gather(text_starts, ranges.examples)
+        indices.append(tf.ragged.range(firsts + begins, firsts + ends, row_splits_dtype=tf.int64))
+    special = {"cls_id": _CLS_INDEX, "sep_id": _SEP_INDEX, "pad_id": _PAD_INDEX}
+    packed = pack_tokens(*indices, **special, max_sequence_length=max_sequence_length)
     tokens = packed.pop("token_ids")
-    special = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]  # the indices -3, -2 and -1
-    ids = tf.concat([special, *(column.flat_values for column in columns)], axis=0)
-    features = {"token_ids": tf.gather(ids, tokens + len(special)), **packed}
+    special_ids = [tokenizer.pad_id, tokenizer.sep_id, tokenizer.cls_id]  # the indices -3, -2 and -1
+    ids = tf.concat([special_ids, *(column.flat_values for column in columns)], axis=0)
+    features = {"token_ids": tf.gather(ids, tokens + len(special_ids)), **packed}
     first_windowed = offsets[len(columns) - 1]
     return EncodedBatch(features, ranges.examples, tokens, (tokens >= 0) & (tokens >= first_windowed))
 

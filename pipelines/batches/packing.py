@@ -5,15 +5,26 @@ arithmetic, so it runs in every TensorFlow runtime that has the tokenizer: a Sav
 TensorFlow 2.21, gives the same numbers in 2.13.
 """
 
+import types
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-from bert_keras.checks import check_integer, describe_integer, is_integer, quote
+from bert_keras.checks import check_integer, is_integer
 from bert_keras.errors import InputError
+from bert_keras.pipelines.batches.windows import TRUNCATIONS, check_lengths, truncate_lengths
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-TRUNCATIONS = ("longest_first", "only_first", "only_second")  # Hugging Face's names
+TENSORS = types.SimpleNamespace(  # an `ArrayLibrary`
+    arange=tf.range,
+    cumsum=tf.cumsum,
+    maximum=tf.maximum,
+    minimum=tf.minimum,
+    repeat=tf.repeat,
+    size=tf.size,
+    take=tf.gather,
+    where=tf.where,
+)
 
 
 def pack(
@@ -116,8 +127,10 @@ def pack_tokens(
     check_lengths(max_sequence_length, pad_to_length, num_texts=1 if second is None else 2)
     _check_truncation(truncation, second)
     _check_padding(max_sequence_length, pad_to_length, pad_to_multiple, pad_to_buckets)
-    lengths = [None if tokens is None else tokens.row_lengths() for tokens in (first, second)]
-    first_lengths, second_lengths = truncated_lengths(*lengths, max_sequence_length - num_special, truncation)
+    lengths = _get_lengths(first, second)
+    first_lengths, second_lengths = truncate_lengths(
+        *lengths, max_sequence_length - num_special, truncation, library=tf
+    )
     ends = num_special + first_lengths + second_lengths  # (B, 1): where padding starts
     if pad_to_length is None:
         pad_to_length = _get_padded_length(ends, num_special, max_sequence_length, pad_to_multiple, pad_to_buckets)
@@ -130,25 +143,13 @@ def pack_tokens(
     }
 
 
-def truncated_lengths(
-    first: tf.Tensor, second: tf.Tensor | None, budget: int, truncation: str
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the truncated length of each text, `(B, 1)` each. The two of a pair sum to at most `budget`.
-
-    Args:
-        first, second: `(B,)` integers, the length of each text in tokens; `second` is None for single texts.
-        budget: maximum number of tokens without special tokens.
-        truncation: one of `TRUNCATIONS`.
-    """
+def _get_lengths(first: tf.RaggedTensor, second: tf.RaggedTensor | None) -> list[tf.Tensor | None]:
+    """Return the length of each text in tokens, `(B, 1)` int32; None for single texts' second texts."""
     if second is None:
-        lengths = tf.minimum(_to_column(first), budget)
-        return lengths, tf.zeros_like(lengths)
+        return [_to_column(first.row_lengths()), None]
     # tf.stack rejects columns of different sizes; broadcasting would pair one text with all others
-    first_lengths, second_lengths = tf.split(tf.cast(tf.stack([first, second], axis=1), tf.int32), 2, axis=1)
-    # the number of tokens that B keeps for any length of A; A's unused share of the budget goes to B
-    reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
-    second_lengths = tf.minimum(second_lengths, tf.maximum(reserved, budget - first_lengths))
-    return tf.minimum(first_lengths, budget - second_lengths), second_lengths
+    lengths = tf.stack([first.row_lengths(), second.row_lengths()], axis=1)
+    return tf.split(tf.cast(lengths, tf.int32), 2, axis=1)
 
 
 def _gather_ids(
@@ -189,21 +190,6 @@ def _get_padded_length(
 
 def _to_column(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.int32)[:, tf.newaxis]
-
-
-def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
-    """Raise `InputError` unless the lengths have room for the special tokens and one token of each text."""
-    shortest = 1 + 2 * num_texts
-    if not is_integer(max_sequence_length, shortest):
-        raise InputError(
-            f"max_sequence_length is {quote(max_sequence_length)}; expected {describe_integer(shortest)}, for the "
-            "special tokens and one token of each text"
-        )
-    if pad_to_length is not None and check_integer("pad_to_length", pad_to_length) < max_sequence_length:
-        raise InputError(
-            f"pad_to_length is {pad_to_length}, below max_sequence_length {max_sequence_length}; expected at least as "
-            "much, since padding does not truncate: lower max_sequence_length too"
-        )
 
 
 def _check_truncation(truncation: str, second: tf.RaggedTensor | None) -> None:

@@ -1,47 +1,59 @@
-"""Choose the tokens of each sequence: texts cut to length, or cut into windows. Works in a graph and eagerly."""
+"""Choose the tokens of each sequence: texts cut to length, or cut into windows.
+
+`encode` does this with NumPy, an exported graph with TensorFlow. Both run the functions of this module, which use only
+arithmetic and the few functions of an `ArrayLibrary`. This module does not import TensorFlow.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import tensorflow as tf
+import numpy as np
 
-from bert_keras.checks import check_integer
+from bert_keras.checks import check_integer, describe_integer, is_integer, quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches.packing import check_lengths, pack_tokens, truncated_lengths
 
-CLS_INDEX, SEP_INDEX, PAD_INDEX = -1, -2, -3  # special tokens among the indices of tokens
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Array = np.ndarray | tf.Tensor
+
+TRUNCATIONS = ("longest_first", "only_first", "only_second")  # Hugging Face's names
+
+
+class ArrayLibrary(Protocol):
+    """The functions of NumPy that are used here; `np` is one, and `packing.TENSORS` another."""
+
+    arange: Any
+    cumsum: Any
+    maximum: Any
+    minimum: Any
+    repeat: Any
+    size: Any
+    take: Any
+    where: Any
 
 
 class TokenRanges(NamedTuple):
     """The ranges of tokens that make N sequences of one text or a pair of texts each.
 
     Attributes:
-        examples: `(N,)` int32, the index of the text, or of the pair of texts, of each sequence.
-        columns: for the first texts, and for the second texts of pairs, the start and end in tokens, `(N,)` int32.
+        examples: `(N,)` integers, the index of the text, or of the pair of texts, of each sequence.
+        columns: for the first texts, and for the second texts of pairs, the start and end in tokens, `(N,)` integers.
     """
 
-    examples: tf.Tensor
-    columns: list[tuple[tf.Tensor, tf.Tensor]]
-
-    def indices(self, text_starts: Sequence[tf.Tensor]) -> list[tf.RaggedTensor]:
-        """Return the index of each token of each sequence, `(N, tokens)` int32 for each column.
-
-        Args:
-            text_starts: for each column, the index of the first token of each text.
-        """
-        indices = []
-        for starts, (begins, ends) in zip(text_starts, self.columns, strict=True):
-            firsts = tf.gather(tf.cast(starts, tf.int32), self.examples)
-            indices.append(tf.ragged.range(firsts + begins, firsts + ends, row_splits_dtype=tf.int64))
-        return indices
+    examples: Array
+    columns: list[tuple[Array, Array]]
 
 
 def choose_token_ranges(
-    lengths: Sequence[tf.Tensor],
+    lengths: Sequence[Array],
     *,
     max_sequence_length: int,
     window_overlap: int | None = None,
     max_first_length: int | None = None,
+    library: ArrayLibrary = np,
 ) -> TokenRanges:
     """Choose the ranges of tokens of each sequence.
 
@@ -52,56 +64,86 @@ def choose_token_ranges(
             cut into windows. None: long texts are truncated, of a pair the longer one first, as in `pack`.
         max_first_length: with windows of a pair, the maximum length of the first text. A first text that leaves no
             room for new tokens of the second is truncated to half of the sequence, or less for a large overlap.
+        library: computes with the lengths.
 
     Raises:
         InputError: the lengths leave no room for tokens.
     """
     check_lengths(max_sequence_length, num_texts=len(lengths))
     budget = max_sequence_length - 1 - len(lengths)
-    lengths = [tf.cast(column, tf.int32) for column in lengths]
     if window_overlap is None:
-        return _truncate(lengths, budget)
+        second = lengths[1] if len(lengths) == 2 else None
+        ends = truncate_lengths(lengths[0], second, budget, "longest_first", library=library)
+        columns = [(0 * end, end) for end in ends[: len(lengths)]]
+        return TokenRanges(library.arange(library.size(lengths[0])), columns)
     _check_overlap(window_overlap, budget)
     if max_first_length is not None:
         check_integer("max_first_length", max_first_length)
-    return _cut_into_windows(lengths, budget, window_overlap, max_first_length)
+    return _cut_into_windows(lengths, budget, window_overlap, max_first_length, library)
 
 
-def pack_indices(indices: Sequence[tf.RaggedTensor], max_sequence_length: int) -> dict[str, tf.Tensor]:
-    """Pack indices of tokens like token ids (see `pack_tokens`); special tokens have negative indices."""
-    special = {"cls_id": CLS_INDEX, "sep_id": SEP_INDEX, "pad_id": PAD_INDEX}
-    return pack_tokens(*indices, **special, max_sequence_length=max_sequence_length)
+def truncate_lengths(
+    first: Array, second: Array | None, budget: int, truncation: str, *, library: ArrayLibrary = np
+) -> tuple[Array, Array]:
+    """Return the truncated length of each text. The two of a pair sum to at most `budget`.
+
+    Args:
+        first, second: integers of one shape, the length of each text in tokens; `second` is None for single texts.
+        budget: maximum number of tokens without special tokens.
+        truncation: one of `TRUNCATIONS`.
+        library: computes with the lengths.
+
+    Returns:
+        The lengths of the first texts and of the second texts, which are 0 for single texts.
+    """
+    if second is None:
+        return library.minimum(first, budget), 0 * first
+    # the number of tokens that B keeps for any length of A; A's unused share of the budget goes to B
+    reserved = {"longest_first": budget // 2, "only_first": budget, "only_second": 0}[truncation]
+    second = library.minimum(second, library.maximum(reserved, budget - first))
+    return library.minimum(first, budget - second), second
 
 
-def _truncate(lengths: list[tf.Tensor], budget: int) -> TokenRanges:
-    second = lengths[1] if len(lengths) == 2 else None
-    truncated = truncated_lengths(lengths[0], second, budget, "longest_first")
-    columns = [(tf.zeros_like(ends[:, 0]), ends[:, 0]) for ends in truncated[: len(lengths)]]
-    return TokenRanges(tf.range(tf.size(lengths[0])), columns)
+def check_lengths(max_sequence_length: int, pad_to_length: int | None = None, *, num_texts: int = 1) -> None:
+    """Raise `InputError` unless the lengths have room for the special tokens and one token of each text."""
+    shortest = 1 + 2 * num_texts
+    if not is_integer(max_sequence_length, shortest):
+        raise InputError(
+            f"max_sequence_length is {quote(max_sequence_length)}; expected {describe_integer(shortest)}, for the "
+            "special tokens and one token of each text"
+        )
+    if pad_to_length is not None and check_integer("pad_to_length", pad_to_length) < max_sequence_length:
+        raise InputError(
+            f"pad_to_length is {pad_to_length}, below max_sequence_length {max_sequence_length}; expected at least as "
+            "much, since padding does not truncate: lower max_sequence_length too"
+        )
 
 
-def _cut_into_windows(lengths: list[tf.Tensor], budget: int, overlap: int, max_first_length: int | None) -> TokenRanges:
+def _cut_into_windows(
+    lengths: Sequence[Array], budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
+) -> TokenRanges:
     last = lengths[-1]  # the texts that are cut into windows
-    first = [_truncate_first(*lengths, budget, overlap, max_first_length)] if len(lengths) == 2 else []
-    room = tf.fill(tf.shape(last), budget) - (first[0] if first else 0)
-    steps = tf.maximum(room - overlap, 1)  # room is below the overlap only if one window holds the whole text
-    num_windows = 1 + tf.maximum(0, -((room - last) // steps))  # rounded up
-    examples = tf.repeat(tf.range(tf.size(last)), num_windows)
-    windows = tf.range(tf.size(examples)) - tf.repeat(tf.cumsum(num_windows, exclusive=True), num_windows)
-    begins = windows * tf.gather(steps, examples)
-    ends = tf.minimum(begins + tf.gather(room, examples), tf.gather(last, examples))
-    columns = [(tf.zeros_like(begins), tf.gather(length, examples)) for length in first]  # repeated in every window
+    first = [_truncate_first(*lengths, budget, overlap, max_first_length, library)] if len(lengths) == 2 else []
+    room = 0 * last + budget - (first[0] if first else 0)
+    steps = library.maximum(room - overlap, 1)  # room is below the overlap only if one window holds the whole text
+    num_windows = 1 + library.maximum(0, -((room - last) // steps))  # rounded up
+    examples = library.repeat(library.arange(library.size(last)), num_windows)
+    first_windows = library.cumsum(num_windows) - num_windows
+    windows = library.arange(library.size(examples)) - library.repeat(first_windows, num_windows)
+    begins = windows * library.take(steps, examples)
+    ends = library.minimum(begins + library.take(room, examples), library.take(last, examples))
+    columns = [(0 * begins, library.take(length, examples)) for length in first]  # repeated in every window
     return TokenRanges(examples, [*columns, (begins, ends)])
 
 
 def _truncate_first(
-    first: tf.Tensor, second: tf.Tensor, budget: int, overlap: int, max_first_length: int | None
-) -> tf.Tensor:
+    first: Array, second: Array, budget: int, overlap: int, max_first_length: int | None, library: ArrayLibrary
+) -> Array:
     """Return the length of each pair's first text that leaves room for windows of the second, `(B,)`."""
     if max_first_length is not None:
-        first = tf.minimum(first, max_first_length)
+        first = library.minimum(first, max_first_length)
     has_no_room = (first + second > budget) & (first + overlap >= budget)
-    return tf.where(has_no_room, min(budget // 2, budget - overlap - 1), first)
+    return library.where(has_no_room, min(budget // 2, budget - overlap - 1), first)
 
 
 def _check_overlap(overlap: int, budget: int) -> None:

@@ -18,6 +18,7 @@ from bert_keras.pipelines.text.graph.character_table import CharacterTable
 from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
 from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
 from bert_keras.pipelines.text.text_rules import TextRules
+from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder, check_length
 from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
@@ -295,6 +296,23 @@ class BertTokenizer:
         if unit not in ("characters", "bytes"):
             raise InputError(f"the unit of offsets is {unit!r}; expected 'characters' or 'bytes'")
         return Tokens(*self._runner.run(self._tokens, as_text_tensor(texts), keep_special_tokens, unit))
+
+    def tokenize_to_arrays(self, texts: Any, *, with_offsets: bool = False) -> TokenArrays:
+        """Return the tokens of all texts as NumPy arrays, as `tokenize` or `tokenize_with_offsets` do as tensors.
+
+        Args:
+            texts: `(B,)` strings.
+            with_offsets: whether to compute the range of characters and the word of each token.
+
+        Raises:
+            InputError: `texts` is not a batch of strings.
+        """
+        if not with_offsets:
+            ids = self.tokenize(texts)
+            return TokenArrays(ids.flat_values.numpy(), ids.row_splits.numpy())
+        tokens = self.tokenize_with_offsets(texts)
+        flat_values = (ragged.flat_values.numpy() for ragged in tokens[1:])
+        return TokenArrays(tokens.token_ids.flat_values.numpy(), tokens.token_ids.row_splits.numpy(), *flat_values)
 
     def _token_ids(self, texts: tf.Tensor, keep_special_tokens: bool) -> tuple[tf.RaggedTensor]:
         rewritten = self._rewriter.rewrite(texts, keep_special_tokens=keep_special_tokens)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.pipelines.batches import encoding
 from bert_keras.pipelines.batches.encoding import encode, has_most_context
 from bert_keras.pipelines.batches.packing import pack
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -251,19 +250,6 @@ def test_offsets_give_the_text_of_their_token(window_overlap, tokenizer):
         sequence_of, is_second.astype(int), sequences.text_positions, sequences.starts, strict=True
     ):
         assert number == -1 or expected_starts[second][sequences.examples[sequence]][number] == start
-
-
-@single_and_pair
-@pytest.mark.parametrize("window_overlap", [None, 2])
-def test_sequences_do_not_depend_on_the_chunk_size(pair, window_overlap, tokenizer, monkeypatch):
-    columns = [["a the"] * 31, random_texts(range(31), seed=2)][1 - pair :]
-    settings = {"max_sequence_length": 11, "window_overlap": window_overlap, "with_offsets": True}
-    at_once = encode(tokenizer, *columns, **settings)
-    monkeypatch.setattr(encoding, "_SEQUENCES_PER_CHUNK", 7)
-    in_chunks = encode(tokenizer, *columns, **settings)
-    assert len(at_once) % 7 > 0  # the last chunk is smaller
-    for name, values in vars(at_once).items():
-        assert np.array_equal(values, getattr(in_chunks, name)), name
 
 
 def test_arrays_have_the_types_that_batches_need(tokenizer):
