@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_keras.files import write_json
+from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.tokenizer_folder import (
     CONFIG_NAMES,
     OUR_KEY,
@@ -32,7 +34,13 @@ def write_settings(folder: str | os.PathLike, tokenizer: BertTokenizer) -> None:
     write_vocabulary(folder / VOCABULARY, tokenizer.vocabulary)
     write_json(folder / TOKENIZER_CONFIG, _make_config(tokenizer))
     if tokenizer.rules.text_rules == "bert":  # `tokenizers` has no component with MediaPipe's rules
-        text = _make_rust_tokenizer(tokenizer).to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
+        rust = make_rust_tokenizer(
+            tokenizer.vocabulary,
+            tokenizer.rules,
+            special_tokens=tokenizer.special_tokens,
+            added_tokens=tokenizer.added_tokens,
+        )
+        text = rust.to_str(pretty=True)  # its `save` raises a bare Exception on a full disk
         (folder / TOKENIZER_JSON).write_text(text, encoding="utf-8")
 
 
@@ -48,9 +56,24 @@ def _make_config(tokenizer: BertTokenizer) -> dict[str, object]:
     }
 
 
-def _make_rust_tokenizer(tokenizer: BertTokenizer) -> Tokenizer:
-    rules = tokenizer.rules
-    ids = {token: index for index, token in enumerate(tokenizer.vocabulary)}
+def make_rust_tokenizer(
+    vocabulary: Sequence[str],
+    rules: TextRules,
+    *,
+    special_tokens: Sequence[str] = (),
+    unsplit_tokens: Sequence[str] = (),
+    added_tokens: Sequence[str] = (),
+) -> Tokenizer:
+    """Return a tokenizer of Hugging Face's library.
+
+    Args:
+        vocabulary: the tokens in the order of their ids.
+        rules: BERT's text rules.
+        special_tokens: tokens that are matched in the raw text and left out when ids are decoded.
+        unsplit_tokens: tokens that are matched in the raw text.
+        added_tokens: tokens that are matched after case and accents are folded.
+    """
+    ids = {token: index for index, token in enumerate(vocabulary)}
     limit = rules.max_input_chars_per_word
     rust = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=limit))
     rust.normalizer = normalizers.BertNormalizer(
@@ -63,8 +86,9 @@ def _make_rust_tokenizer(tokenizer: BertTokenizer) -> Tokenizer:
     rust.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", tokenizer.cls_id), ("[SEP]", tokenizer.sep_id)],
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
     )
-    rust.add_special_tokens(list(tokenizer.special_tokens))
-    rust.add_tokens([AddedToken(token, normalized=True) for token in tokenizer.added_tokens])
+    rust.add_special_tokens(list(special_tokens))
+    rust.add_tokens([AddedToken(token, normalized=False) for token in unsplit_tokens])
+    rust.add_tokens([AddedToken(token, normalized=True) for token in added_tokens])
     return rust
