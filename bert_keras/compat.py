@@ -7,6 +7,8 @@ release in which it was last found. `tests/test_compat.py` uses every entry, so 
 import dataclasses
 import importlib
 import importlib.metadata
+import sys
+import types
 from typing import Any
 
 
@@ -63,4 +65,29 @@ TFLITE_CONVERTER_ERROR = InternalName(
     "2.21.0",
     "tf.lite.TFLiteConverter.convert raises it for operators that TFLite lacks; its only base class is Exception.",
 )
+
+
+def import_openvino() -> types.ModuleType:
+    """Import openvino without its telemetry.
+
+    `import openvino` (2026.4) imports `openvino_telemetry`, which is installed with it, and sends an event to Google
+    Analytics. It has no public switch but an opt-out per user; without the package it uses an empty stub. So the
+    package is hidden while openvino is imported. Nothing changes if the program has imported openvino before.
+
+    Raises:
+        ImportError: openvino is not installed.
+    """
+    if "openvino" in sys.modules:
+        return sys.modules["openvino"]
+    hidden = "openvino_telemetry"
+    before = sys.modules.get(hidden)
+    sys.modules[hidden] = None  # makes `import openvino_telemetry` raise ImportError
+    try:
+        return importlib.import_module("openvino")
+    finally:
+        del sys.modules[hidden]
+        if before is not None:
+            sys.modules[hidden] = before
+
+
 INTERNAL_NAMES = (TFLITE_SCHEMA, TFLITE_CONVERTER_ERROR)

@@ -8,7 +8,8 @@ from bert_keras.export.parity.reference import Reference
 from bert_keras.export.tflite.tflite_runner import TfliteRunner
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.keras_engine import KerasEngine
+from bert_keras.tasks.sequence_runner import SequenceRunner
 
 _SMALLEST_FIRST = ("dynamic_int8", "float16", "float32")
 
@@ -57,9 +58,8 @@ def search_quantization(
 def score_checkpoint(reference: Reference, examples: Sequence) -> float:
     """Return the checkpoint's own score on labelled examples, in points."""
     task = reference.task
-    return _score(
-        task, reference.tokenizer, SequenceRunner(reference.model, is_token_level=task.is_token_level), examples
-    )
+    run = SequenceRunner(KerasEngine(reference.model), is_token_level=task.is_token_level)
+    return _score(task, reference.tokenizer, run, examples)
 
 
 def score_file(

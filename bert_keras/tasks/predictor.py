@@ -1,24 +1,34 @@
-"""`Predictor`: answers texts with a fine-tuned checkpoint."""
+"""`Predictor`: answers texts with a fine-tuned checkpoint, or with an artifact of one.
+
+Keras and TensorFlow are imported only for a checkpoint or a SavedModel.
+"""
+
+from __future__ import annotations
 
 import copy
 import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 
 from bert_keras.checkpoints.checkpoint import Checkpoint, check_has_vocabulary
-from bert_keras.checkpoints.loading import load, load_tokenizer
-from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.checks import quote
 from bert_keras.errors import InputError
-from bert_keras.pipelines.text.tokenizer import BertTokenizer
+from bert_keras.pipelines.text.portable_tokenizer import PortableTokenizer
 from bert_keras.tasks.base import Task
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.artifact_files import Artifact, find_artifact
+from bert_keras.tasks.engines.engine import Engine
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
-from bert_keras.tasks.task_loading import restore_task
+from bert_keras.tasks.sequence_runner import SequenceRunner
+from bert_keras.tasks.task_loading import read_checkpoint_task, restore_task
+
+if TYPE_CHECKING:
+    import keras
+
+    from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 EXAMPLES_PER_CHUNK = 1024  # answered together, so that batches have texts of similar length
 
@@ -27,12 +37,12 @@ class Predictor:
     """Answer texts with a fine-tuned model.
 
     Args:
-        model: a model with a task head.
+        model: a Keras model with a task head; or the engine of an artifact, which needs `task`.
         tokenizer: its tokenizer.
         task: the task; None: inferred from the model's head, with texts as long as the model and the tokenizer allow.
 
     Attributes:
-        model: the model.
+        model: the model, or the engine of an artifact.
         tokenizer: its tokenizer.
         task: the task.
 
@@ -45,15 +55,20 @@ class Predictor:
         >>> # predictor(["a fine film"])[0]["label"]
     """
 
-    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None = None):
+    def __init__(
+        self,
+        model: keras.Model | Engine,
+        tokenizer: BertTokenizer | PortableTokenizer,
+        task: Task | None = None,
+    ):
         task = restore_task(None, model, tokenizer) if task is None else task
         self.model = model
         self.tokenizer = tokenizer
         self.task = task
-        self._run = SequenceRunner(model, is_token_level=task.is_token_level)
+        self._run = SequenceRunner(_get_engine(model), is_token_level=task.is_token_level)
 
     @classmethod
-    def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes: object) -> "Predictor":
+    def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes: object) -> Predictor:
         """Load a checkpoint folder.
 
         Args:
@@ -70,10 +85,61 @@ class Predictor:
         Example:
             >>> # bk.Predictor.from_checkpoint("classifier", max_sequence_length=64)
         """
+        from bert_keras.checkpoints.loading import load, load_tokenizer
+        from bert_keras.checkpoints.reading import read_checkpoint
+
         checkpoint = read_checkpoint(folder)
         check_has_vocabulary(checkpoint)
         model, tokenizer = load(checkpoint), load_tokenizer(checkpoint)
         return cls(model, tokenizer, restore_task(checkpoint, model, tokenizer, **changes))
+
+    @classmethod
+    def from_artifact(
+        cls,
+        folder: str | os.PathLike | Artifact,
+        engine: str | None = None,
+        *,
+        threads: int | None = None,
+        instances: int = 1,
+        **changes: object,
+    ) -> Predictor:
+        """Load an artifact that `bk.export_model` or another tool wrote.
+
+        Answers are those of the checkpoint within the tolerance of its parity report. "tensorflow" runs a SavedModel
+        and tokenizes as in training. "onnxruntime" and "openvino" run an ONNX file and do not import TensorFlow; they
+        tokenize with Hugging Face's library, and `parity.json` counts the probe texts whose ids differ.
+
+        Args:
+            folder: an output folder of `export`, its `onnx/` or `saved_model/`, an ONNX file such as
+                `onnx/model_quantized.onnx` in its folder, or any Hugging Face folder with an ONNX file. A folder stands
+                for its float32 file.
+            engine: "onnxruntime", "openvino" or "tensorflow"; None: onnxruntime if there is an ONNX file.
+            threads: number of threads per instance; None: one per core, divided by the instances.
+            instances: number of batches that run at the same time. On two cores two instances with one thread each
+                answer more texts per second; one with two threads answers a single text sooner.
+            **changes: settings of the task to override, as in `from_checkpoint`.
+
+        Returns:
+            A predictor.
+
+        Raises:
+            InputError: there is no artifact for the engine, it is damaged, or its folder describes no task.
+            MissingExtraError: the engine is not installed.
+
+        Example:
+            >>> # bk.Predictor.from_artifact("artifacts/onnx/onnx/model_quantized.onnx")(["a fine film"])[0]["label"]
+        """
+        artifact = folder if isinstance(folder, Artifact) else find_artifact(folder, engine)
+        check_has_vocabulary(artifact.description)
+        task = read_checkpoint_task(artifact.description, **changes)
+        settings = artifact.description.tokenizer_settings
+        if artifact.engine == "tensorflow":
+            from bert_keras.pipelines.text.tokenizer import BertTokenizer
+
+            tokenizer = BertTokenizer(**settings)
+        else:
+            tokenizer = PortableTokenizer(**settings)
+        return cls(artifact.open(threads=threads, instances=instances), tokenizer, task)
 
     def __call__(
         self,
@@ -114,7 +180,7 @@ class Predictor:
         answers = (answer for chunk in self.stream(map(self._make_example, examples)) for answer in chunk)
         return [_to_python(answer if top is None else self.task.to_json(answer, top)) for answer in answers]
 
-    def with_prompt(self, name: str | None = None, text: str | None = None) -> "Predictor":
+    def with_prompt(self, name: str | None = None, text: str | None = None) -> Predictor:
         """Return a predictor of the same model with another prompt.
 
         Args:
@@ -181,6 +247,14 @@ class Predictor:
                 f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
         return self.task.make_example(*texts)
+
+
+def _get_engine(model: keras.Model | Engine) -> Engine:
+    if isinstance(model, Engine):
+        return model
+    from bert_keras.tasks.engines.keras_engine import KerasEngine
+
+    return KerasEngine(model)
 
 
 def _check_is_list(examples: object) -> None:

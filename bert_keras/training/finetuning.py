@@ -15,8 +15,9 @@ from bert_keras.checkpoints.reading import read_checkpoint
 from bert_keras.errors import InputError
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import EncodedSequences, Task
+from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.examples.training_data import TrainingData
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.training.backups import NO_BACKUP, BackupOptions
 from bert_keras.training.config.finetuning_settings import FineTuning
 from bert_keras.training.epoch_scores import EpochScores
@@ -147,7 +148,7 @@ class _Scorer:
         self._task = task
         self.examples = examples
         self._sequences = sequences
-        self._run = SequenceRunner(model, is_token_level=task.is_token_level)
+        self._run = SequenceRunner(KerasEngine(model), is_token_level=task.is_token_level)
 
     def answer(self) -> tuple[Task, list[dict]]:
         """Answer the examples; return the calibrated task and its answers."""

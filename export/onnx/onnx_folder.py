@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 import keras
 
-from bert_keras.checkpoints.huggingface.config_writer import build_config
-from bert_keras.checkpoints.huggingface.sentence_transformers import write_modules
+from bert_keras.export.description import write_description
 from bert_keras.export.onnx.to_onnx import write_onnx
-from bert_keras.files import write_json
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
 FLOAT32, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"  # transformers.js's names for "fp32" and "q8"
@@ -39,7 +37,4 @@ def write_onnx_folder(
     """
     folder = pathlib.Path(folder)
     write_onnx(model, folder / FLOAT32)
-    write_json(folder / "config.json", build_config(model, task))
-    tokenizer.save(folder)
-    length = (task or {}).get("max_sequence_length", tokenizer.max_sequence_length)
-    write_modules(model, folder, max_sequence_length=length)
+    write_description(model, tokenizer, folder, task=task)

@@ -2,6 +2,7 @@
 
 import functools
 
+from bert_keras.export.description import write_description
 from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import start_saved_model_check
 from bert_keras.export.saved_model.op_audit import audit_saved_model
@@ -12,6 +13,7 @@ from bert_keras.export.targets import PARITY, WRITTEN_BY, get_next_version
 from bert_keras.files import write_json
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.publishing import publish_folder
+from bert_keras.tasks.engines.artifact_files import DESCRIPTION
 
 NUM_CHECKS = 1
 _MASKED_TEXTS = {"text": ["The [MASK] is fine today.", "[MASK] and [MASK]"]}
@@ -28,6 +30,8 @@ def export_saved_model(job: ExportJob) -> None:
     folder = job.publishing.enter_context(publish_folder(job.out / "saved_model" / str(version), WRITTEN_BY))
     job.stages.begin("writing the SavedModel")
     write_saved_model(reference.model, reference.tokenizer, reference.task, folder)
+    task = None if reference.task is None else reference.task.settings()
+    write_description(reference.model, reference.tokenizer, folder / DESCRIPTION, task=task)
     audit = audit_saved_model(folder, settings.min_serving)
     requests = build_example_requests(folder, _MASKED_TEXTS if isinstance(reference.model, MaskedLMModel) else None)
     write_warmup(folder, settings.model_name, requests)

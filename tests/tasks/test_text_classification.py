@@ -9,8 +9,9 @@ from sklearn import metrics
 from sklearn.utils import class_weight
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 
 TOLERANCE = 2e-6  # measured: 3.9e-7, for probabilities
@@ -155,7 +156,7 @@ def test_balanced_weights_equal_scikit_learn_and_loss_equals_torch(build, tokeni
     model.compile("sgd", task.loss())
     [[*batch]] = labelled.batches(len(examples))
     loss = model.test_on_batch(*batch, return_dict=True)["loss"]
-    logits = SequenceRunner(model, is_token_level=False)(labelled.sequences)["logits"]
+    logits = SequenceRunner(KerasEngine(model), is_token_level=False)(labelled.sequences)["logits"]
     import torch
 
     torch_loss = torch.nn.CrossEntropyLoss(weight=torch.tensor(weights, dtype=torch.float32))

@@ -9,8 +9,9 @@ from seqeval import metrics as seqeval
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.words.tagged_sentences import TaggedSentence
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.token_classification import TokenClassification
 from tests.tasks.google_windows import find_best_window, make_windows
 
@@ -237,7 +238,7 @@ def test_word_tag_comes_from_its_first_token_in_the_window_with_most_context(ent
     examples = random_sentences(6, 60, seed=5)
     task = dataclasses.replace(predictor.task, max_sequence_length=17, window_overlap=9)
     sequences = task.encode(predictor.tokenizer, examples)
-    logits = SequenceRunner(predictor.model, is_token_level=True)(sequences)["logits"]
+    logits = SequenceRunner(KerasEngine(predictor.model), is_token_level=True)(sequences)["logits"]
     num_windows = 0
     answers = task.decode(sequences, {"logits": logits}, examples)
     for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):

@@ -80,6 +80,23 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     return checkpoint
 
 
+def read_description(folder: str | os.PathLike) -> Checkpoint:
+    """Read a model folder without weights, such as that of an ONNX artifact: the model, its task and its tokenizer.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    folder = pathlib.Path(folder)
+    home = transformer_folder(folder)
+    source = str(home / "config.json")
+    values = read_json(home / "config.json")
+    config = read_config(values, source)
+    model, family, settings, _ = _read_model(folder, values, source, any_head=False)
+    read_tokenizer = open_tokenizer(home, config.vocabulary_size)
+    task = read_task(values, source)
+    return Checkpoint(str(folder), model, config, settings, {}, {}, family, task=task, read_tokenizer=read_tokenizer)
+
+
 def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, str, dict, list[str]]:
     """Return our class, the family, the settings of the head, and what the reader skips."""
     has_modules = (folder / MODULES).exists()

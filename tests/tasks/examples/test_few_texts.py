@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks import predictor
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sequence_runner import SequenceRunner
 from bert_keras.tasks.text_classification import TextClassification, TextExample
 
 TEXTS = ["the one", "number three", "so very very very many"]
@@ -31,7 +32,7 @@ def model():
 
 def test_single_final_batch_runs_eagerly(model, tokenizer):
     sequences = encode(tokenizer, TEXTS, max_sequence_length=64)
-    run = SequenceRunner(model, is_token_level=False)
+    run = SequenceRunner(KerasEngine(model), is_token_level=False)
     alone = run(sequences, once=True)
     assert model.calls == [True]
     np.testing.assert_array_equal(run(sequences)["logits"], alone["logits"])
@@ -40,7 +41,7 @@ def test_single_final_batch_runs_eagerly(model, tokenizer):
 
 def test_several_batches_run_in_a_traced_graph(model, tokenizer):
     sequences = encode(tokenizer, ["so very " * 30] * 200, max_sequence_length=64)
-    SequenceRunner(model, is_token_level=False)(sequences, once=True)
+    SequenceRunner(KerasEngine(model), is_token_level=False)(sequences, once=True)
     assert model.calls == [False]
 
 

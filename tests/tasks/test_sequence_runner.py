@@ -5,9 +5,9 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import encode
-from bert_keras.tasks import inference
 from bert_keras.tasks.answer_extraction import QuestionAnswering
-from bert_keras.tasks.inference import SequenceRunner
+from bert_keras.tasks.engines.keras_engine import KerasEngine
+from bert_keras.tasks.sequence_runner import SequenceRunner, make_batches
 from bert_keras.tasks.text_classification import TextClassification
 
 TOLERANCE = 1e-5  # measured: 1.4e-6, for logits of magnitude up to 10
@@ -23,7 +23,7 @@ def is_token_level(request):
 def runner(is_token_level, build):
     """`SequenceRunner` of a tiny model."""
     task = QuestionAnswering() if is_token_level else TextClassification(labels=("a", "b", "c"))
-    return SequenceRunner(build(task), is_token_level=is_token_level)
+    return SequenceRunner(KerasEngine(build(task)), is_token_level=is_token_level)
 
 
 def make_outputs(sequences, outputs, is_token_level: bool) -> list[dict]:
@@ -70,10 +70,9 @@ def test_runner_output_equals_a_direct_call_of_the_model(is_token_level, runner,
         np.testing.assert_allclose(actual if not is_token_level else actual[None], values, rtol=0, atol=TOLERANCE)
 
 
-def test_batches_have_similar_lengths_and_a_limited_number_of_tokens(monkeypatch):
-    monkeypatch.setattr(inference, "_TOKENS_PER_BATCH", 30)
+def test_batches_have_similar_lengths_and_a_limited_number_of_tokens():
     lengths = np.array([3, 31, 9, 10, 4, 50, 10, 10])
-    batches = inference._make_batches(lengths)
+    batches = make_batches(lengths, tokens_per_batch=30)
     assert [lengths[numbers].tolist() for numbers in batches] == [[50], [31], [10, 10, 10], [9, 4, 3]]
     assert sorted(np.concatenate(batches).tolist()) == list(range(8))
 
@@ -92,8 +91,8 @@ def test_non_finite_outputs_raise_an_error_that_names_non_finite_weights(build, 
     bias.assign(np.array([0, value, 0], "float32"))
     message = r"the model outputs NaN or infinity, as do its weights \(.*classifier/bias\); expected finite numbers"
     with pytest.raises(InputError, match=message):
-        SequenceRunner(model, is_token_level=False)(sequences, once=True)
+        SequenceRunner(KerasEngine(model), is_token_level=False)(sequences, once=True)
     bias.assign(np.array([0, 3e38, 0], "float32"))
     model.classifier.kernel.assign(np.full(model.classifier.kernel.shape, 3e38, "float32"))
     with pytest.raises(InputError, match="the model outputs NaN or infinity for this text; expected finite numbers"):
-        SequenceRunner(model, is_token_level=False)(sequences, once=True)
+        SequenceRunner(KerasEngine(model), is_token_level=False)(sequences, once=True)

@@ -1,0 +1,203 @@
+"""`Predictor.from_artifact` gives the checkpoint's answers in every engine, and reports what it cannot run."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.errors import InputError
+from bert_keras.export.description import write_description
+from bert_keras.export.onnx.onnx_folder import write_onnx_folder
+from bert_keras.export.saved_model.to_saved_model import write_saved_model
+from bert_keras.tasks.answer_extraction import QuestionAnswering
+from bert_keras.tasks.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact
+from bert_keras.tasks.engines.openvino_engine import OpenvinoEngine
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+from bert_keras.tasks.text_classification import TextClassification
+from bert_keras.tasks.token_classification import TokenClassification
+
+TOLERANCE = 1e-5
+BFLOAT16_TOLERANCE = 0.05
+TEXTS = ["the one", "", "Cafés & [MASK] in naïve Zürich", "so very long " * 30, "number 4"]
+PAIRS = [("Where?", "in Berlin, as it were"), ("Who is it?", "it was Jane Austen " * 20)]
+TASKS = {
+    "classify": TextClassification(31, window_overlap=3, labels=("bad", "good", "odd")),
+    "multi_label": TextClassification(31, problem="multi_label", labels=("b", "a")),
+    "regression": TextClassification(31, problem="regression"),
+    "tag": TokenClassification(31, window_overlap=3, labels=("O", "B-X", "I-X"), scheme="IOB2"),
+    "answer": QuestionAnswering(31, window_overlap=3, max_question_length=11),
+    "embed": SentenceEmbedding(31, prompts={"query": "Where? "}, default_prompt_name="query"),
+}
+
+
+@pytest.fixture(scope="module")
+def exported(save_task, tmp_path_factory):
+    """Function that returns the predictor of a tiny checkpoint and its output folder of `export`."""
+    cache = {}
+
+    def export(name: str):
+        if name not in cache:
+            predictor, _ = save_task(TASKS[name])
+            out = tmp_path_factory.mktemp(name) / "out"
+            model, tokenizer, task = predictor.model, predictor.tokenizer, predictor.task
+            write_onnx_folder(model, tokenizer, out / "onnx", task=task.settings())
+            version = out / "saved_model/1"
+            write_saved_model(model, tokenizer, task, version)
+            write_description(model, tokenizer, version / DESCRIPTION, task=task.settings())
+            cache[name] = predictor, out
+        return cache[name]
+
+    return export
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", TASKS)
+def test_answers_equal_those_of_the_checkpoint(name, engine, exported, monkeypatch):
+    monkeypatch.setattr(OpenvinoEngine, "precision", "f32")
+    predictor, out = exported(name)
+    inputs = PAIRS if name == "answer" else TEXTS
+    served = Predictor.from_artifact(out, engine)
+    assert served.task == predictor.task
+    assert_close(served(inputs), predictor(inputs), TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["classify", "embed"])
+def test_openvino_is_close_to_the_checkpoint_in_the_precision_of_the_cpu(name, exported):
+    predictor, out = exported(name)
+    assert_close(Predictor.from_artifact(out, "openvino")(TEXTS), predictor(TEXTS), BFLOAT16_TOLERANCE)
+
+
+def assert_close(got, expected, tolerance):
+    """Compare nested answers: numbers within the tolerance, everything else exactly."""
+    if isinstance(expected, dict):
+        assert got.keys() == expected.keys()
+        for name in expected:
+            assert_close(got[name], expected[name], tolerance)
+    elif isinstance(expected, list):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            assert_close(one, other, tolerance)
+    elif isinstance(expected, float):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+    else:
+        assert got == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_instances_and_threads_do_not_change_the_answers(engine, exported):
+    _, out = exported("classify")
+    texts = [f"{'so very ' * (number * 7 % 23)}number {number}" for number in range(300)]
+    threads = {} if engine == "tensorflow" else {"threads": 1}  # the test process already runs TensorFlow
+    several = Predictor.from_artifact(out, engine, **threads, instances=1 if engine == "tensorflow" else 2)
+    several.model.tokens_per_batch = 256
+    assert_close(
+        several(texts),
+        Predictor.from_artifact(out, engine)(texts),
+        BFLOAT16_TOLERANCE if engine == "openvino" else TOLERANCE,
+    )
+
+
+def test_onnxruntime_and_openvino_do_not_import_tensorflow(exported):
+    _, out = exported("classify")
+    code = (
+        "import sys\nfrom bert_keras import Predictor\n"
+        "for engine in ('onnxruntime', 'openvino'):\n"
+        f"    print(Predictor.from_artifact({str(out)!r}, engine)(['a'])[0]['label'])\n"
+        "print(sorted({'tensorflow', 'keras', 'torch', 'openvino_telemetry'} & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split("\n")[-2] == "[]"
+
+
+@pytest.mark.parametrize("place", [".", "onnx", "onnx/onnx/model.onnx", "saved_model", "saved_model/1"])
+def test_artifacts_are_found_at_every_level(place, exported):
+    _, out = exported("classify")
+    artifact = find_artifact(out / place)
+    is_saved_model = place.startswith("saved_model")
+    assert artifact.engine == ("tensorflow" if is_saved_model else "onnxruntime")
+    assert artifact.path == out / ("saved_model/1" if is_saved_model else "onnx/onnx/model.onnx")
+    assert is_artifact(out / place)
+
+
+def test_checkpoints_are_no_artifacts_even_with_an_onnx_file(save_task, exported, tmp_path):
+    _, folder = save_task(TASKS["classify"])
+    both = shutil.copytree(folder, tmp_path / "both")
+    shutil.copytree(exported("classify")[1] / "onnx/onnx", both / "onnx")
+    assert not is_artifact(folder)
+    assert not is_artifact(both)
+    assert find_artifact(both).path == both / "onnx/model.onnx"  # asked for by name, it is found
+
+
+def test_prompts_that_are_not_pooled_are_refused(save_task, tmp_path):
+    predictor, _ = save_task(SentenceEmbedding(31, include_prompt=False, prompts={"query": "Where? "}))
+    write_onnx_folder(predictor.model, predictor.tokenizer, tmp_path / "out", task=predictor.task.settings())
+    served = Predictor.from_artifact(tmp_path / "out")
+    assert_close(served(["the one"]), predictor(["the one"]), TOLERANCE)
+    with pytest.raises(InputError, match=r"leaves the prompt out of its sentence vectors .* use the checkpoint folder"):
+        served(["the one"], prompt_name="query")
+
+
+def break_file(out):
+    path = out / "onnx/onnx/model.onnx"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def break_saved_model(out):
+    shutil.rmtree(out / "onnx")
+    (out / "saved_model/1/variables/variables.index").write_bytes(b"?")
+
+
+def edit_config(**changes):
+    def edit(out):
+        path = out / "onnx/config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), encoding="utf-8")
+
+    return edit
+
+
+BAD = {
+    "unknown engine": (
+        lambda out: None,
+        "tflite",
+        "the engine is 'tflite'; expected one of onnxr",
+    ),
+    "no artifact": (
+        lambda out: shutil.rmtree(out / "onnx"),
+        "openvino",
+        "has saved_model.pb; the engine openvino n",
+    ),
+    "truncated": (break_file, "onnxruntime", r"model.onnx is not a complete ONNX file \(\w+\): export it again"),
+    "truncated, openvino": (break_file, "openvino", r"model.onnx is not a complete ONNX file \(\w+\): export it again"),
+    "damaged SavedModel": (break_saved_model, None, r"1 is not a complete SavedModel \(\w+\): export it again"),
+    "no description": (
+        lambda out: shutil.rmtree(out / "saved_model/1" / DESCRIPTION),
+        "tensorflow",
+        "has no assets.extra/model/config.json, which describes its task: export it again",
+    ),
+    "no config": (lambda out: (out / "onnx/config.json").unlink(), None, "has no config.json next to it"),
+    "other task": (
+        edit_config(architectures=["BertForQuestionAnswering"], bert_keras={}),
+        None,
+        "has the outputs logits, and its config.json describes a model with end_logits, start_logits: the two belong",
+    ),
+    "no task": (edit_config(architectures=["BertModel"], bert_keras={}), None, "describes a BertEncoder, which has no"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_run_is_reported_in_one_sentence(case, exported, tmp_path):
+    damage, engine, message = BAD[case]
+    out = shutil.copytree(exported("classify")[1], tmp_path / "out")
+    damage(out)
+    with pytest.raises(InputError, match=message):
+        Predictor.from_artifact(out, engine)
+
+
+def test_a_path_that_does_not_exist_is_reported(tmp_path):
+    with pytest.raises(InputError, match="nowhere does not exist; expected an artifact"):
+        bk.Predictor.from_artifact(tmp_path / "nowhere")
