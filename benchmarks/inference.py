@@ -1,7 +1,7 @@
 """Compare the speed, the answers and the memory of artifacts in every engine, with other libraries.
 
     python benchmarks/inference.py WORK MINILM DATA [--parts ids texts vectors process tflite] [--models minilm base]
-        [--rounds 5] [--only TEXT ...] [--peers-python PYTHON]
+        [--rounds 5] [--only TEXT ...] [--as-is] [--peers-python PYTHON]
 
 WORK is a folder for artifacts, which `inference_artifacts.py` writes first, unless they exist; MINILM is a folder of
 all-MiniLM-L6-v2; DATA contains `banking77/`, `stsb/` and `sst2/`. Each side is a process with two threads that loads
@@ -37,6 +37,7 @@ NUM_THREADS = 2
 HERE = pathlib.Path(__file__).parent
 PARTS = ("ids", "texts", "vectors", "process", "tflite")
 SHAPES = {"ids": ((1, 16), (1, 128), (8, 32), (8, 128)), "tflite": ((1, 16), (1, 128))}
+WARM_UP_SENTENCES = 512
 BATCH_SIZES = (1, 8, 0)  # 0: all at once
 ENGINES = ("onnxruntime", "openvino")
 PEERS = (
@@ -119,13 +120,16 @@ def start_sides(part: str, names: Sequence[str], folder: pathlib.Path, peers_pyt
     return sides
 
 
-def measure(sides: Sequence[Side], requests: dict[str, dict], num_rounds: int) -> tuple[Rounds, dict[str, dict]]:
+def measure(
+    sides: Sequence[Side], requests: dict[str, dict], num_rounds: int, warm_up: dict | None = None
+) -> tuple[Rounds, dict[str, dict]]:
     """Return the seconds of every round, and the last answer of each side. Sides take turns.
 
     Args:
         sides: the processes.
         requests: what to ask, keyed by the column of the table; `{side}` in a value is replaced by the side's name.
         num_rounds: rounds after the warm-up.
+        warm_up: what the requests of the warm-up change.
     """
     rounds: Rounds = {}
     answers = {}
@@ -133,7 +137,7 @@ def measure(sides: Sequence[Side], requests: dict[str, dict], num_rounds: int) -
         for column, request in requests.items():
             for side in sides:
                 out = {"out": request["out"].format(side=side.name)} if "out" in request else {}
-                answer = answers[side.name] = side.ask(request | out)
+                answer = answers[side.name] = side.ask(request | out | (warm_up or {} if number == 0 else {}))
                 if number:  # the first round is a warm-up
                     rounds.setdefault((side.name, column), []).append(answer["seconds"])
     for side in sides:
@@ -192,9 +196,8 @@ def measure_vectors(work: pathlib.Path, arguments: argparse.Namespace) -> None:
     names = choose(list_sides("vectors", folder), arguments.only)
     sides = start_sides("vectors", names, folder, arguments.peers_python)
     count = arguments.sentences
-    rounds, answers = measure(
-        sides, {f"{count} sentences": {"count": count, "out": f"{out}/{{side}}.npy"}}, arguments.rounds
-    )
+    requests = {f"{count:,} sentences": {"count": count, "out": f"{out}/{{side}}.npy"}}
+    rounds, answers = measure(sides, requests, arguments.rounds, warm_up={"count": WARM_UP_SENTENCES})
     groups = np.array(json.loads((work / "sentences.json").read_text("utf-8"))["groups"][:count])
     expected = np.load(out / f"{REFERENCE}.npy")[:count]
     subsets = {f"banking77, {number}": np.flatnonzero(groups == "banking77")[:number] for number in (400, 3000)}
@@ -301,11 +304,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=10_000, help="number of sentences of the part vectors")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="sides whose names contain a text")
+    parser.add_argument("--as-is", action="store_true", help="write no artifacts, measure those that WORK contains")
     parser.add_argument("--peers-python", default=sys.executable, help="the interpreter of other libraries")
     arguments = parser.parse_args()
-    script = [sys.executable, str(HERE / "inference_artifacts.py")]
-    paths = [str(path) for path in (arguments.work, arguments.minilm, arguments.data)]
-    subprocess.run([*script, *paths, "--models", *arguments.models, "embedder"], check=True, stdout=sys.stderr)
+    if not arguments.as_is:
+        script = [sys.executable, str(HERE / "inference_artifacts.py")]
+        paths = [str(path) for path in (arguments.work, arguments.minilm, arguments.data)]
+        subprocess.run([*script, *paths, "--models", *arguments.models, "embedder"], check=True, stdout=sys.stderr)
     print(describe_machine(), end="\n\n")
     for part in arguments.parts:
         if part == "vectors":

@@ -19,19 +19,19 @@ from collections.abc import Callable
 import numpy as np
 
 SECONDS_PER_ROUND = 0.4  # forward passes are repeated for about this long
-PACKAGES = {
-    "saved_model": ["tensorflow", "tensorflow-text"],
-    "padded": ["tensorflow", "tensorflow-text"],
-    "onnxruntime": ["onnxruntime"],
-    "torch_onnx": ["onnxruntime"],
-    "openvino": ["openvino"],
-    "litert": ["ai-edge-litert"],
-    "pipeline": ["transformers", "torch"],
-    "checkpoint": ["tensorflow", "keras"],
-    "engine": ["onnxruntime", "openvino", "tensorflow"],
-    "sentence-transformers": ["sentence-transformers", "transformers", "torch", "optimum-onnx", "optimum-intel"],
-    "fastembed": ["fastembed", "onnxruntime"],
-    "ctranslate2": ["ctranslate2", "tokenizers"],
+PACKAGES = {  # keyed by the module that a side imports
+    "tensorflow": "tensorflow",
+    "tensorflow_text": "tensorflow-text",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "ai_edge_litert": "ai-edge-litert",
+    "torch": "torch",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+    "optimum.onnxruntime": "optimum-onnx",
+    "optimum.intel": "optimum-intel",
+    "fastembed": "fastembed",
+    "ctranslate2": "ctranslate2",
 }
 
 
@@ -210,21 +210,14 @@ def main() -> None:
     except Exception as error:  # a package that is missing or does not work: the table says so
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=out, flush=True)
         raise
-    print(json.dumps({"versions": find_versions(side)}), file=out, flush=True)
+    print(json.dumps({"versions": find_versions()}), file=out, flush=True)
     for line in sys.stdin:
         print(json.dumps(serve(run, folder, json.loads(line))), file=out, flush=True)
 
 
-def find_versions(side: str) -> dict[str, str]:
-    """Return the versions of those packages of a side that this process has imported."""
-    versions = {}
-    for name in PACKAGES[side.split()[0]]:
-        if name.replace("-", "_") in {module.partition(".")[0] for module in sys.modules} or name.startswith("optimum"):
-            try:
-                versions[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                continue
-    return versions
+def find_versions() -> dict[str, str]:
+    """Return the versions of the packages that this process has imported."""
+    return {name: importlib.metadata.version(name) for module, name in PACKAGES.items() if module in sys.modules}
 
 
 if __name__ == "__main__":
