@@ -54,7 +54,8 @@ Rounds = dict[tuple[str, str], list[float]]  # seconds per round, keyed by side 
 def list_sides(part: str, folder: pathlib.Path) -> list[str]:
     """Return the names of the sides of a part, given the artifacts of a model."""
     files = [path.name for path in sorted((folder / "artifacts" / "onnx" / "onnx").glob("*")) if _is_model(path)]
-    engines = [f"engine {engine} {file}" for engine in ENGINES for file in files if _is_readable(engine, file)]
+    pairs = [f"engine {engine} {file}" for engine in ENGINES for file in files if _is_readable(engine, file)]
+    engines = [f"{pair}{instances}" for pair in pairs for instances in ("", f" {NUM_THREADS}x")]
     if part == "ids":
         sides = [f"onnxruntime {file}" for file in files if _is_readable("onnxruntime", file)]
         sides += [f"openvino {file} f32" for file in files]
