@@ -132,11 +132,11 @@ def load_vector_side(side: str, folder: pathlib.Path, num_threads: int) -> Calla
 
 
 def _load_engine(side: str, folder: pathlib.Path, num_threads: int) -> Callable[[list[str]], list[dict]]:
-    """Load a `Predictor`: "engine NAME [FILE] [INSTANCESx]"; without a file the one that the engine prefers."""
+    """Load a `Predictor`: "engine NAME [FILE] [2x]", where 2 is the number of instances."""
     import bert_keras as bk
 
     _, engine, *options = side.split()
-    instances = int(options.pop()[:-1]) if options and options[-1].endswith("x") else 1
+    instances = int(options.pop()[:-1]) if options and options[-1][:-1].isdecimal() else 1
     path = folder / "artifacts" / "onnx" / "onnx" / options[0] if options else folder / "artifacts"
     threads = num_threads // instances
     return bk.Predictor.from_artifact(path, engine=engine, threads=threads, instances=instances)
