@@ -116,7 +116,7 @@ def _load_fastembed(variant: str, folder: pathlib.Path, num_threads: int) -> Enc
         model_file=file,
     )
     model = TextEmbedding("local/minilm", threads=num_threads, specific_model_path=str(path))
-    return lambda texts: _encode_sorted(texts, lambda batch: np.stack(list(model.embed(batch, batch_size=BATCH_SIZE))))
+    return lambda texts: encode_sorted(texts, lambda batch: np.stack(list(model.embed(batch, batch_size=BATCH_SIZE))))
 
 
 def _load_ctranslate2(variant: str, folder: pathlib.Path, num_threads: int) -> Encode:
@@ -144,10 +144,10 @@ def _load_ctranslate2(variant: str, folder: pathlib.Path, num_threads: int) -> E
         return means / np.linalg.norm(means, axis=1, keepdims=True)
 
     pool = concurrent.futures.ThreadPoolExecutor(num_threads)  # 1.1 x one worker with two threads
-    return lambda texts: _encode_sorted(texts, encode, pool, batch_size=BATCH_SIZE)
+    return lambda texts: encode_sorted(texts, encode, pool, batch_size=BATCH_SIZE)
 
 
-def _encode_sorted(
+def encode_sorted(
     texts: Sequence[str],
     encode: Encode,
     pool: concurrent.futures.Executor | None = None,
