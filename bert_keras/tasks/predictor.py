@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
-EXAMPLES_PER_CHUNK = 1024  # answered together, so that batches have texts of similar length
+EXAMPLES_PER_CHUNK = 4096  # answered together, so that batches have texts of similar length
 
 
 class Predictor:
@@ -204,19 +204,23 @@ class Predictor:
         other.task = self.task.with_prompt(name) if text is None else dataclasses.replace(self.task, prompt=text)
         return other
 
-    def stream(self, examples: Iterable, *, once: bool = False) -> Iterator[list[dict]]:
-        """Yield the answers to examples of the task, in chunks of 1,024 and in their order.
+    def stream(
+        self, examples: Iterable, *, once: bool = False, progress: Callable[[int], None] | None = None
+    ) -> Iterator[list[dict]]:
+        """Yield the answers to examples of the task, in chunks of 4,096 and in their order.
 
         Args:
             examples: examples of the task.
             once: whether nothing else will be answered; a few examples then run eagerly, which takes half the time of
                 tracing a graph.
+            progress: called with the number of examples done, estimated from the sequences of the current chunk.
         """
-        examples, is_first = iter(examples), True
+        examples, num_before = iter(examples), 0
         while chunk := list(itertools.islice(examples, EXAMPLES_PER_CHUNK)):
-            is_only = is_first and len(chunk) < EXAMPLES_PER_CHUNK
-            yield self.answer(chunk, once=once and is_only)
-            is_first = False
+            is_only = num_before == 0 and len(chunk) < EXAMPLES_PER_CHUNK
+            report = None if progress is None else _scale_progress(progress, num_before, len(chunk))
+            yield self.answer(chunk, once=once and is_only, progress=report)
+            num_before += len(chunk)
 
     def answer(
         self, examples: Sequence, *, once: bool = False, progress: Callable[[int, int], None] | None = None
@@ -247,6 +251,11 @@ class Predictor:
                 f"an example is {quote(given)}; expected a text, a tuple of two texts, a list of words, or a {kind}"
             )
         return self.task.make_example(*texts)
+
+
+def _scale_progress(progress: Callable[[int], None], num_before: int, number: int) -> Callable[[int, int], None]:
+    """Return the `progress` of `Predictor.answer` for a chunk of `number` examples after `num_before` others."""
+    return lambda done, total: progress(num_before + number * done // total)
 
 
 def _get_engine(model: keras.Model | Engine) -> Engine:

@@ -1,11 +1,13 @@
-"""Predict labels, tags, answers or vectors of texts with a fine-tuned checkpoint; the output is JSON Lines.
+"""Predict labels, tags, answers or vectors of texts with a fine-tuned model; the output is JSON Lines.
 
-    bert-keras predict CHECKPOINT reviews.csv
-    bert-keras predict CHECKPOINT "a fine film"
-    bert-keras predict CHECKPOINT "Who wrote it?" "It was written by Jane Austen."
+    bert-keras predict MODEL reviews.csv
+    bert-keras predict MODEL "a fine film"
+    bert-keras predict MODEL "Who wrote it?" "It was written by Jane Austen."
 
-Input files: .txt (one text per line), .csv, .tsv, .jsonl and .json; for tagging also .conll and .conllu, for questions
-also SQuAD's .json. A bad line is reported with its number and stops the command; --on-error skip counts and skips it.
+MODEL is a checkpoint folder, or an artifact: an output folder of export, an ONNX file in its folder, or a SavedModel.
+ONNX files run in onnxruntime or OpenVINO without TensorFlow. Input files: .txt (one text per line), .csv, .tsv, .jsonl
+and .json; for tagging also .conll and .conllu, for questions also SQuAD's .json. A bad line is reported with its number
+and stops the command; --on-error skip counts and skips it. After an interruption the same command with --out continues.
 """
 
 from __future__ import annotations
@@ -18,12 +20,11 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 
 from bert_keras.checks import format_count
-from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
-from bert_keras.cli.console.terminal import print_line, printable_json
+from bert_keras.cli.console.terminal import print_line
 from bert_keras.cli.options import task_options
 from bert_keras.cli.options.argument_checks import (
     add_option,
@@ -33,26 +34,33 @@ from bert_keras.cli.options.argument_checks import (
     check_unicode,
     positive_integer,
 )
-from bert_keras.cli.options.model_folder import read_model
+from bert_keras.cli.predictions.answer_output import (
+    AnswerFile,
+    Position,
+    StandardOutput,
+    fingerprint_files,
+    format_json_line,
+    open_output,
+)
+from bert_keras.cli.predictions.example_stream import ExampleStream, count_examples
+from bert_keras.cli.predictions.prediction_model import PredictionModel
 from bert_keras.errors import InputError
-from bert_keras.files import format_json
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.publishing import check_writable_file, publish_file
+from bert_keras.publishing import check_writable_file
 from bert_keras.tasks.examples import option_checks
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Task
     from bert_keras.tasks.predictor import Predictor
 
-_DECIMALS = 6
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")
-_LAST_KEYS = ("score", "null_score", "best")  # at the end of each line, because few users need them
+_ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_overlap", "on_error", *_FILE_OPTIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_path(parser, "checkpoint", "fine-tuned checkpoint folder")
+    add_path(parser, "model", "fine-tuned checkpoint folder, or an artifact of one")
     parser.add_argument(
         "inputs",
         metavar="FILE|TEXT",
@@ -66,8 +74,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--top", positive_integer, best, 1)
     task_options.add_length_options(parser, length="as in training", overlap="as in training")
     task_options.add_prompt(parser, default="the model's default prompt")
+    _add_engine_options(parser)
     task_options.add_file_options(parser, labelled=False)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _add_engine_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("artifacts")
+    add_option(
+        group,
+        "--engine",
+        ("onnxruntime", "openvino", "tensorflow"),
+        "runtime of the artifact; tensorflow runs a SavedModel (default: onnxruntime if there is an ONNX file)",
+    )
+    add_option(group, "--threads", positive_integer, "threads per instance (default: all cores)")
+    add_option(
+        group,
+        "--instances",
+        positive_integer,
+        "batches that run at the same time: one answers a single text soonest, one per core most texts per second "
+        "(default 1)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -77,28 +104,27 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.texts = get_texts(arguments.inputs)
     arguments.file = None if arguments.texts else arguments.inputs[0] if arguments.inputs else "-"
     path = None if arguments.file in (None, "-") else pathlib.Path(arguments.file)
-    checkpoint, *_ = check_all(
-        lambda: read_model(arguments.checkpoint),
+    model, *_ = check_all(
+        lambda: PredictionModel.read(arguments),
         *([lambda: check_exists(path, "a file of texts, or a text in quotes with a space in it")] if path else []),
         *([lambda: _check_out(arguments, path)] if arguments.out else []),
     )
     lengths = task_options.get_given_options(arguments, "max_sequence_length", "window_overlap")
-    task = task_options.select_prompt(arguments, read_checkpoint_task(checkpoint, **lengths))
+    task = task_options.select_prompt(arguments, read_checkpoint_task(model.checkpoint, **lengths))
     check_all(lambda: task.check_top(arguments.top, "--top"), lambda: _check_file_options(arguments, task))
     columns, read = _open_input(arguments, task)
-    print_settings("predict", _describe_settings(arguments, task, columns))
-    load_tensorflow()
-    from bert_keras.tasks.predictor import Predictor
-
-    predictor = Predictor.from_checkpoint(checkpoint, **lengths, **task_options.get_selected_prompt(task))
-    with _output(arguments.out) as out, _progress(out) as bar:
-        source = _Examples(read, skip=arguments.on_error == "skip", report=bar.print)
-        num_answers = _answer(predictor, source, out, arguments, bar)
-    counts = format_count(num_answers, "answer")
-    if source.num_skipped:
-        counts += f", {format_count(source.num_skipped, 'bad line')} skipped"
+    print_settings("predict", _describe_settings(arguments, model, task, columns))
+    changes = lengths | task_options.get_selected_prompt(task)
+    predictor = model.load(arguments, changes)
+    stream, settings = sys.stdout, _describe_run(arguments, model, path)
+    with _progress(arguments.out) as bar, open_output(arguments.out, stream, settings, bar.print) as out:
+        source = ExampleStream(read, skip=arguments.on_error == "skip", report=bar.print)
+        position = _answer(predictor, source, out, arguments, bar)
+    counts = format_count(position.num_answers, "answer")
+    if position.num_skipped:
+        counts += f", {format_count(position.num_skipped, 'bad line')} skipped"
     if arguments.out:
-        result = {"out": str(arguments.out), "answers": num_answers, "skipped": source.num_skipped}
+        result = {"out": str(arguments.out), "answers": position.num_answers, "skipped": position.num_skipped}
         print_result(f"wrote {arguments.out}: {counts}", result, as_json=arguments.json)
     else:
         print_line(counts)
@@ -132,7 +158,7 @@ def _is_text(argument: str) -> bool:
 
 
 def _check_out(arguments: argparse.Namespace, path: pathlib.Path | None) -> None:
-    inputs = [arguments.checkpoint, *([path] if path else [])]
+    inputs = [arguments.model, *([path] if path else [])]
     check_writable_file(arguments.out, overwrite=arguments.overwrite, inputs=inputs)
 
 
@@ -170,9 +196,15 @@ def _open_input(arguments: argparse.Namespace, task: Task) -> tuple[dict[str, ob
     return columns, itertools.chain(first, read)
 
 
-def _describe_settings(arguments: argparse.Namespace, task: Task, columns: dict[str, object]) -> dict[str, object]:
+def _describe_settings(
+    arguments: argparse.Namespace, model: PredictionModel, task: Task, columns: dict[str, object]
+) -> dict[str, object]:
+    if model.artifact is None:
+        shown = {"checkpoint": arguments.model}
+    else:
+        shown = {"artifact": model.artifact.path, "engine": model.artifact.engine}
     return {
-        "checkpoint": arguments.checkpoint,
+        **shown,
         "task": task_options.format_task(task),
         **({"text": " + ".join(arguments.texts)} if arguments.texts else {"file": _format_file(arguments.file)}),
         **columns,
@@ -181,28 +213,60 @@ def _describe_settings(arguments: argparse.Namespace, task: Task, columns: dict[
     }
 
 
+def _describe_run(
+    arguments: argparse.Namespace, model: PredictionModel, path: pathlib.Path | None
+) -> dict[str, object]:
+    """Return everything that the answers depend on; only an interrupted run with the same values is continued."""
+    from bert_keras import __version__
+
+    options = {name: str(getattr(arguments, name, None)) for name in _ANSWER_OPTIONS}
+    # standard input cannot be read twice, so its process number makes every run another one
+    source = [] if path is None else [path]
+    run = {"texts": arguments.texts, "process": os.getpid() if path is None else None}
+    return {"version": __version__, **options, **run, "files": fingerprint_files(*model.paths, *source)}
+
+
 def _format_file(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
 def _answer(
-    predictor: Predictor, source: _Examples, out: TextIO, arguments: argparse.Namespace, bar: ProgressBar
-) -> int:
-    """Write one line per good example, and return their number.
+    predictor: Predictor,
+    source: ExampleStream,
+    out: StandardOutput | AnswerFile,
+    arguments: argparse.Namespace,
+    bar: ProgressBar,
+) -> Position:
+    """Write one line per valid example, and return how many there were.
 
     Raises:
-        InputError: an example was bad; the lines of those before it are written.
+        InputError: an example was invalid; the lines of those before it are written.
     """
-    num_answers, position_key = 0, _get_position_key(arguments)
-    for answers in predictor.stream(source, once=True):
-        for line, answer in zip(source.take_lines(len(answers)), answers, strict=True):
-            out.write(_format_json_line(position_key, line, predictor.task.to_json(answer, arguments.top)))
-        out.flush()
-        num_answers += len(answers)
-        bar.update(num_answers)
+    position, position_key = out.start, _get_position_key(arguments)
+    source.skip_answered(position.num_read, position.num_skipped)
+    total = None if arguments.file in (None, "-") else _count_examples(arguments)
+    for answers in predictor.stream(source, once=True, progress=_report(bar, position.num_answers, total)):
+        lines = [
+            format_json_line(position_key, line, predictor.task.to_json(answer, arguments.top))
+            for line, answer in zip(source.take_lines(len(answers)), answers, strict=True)
+        ]
+        position = Position(source.num_read, source.num_skipped, position.num_answers + len(answers))
+        out.write("".join(lines), position)
+        bar.update(position.num_answers, total)
     if source.error is not None:
         raise source.error
-    return num_answers
+    return position._replace(num_read=source.num_read, num_skipped=source.num_skipped)
+
+
+def _report(bar: ProgressBar, num_before: int, total: int | None) -> Callable[[int], None]:
+    """Return a function that shows the number of examples that this run has answered."""
+    return lambda num_done: bar.update(num_before + num_done, total)
+
+
+def _count_examples(arguments: argparse.Namespace) -> int | None:
+    from bert_keras.tasks.examples.file_options import guess_format
+
+    return count_examples(pathlib.Path(arguments.file), arguments.format or guess_format(arguments.file))
 
 
 def _get_position_key(arguments: argparse.Namespace) -> str:
@@ -213,66 +277,11 @@ def _get_position_key(arguments: argparse.Namespace) -> str:
     return "index" if is_array else "line"
 
 
-def _format_json_line(position_key: str, number: int | None, answer: dict) -> str:
-    """Format an answer as a JSON line that begins with the position of its example in the file, if there is one."""
-    named = {} if number is None else {position_key: number}
-    named |= {name: value for name, value in answer.items() if name not in _LAST_KEYS}
-    named |= {name: answer[name] for name in _LAST_KEYS if name in answer}
-    return printable_json(format_json(_round(named)), "utf-8") + "\n"
-
-
-def _round(value: Any) -> Any:
-    """Round the numbers of a JSON value to the precision of float32."""
-    if isinstance(value, dict):
-        return {name: _round(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round(part) for part in value]
-    return round(value, _DECIMALS) if isinstance(value, float) else value
-
-
-class _Examples:
-    """Iterator over the good examples of a file. Bad ones are reported and skipped, or end the iteration."""
-
-    def __init__(self, read: Iterator, *, skip: bool, report: Callable[[str], None]):
-        self.error: InputError | None = None
-        self.num_skipped = 0
-        self._read = read
-        self._skip = skip
-        self._report = report
-        self._lines: list[int | None] = []
-
-    def __iter__(self) -> Iterator:
-        try:
-            for line, example, error in self._read:
-                if error is None:
-                    self._lines.append(line)
-                    yield example
-                elif self._skip:
-                    self.num_skipped += 1
-                    self._report(f"skipped: {error}")
-                else:
-                    raise error
-        except InputError as error:  # also raised where the rest of the file cannot be parsed
-            self.error = error  # raised after the examples before it are answered
-
-    def take_lines(self, number: int) -> list[int | None]:
-        """Remove and return the line numbers of the next answered examples."""
-        taken, self._lines = self._lines[:number], self._lines[number:]
-        return taken
-
-
-@contextlib.contextmanager
-def _output(path: pathlib.Path | None) -> Iterator[TextIO]:
-    if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the encoding of the terminal
-        yield sys.stdout
-        return
-    with publish_file(path) as staging, open(staging, "w", encoding="utf-8") as file:
-        yield file
-
-
-def _progress(out: TextIO) -> contextlib.AbstractContextManager[ProgressBar]:
+def _progress(out: pathlib.Path | None) -> contextlib.AbstractContextManager[ProgressBar]:
     """Return a progress bar; if the output goes to a terminal, the bar is not started."""
     bar = ProgressBar("predicting", "examples")
-    return contextlib.nullcontext(bar) if out.isatty() else bar
+    if out is not None:
+        return bar
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the encoding of the terminal
+    return contextlib.nullcontext(bar) if sys.stdout.isatty() else bar

@@ -26,6 +26,8 @@ class OnnxruntimeEngine(ArtifactEngine):
         MissingExtraError: onnxruntime is not installed.
     """
 
+    tokens_per_batch = 512  # MiniLM with 8-bit weights: 1,647 texts/s; 1,494 with 2,048 and 1,167 with 8,192
+
     def __init__(
         self, path: str | os.PathLike, wanted: Sequence[str], *, threads: int | None = None, instances: int = 1
     ):

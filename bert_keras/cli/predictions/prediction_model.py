@@ -1,0 +1,65 @@
+"""`PredictionModel`: the model of `bert-keras predict`, a checkpoint or an artifact."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from bert_keras.cli.console.quiet import load_tensorflow
+from bert_keras.cli.options import task_options
+from bert_keras.cli.options.model_folder import read_model
+from bert_keras.errors import InputError
+from bert_keras.pipelines.readers.option_spelling import spell_flag
+
+if TYPE_CHECKING:
+    from bert_keras.checkpoints.checkpoint import Checkpoint
+    from bert_keras.tasks.engines.artifact_files import Artifact
+    from bert_keras.tasks.predictor import Predictor
+
+
+class PredictionModel(NamedTuple):
+    """What MODEL is: a checkpoint, or an artifact, whose description is a checkpoint without weights."""
+
+    checkpoint: Checkpoint
+    artifact: Artifact | None
+
+    @property
+    def paths(self) -> list[pathlib.Path]:
+        """The files and folders that determine the answers."""
+        folder = pathlib.Path(self.checkpoint.source)
+        return [folder] if self.artifact is None else [self.artifact.path, folder]
+
+    @classmethod
+    def read(cls, arguments: argparse.Namespace) -> PredictionModel:
+        """Read the checkpoint folder, or the description of the artifact.
+
+        Raises:
+            InputError: it cannot be used, or an option is for artifacts and MODEL is a checkpoint folder.
+        """
+        from bert_keras.checkpoints.checkpoint import check_has_vocabulary
+        from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+
+        path = arguments.model
+        if path.exists() and (arguments.engine is not None or is_artifact(path)):
+            artifact = find_artifact(path, arguments.engine)
+            check_has_vocabulary(artifact.description)
+            return cls(artifact.description, artifact)
+        checkpoint = read_model(path)
+        if given := task_options.get_given_options(arguments, "threads", "instances"):
+            raise InputError(
+                f"{', '.join(map(spell_flag, given))} is for artifacts, and {path} is a checkpoint folder: leave it "
+                "out, or name an artifact that export wrote"
+            )
+        return cls(checkpoint, None)
+
+    def load(self, arguments: argparse.Namespace, changes: dict[str, object]) -> Predictor:
+        """Load the model; TensorFlow only if it is needed."""
+        if self.artifact is None or self.artifact.engine == "tensorflow":
+            load_tensorflow()
+        from bert_keras.tasks.predictor import Predictor
+
+        if self.artifact is None:
+            return Predictor.from_checkpoint(self.checkpoint, **changes)
+        threads = task_options.get_given_options(arguments, "threads", "instances")
+        return Predictor.from_artifact(self.artifact, **threads, **changes)
