@@ -1,5 +1,6 @@
 """A model as a graph from token ids to outputs, under Hugging Face names: the basis of every artifact."""
 
+import functools
 from collections.abc import Callable, Mapping
 
 import keras
@@ -33,6 +34,7 @@ def build_ids_function(
     batch_size: int | None = None,
     length: int | None = None,
     convert_outputs: Callable[[Outputs], Outputs] = dict,
+    run: Callable[[Mapping[str, tf.Tensor]], Outputs] | None = None,
 ) -> tf.types.experimental.ConcreteFunction:
     """Trace the function from `input_ids`, `attention_mask` and `token_type_ids` to a model's outputs.
 
@@ -41,10 +43,14 @@ def build_ids_function(
         batch_size: B; None: any.
         length: S; None: any length that the model accepts.
         convert_outputs: applied to the outputs.
+        run: runs the model on features; by default `model` itself, in inference mode.
     """
 
+    run = run or functools.partial(model, training=False)
+
     def from_ids(**inputs: tf.Tensor) -> Outputs:
-        return convert_outputs(run_model(model, {name: inputs[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}))
+        features = {name: inputs[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}
+        return convert_outputs(to_huggingface_names(run(features)))
 
     specs = {name: tf.TensorSpec([batch_size, length], tf.int32, name=name) for name in HUGGINGFACE_NAMES.values()}
     return tf.function(from_ids, autograph=False).get_concrete_function(**specs)

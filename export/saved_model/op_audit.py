@@ -25,7 +25,7 @@ from bert_keras.export.saved_model.serving_releases import (
 # TensorFlow 2.21 writes it for every variable. A server of 2.13 logs that it ignores it and answers the same (tested).
 _HARMLESS = {"VarHandleOp.debug_name"}
 # tensorflow/core/protobuf/saved_model.proto, with its graphs as bytes
-_SavedModel = build_message_class({"SavedModel": {"meta_graphs": (2, "repeated bytes")}}, "SavedModel")
+SavedModelMessage = build_message_class({"SavedModel": {"meta_graphs": (2, "repeated bytes")}}, "SavedModel")
 _TYPES = tf.compat.v1.AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number
 
 
@@ -72,7 +72,7 @@ def read_meta_graph(folder: str | os.PathLike) -> tf.compat.v1.MetaGraphDef:
         InputError: the folder does not contain a SavedModel for serving.
     """
     try:
-        saved = _SavedModel.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
+        saved = SavedModelMessage.FromString(pathlib.Path(folder, "saved_model.pb").read_bytes())
         graphs = [tf.compat.v1.MetaGraphDef.FromString(graph) for graph in saved.meta_graphs]
     except (OSError, DecodeError) as error:
         raise InputError(f"{folder} contains no readable SavedModel ({error}): choose the folder of one") from None

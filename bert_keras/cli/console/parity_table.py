@@ -47,6 +47,15 @@ def format_not_carried_over(reports: Mapping[str, Mapping]) -> list[str]:
     ]
 
 
+def format_constant_weights(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format one line for each SavedModel that contains weights as constants, too."""
+    return [
+        f"{name}: {report['constant_weight_bytes'] / 1e6:,.1f} MB of it are constant weights for short texts"
+        for name, report in reports.items()
+        if "constant_weight_bytes" in report
+    ]
+
+
 def _format_row(name: str, report: Mapping) -> tuple[str, ...]:
     measure = report["measure"]
     difference = max((output[measure] for output in report["outputs"].values()), default=float("nan"))
