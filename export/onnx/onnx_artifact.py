@@ -10,8 +10,10 @@ from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
+from bert_keras.export.parity.tokenizer_differences import count_tokenizer_differences
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.publishing import publish_folder
+from bert_keras.tasks.engines.artifact_files import find_model_folder
 
 NUM_CHECKS = 2
 # The mean difference of an output, in standard deviations, on random ids
@@ -54,7 +56,18 @@ def start_onnx_check(
     """
     relative = _has_int8_weights(path) if is_quantized is None else is_quantized
     tolerance = INT8_TOLERANCE if relative else TOLERANCE
-    return start_ids_check(reference, "onnx", path, probes, tolerance=tolerance, relative=relative)
+    add_differences = functools.partial(_add_tokenizer_differences, reference, path, probes)
+    return start_ids_check(
+        reference, "onnx", path, probes, tolerance=tolerance, relative=relative, complete_report=add_differences
+    )
+
+
+def _add_tokenizer_differences(reference: Reference, path: pathlib.Path, probes: ProbeSet, report: dict) -> dict:
+    """Add the number of texts whose ids differ in engines without TensorFlow, if the file is in a model folder."""
+    folder = find_model_folder(path)
+    texts = probes.texts(reference.tokenizer, reference.text_length)
+    differences = None if folder is None else count_tokenizer_differences(reference.tokenizer, folder, texts)
+    return report if differences is None else {**report, "tokenizer_json": differences}
 
 
 def _has_int8_weights(path: pathlib.Path) -> bool:

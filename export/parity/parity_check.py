@@ -31,6 +31,7 @@ class ParityCheck:
         process: the process that runs the artifact.
         compute_expected: computes the checkpoint's answers.
         compare: returns the report from the result of `compute_expected` and the artifact's answers.
+        complete_report: applied to the report, to add to it.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class ParityCheck:
         process: FreshProcess,
         compute_expected: Callable[[], object],
         compare: Callable[[object, Answers], dict],
+        complete_report: Callable[[dict], dict] = dict,
     ):
         self._process, self._compute_expected, self._compare = process, compute_expected, compare
+        self._complete_report = complete_report
 
     def report(self) -> dict:
         """Wait for the artifact and return its parity report.
@@ -50,7 +53,7 @@ class ParityCheck:
         """
         with self._process:
             expected = self._compute_expected()
-            return self._compare(expected, self._process.answers())
+            return self._complete_report(self._compare(expected, self._process.answers()))
 
     def close(self) -> None:
         """End the process without a report."""
@@ -109,6 +112,7 @@ def start_ids_check(
     relative: bool = False,
     select_outputs: Callable[[Outputs], Outputs] = dict,
     convert_answers: Callable[[Outputs], Outputs] = dict,
+    complete_report: Callable[[dict], dict] = dict,
 ) -> ParityCheck:
     """Start the parity check of a file that accepts sequences of ids.
 
@@ -123,6 +127,7 @@ def start_ids_check(
         relative: see `Comparison`.
         select_outputs: from the checkpoint's outputs for a sequence to those that are compared, under the file's names.
         convert_answers: applied to the file's outputs before they are compared.
+        complete_report: applied to the report, to add to it.
 
     Returns:
         The check. Its report is like that of `start_saved_model_check`.
@@ -148,7 +153,8 @@ def start_ids_check(
 
     last_signature = list(lengths or {"": None})[-1]
     timed_requests = _build_timed_requests(reference, last_signature, (lengths or {}).get(last_signature))
-    return ParityCheck(FreshProcess(kind, path, requests, timed_requests), compute_expected, compare)
+    process = FreshProcess(kind, path, requests, timed_requests)
+    return ParityCheck(process, compute_expected, compare, complete_report)
 
 
 def drop_hidden_states(model: keras.Model) -> Callable[[Outputs], Outputs]:

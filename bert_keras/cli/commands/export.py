@@ -19,6 +19,7 @@ from bert_keras.cli.console.parity_table import (
     format_not_carried_over,
     format_parity_table,
     format_scores,
+    format_tokenizer_differences,
 )
 from bert_keras.cli.console.quiet import load_tensorflow
 from bert_keras.cli.console.report import ProgressBar, print_result, print_settings
@@ -138,7 +139,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     reports = parity["artifacts"]
     tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
-    tables += format_constant_weights(reports)
+    tables += [*format_constant_weights(reports), *format_tokenizer_differences(reports)]
     lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 

@@ -56,6 +56,19 @@ def format_constant_weights(reports: Mapping[str, Mapping]) -> list[str]:
     ]
 
 
+def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
+    """Format one line for each folder of artifacts whose tokenizer gives other ids without TensorFlow."""
+    found = {name.split("/")[0]: report["tokenizer_json"] for name, report in reports.items() if _differs(report)}
+    return [
+        f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
+        for folder, counts in found.items()
+    ]
+
+
+def _differs(report: Mapping) -> bool:
+    return report.get("tokenizer_json", {}).get("differ", 0) > 0
+
+
 def _format_row(name: str, report: Mapping) -> tuple[str, ...]:
     measure = report["measure"]
     difference = max((output[measure] for output in report["outputs"].values()), default=float("nan"))

@@ -98,6 +98,11 @@ def is_artifact(path: pathlib.Path) -> bool:
     return not has_weights and (_find_onnx(path) is not None or _find_saved_model(path) is not None)
 
 
+def find_model_folder(file: pathlib.Path) -> pathlib.Path | None:
+    """Return the folder with the `config.json` of an ONNX file: its own or the one above; None if there is none."""
+    return next((place for place in (file.parent, file.parent.parent) if (place / "config.json").is_file()), None)
+
+
 def _find_onnx(path: pathlib.Path) -> pathlib.Path | None:
     """Return the ONNX file at a path or in the places where export and optimum write the float32 file."""
     if path.is_file():
@@ -122,7 +127,7 @@ def _read_description(file: pathlib.Path, engine: str) -> Checkpoint:
         if not (folder / "config.json").is_file():
             raise InputError(f"{file} has no {DESCRIPTION}/config.json, which describes its task: export it again")
     else:
-        folder = next((place for place in (file.parent, file.parent.parent) if (place / "config.json").is_file()), None)
+        folder = find_model_folder(file)
         if folder is None:
             raise InputError(
                 f"{file} has no config.json next to it or in the folder above; expected the whole folder that export "

@@ -146,6 +146,8 @@ def test_folder_is_published_and_can_be_verified(references, tmp_path):
     assert (tmp_path / "out/onnx/tokenizer.json").exists()
     [report] = verify(tmp_path / "out/onnx/onnx/model_quantized.onnx", tmp_path / "classifier").values()
     assert (report["passed"], report["measure"]) == (True, "mean_relative")
+    differences = {"texts": 16, "differ": 1}  # the text of unassigned characters
+    assert report["tokenizer_json"] == parity["artifacts"][names[0]]["tokenizer_json"] == differences
     with pytest.raises(InputError, match=r"out/onnx exists and is not empty"):
         bk.export_model(tmp_path / "classifier", tmp_path / "out", formats=["onnx"])
     check_export_target(tmp_path / "out", ["onnx"], overwrite=True)
