@@ -14,7 +14,7 @@ from bert_keras.tasks.base import Task
 
 FORMATS = ("saved_model", "tflite", "onnx")
 SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
-    **dict.fromkeys(("min_serving", "pairs", "fast_short_texts"), ("saved_model",)),
+    **dict.fromkeys(("min_serving", "pairs"), ("saved_model",)),
     "model_name": ("saved_model", "tflite"),
     **dict.fromkeys(("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"), ("tflite",)),
 }
@@ -33,8 +33,6 @@ class ExportSettings:
         min_serving: the oldest release of TensorFlow Serving that must be able to load the SavedModel.
         model_name: the name under which the model is served; None: the name of the checkpoint's folder.
         pairs: whether the SavedModel accepts pairs of texts; None: as the model was trained.
-        fast_short_texts: whether the SavedModel also contains the weights as constants, which makes texts of 8 to 80
-            tokens faster and takes more memory; see `saved_model/short_texts.py`.
         tflite_length: tokens of a TFLite file's sequences; None: the task's maximum, at most 128.
         tflite_lengths: if not empty, also write TFLite files with a signature for each of these lengths.
         quantizations: of the TFLite files, see `write_tflite`; ("auto",): the smallest file whose score is at most
@@ -50,7 +48,6 @@ class ExportSettings:
     min_serving: str = OLDEST_SERVING
     model_name: str | None = None
     pairs: bool | None = None
-    fast_short_texts: bool = False
     tflite_length: int | None = None
     tflite_lengths: tuple[int, ...] = ()
     quantizations: tuple[str, ...] = QUANTIZATIONS

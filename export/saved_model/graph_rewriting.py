@@ -13,7 +13,7 @@ import tensorflow as tf
 from google.protobuf.message import Message
 
 from bert_keras.export.saved_model.op_audit import SavedModelMessage
-from bert_keras.export.saved_model.short_texts import FUNCTION_NAME
+from bert_keras.export.saved_model.short_texts import FEW_ROWS
 
 _SWAP_HEADS = [0, 2, 1, 3]  # (B, S, N, H) <-> (B, N, S, H)
 _FLOAT, _INTEGER = tf.float32.as_datatype_enum, tf.int32.as_datatype_enum
@@ -34,7 +34,7 @@ def rewrite_saved_model(folder: str | os.PathLike) -> None:
         graph = tf.compat.v1.MetaGraphDef.FromString(content)
         for function in graph.graph_def.library.function:
             _transpose_bits(function)
-            if FUNCTION_NAME in function.signature.name:
+            if FEW_ROWS in function.signature.name:
                 _split_softmax(function)
         saved.meta_graphs[number] = graph.SerializeToString(deterministic=True)
     path.write_bytes(saved.SerializeToString())

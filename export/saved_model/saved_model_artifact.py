@@ -29,8 +29,7 @@ def export_saved_model(job: ExportJob) -> None:
     version = get_next_version(job.out / "saved_model")
     folder = job.publishing.enter_context(publish_folder(job.out / "saved_model" / str(version), WRITTEN_BY))
     job.stages.begin("writing the SavedModel")
-    parts = reference.model, reference.tokenizer, reference.task
-    num_constant_bytes = write_saved_model(*parts, folder, fast_short_texts=settings.fast_short_texts)
+    write_saved_model(reference.model, reference.tokenizer, reference.task, folder)
     task = None if reference.task is None else reference.task.settings()
     write_description(reference.model, reference.tokenizer, folder / DESCRIPTION, task=task)
     audit = audit_saved_model(folder, settings.min_serving)
@@ -41,8 +40,6 @@ def export_saved_model(job: ExportJob) -> None:
 
     def complete_report(report: dict) -> dict:
         report = {**report, "warmup_requests": num_requests, "audit": audit}
-        if num_constant_bytes:
-            report["constant_weight_bytes"] = num_constant_bytes
         write_json(folder / "assets.extra" / PARITY, report)
         return report
 

@@ -16,7 +16,7 @@ from bert_keras.export.saved_model.answers.tags import build_tagger
 from bert_keras.export.saved_model.answers.text_function import RunModel, TextFunction, accept_empty_batch
 from bert_keras.export.saved_model.answers.vectors import build_embedder, build_encoder
 from bert_keras.export.saved_model.graph_rewriting import rewrite_saved_model
-from bert_keras.export.saved_model.short_texts import ConstantWeights
+from bert_keras.export.saved_model.short_texts import count_real_tokens, count_tokens, separate_few_rows
 from bert_keras.modeling import BertClassifier, BertEmbedder, BertEncoder, BertQuestionAnswerer, BertTokenClassifier
 from bert_keras.modeling.masked_lm import MaskedLMModel
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
@@ -27,13 +27,8 @@ _CHUNK_SIZE = 16  # windows of long texts; base's attention scores of 16 x 384 t
 
 
 def write_saved_model(
-    model: keras.Model,
-    tokenizer: BertTokenizer,
-    task: Task | None,
-    folder: str | os.PathLike,
-    *,
-    fast_short_texts: bool = False,
-) -> int:
+    model: keras.Model, tokenizer: BertTokenizer, task: Task | None, folder: str | os.PathLike
+) -> None:
     """Write a SavedModel for TensorFlow Serving, or for TensorFlow with tensorflow-text.
 
     `serving_default` accepts raw strings and returns the answers of the task (see the folder `answers/`); `ids` accepts
@@ -46,41 +41,26 @@ def write_saved_model(
         tokenizer: its tokenizer.
         task: the task that it was fine-tuned for, if any.
         folder: the folder to write to.
-        fast_short_texts: whether to add the weights of the matrix products as constants, see `short_texts.py`.
-
-    Returns:
-        The size of the constants in bytes.
-
-    Raises:
-        InputError: the constants are too large for a graph.
     """
-    served = ServedModel(model, tokenizer, task, fast_short_texts=fast_short_texts)
+    served = ServedModel(model, tokenizer, task)
     tf.saved_model.save(served, str(folder), signatures=served.signatures())
     rewrite_saved_model(folder)
-    return served.num_constant_bytes
 
 
 class ServedModel(tf.Module):
     """The root object of the SavedModel: the model's variables and the functions that use them."""
 
-    def __init__(
-        self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None, *, fast_short_texts: bool = False
-    ):
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer, task: Task | None):
         super().__init__(name="bert_keras")
         self._weights = [variable.value for variable in model.variables]  # the root must own all variables in use
         self._model = _Untracked(model)
-        self._constants = _Untracked(ConstantWeights(model) if fast_short_texts else None)
-        self._run = _Untracked(self._constants.value.use_for_few_rows(self._call) if fast_short_texts else self._call)
-        self._text_function = _Untracked(build_text_function(model, self._run.value, tokenizer, task))
-
-    @property
-    def num_constant_bytes(self) -> int:
-        """The size of the constant weights of the signatures that were traced."""
-        return self._constants.value.num_bytes if self._constants.value else 0
+        self._text_function = _Untracked(
+            build_text_function(model, separate_few_rows(self._call, count_real_tokens), tokenizer, task)
+        )
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Return the traced functions, keyed by the names of their signatures."""
-        ids = build_ids_function(self._model.value, run=self._run.value)
+        ids = build_ids_function(self._model.value, run=separate_few_rows(self._call, count_tokens))
         return {IDS: ids, SERVING_DEFAULT: self._build_text_signature() if self._text_function.value else ids}
 
     def _build_text_signature(self) -> tf.types.experimental.ConcreteFunction:

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.console.parity_table import (
-    format_constant_weights,
     format_not_carried_over,
     format_parity_table,
     format_scores,
@@ -70,13 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="whether the SavedModel takes pairs of texts (default: as in training)",
-    )
-    parser.add_argument(
-        "--fast-short-texts",
-        action="store_true",
-        default=None,
-        help="add the weights to the SavedModel as constants, too: a single text of 8 to 80 tokens takes 0.6 to 0.9 of "
-        "the time, and the model about three times the memory",
     )
     add_thorough(parser)
     _add_tflite_options(parser)
@@ -139,7 +131,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     reports = parity["artifacts"]
     tables = [*format_parity_table(reports).split("\n"), *format_scores(reports), *format_not_carried_over(reports)]
-    tables += [*format_constant_weights(reports), *format_tokenizer_differences(reports)]
+    tables += format_tokenizer_differences(reports)
     lines = [*tables, f"wrote {arguments.out}: each artifact was compared with the checkpoint in a fresh process"]
     print_result(lines, {"out": str(arguments.out), **parity}, as_json=arguments.json)
 
@@ -147,7 +139,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _get_settings(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the given fields of `ExportSettings`, except the examples."""
     given = task_options.get_given_options(
-        arguments, "min_serving", "model_name", "pairs", "fast_short_texts", "tflite_length", "tolerance", "thorough"
+        arguments, "min_serving", "model_name", "pairs", "tflite_length", "tolerance", "thorough"
     )
     if arguments.quantize is not None:
         given["quantizations"] = tuple(arguments.quantize)

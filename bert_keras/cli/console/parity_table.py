@@ -47,15 +47,6 @@ def format_not_carried_over(reports: Mapping[str, Mapping]) -> list[str]:
     ]
 
 
-def format_constant_weights(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format one line for each SavedModel that contains weights as constants, too."""
-    return [
-        f"{name}: {report['constant_weight_bytes'] / 1e6:,.1f} MB of it are constant weights for short texts"
-        for name, report in reports.items()
-        if "constant_weight_bytes" in report
-    ]
-
-
 def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
     """Format one line for each folder of artifacts whose tokenizer gives other ids without TensorFlow."""
     found = {name.split("/")[0]: report["tokenizer_json"] for name, report in reports.items() if _differs(report)}

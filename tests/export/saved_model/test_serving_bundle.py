@@ -328,8 +328,16 @@ def test_image_contains_the_files_named_in_the_settings(model, tmp_path):
     for *sources, target in re.findall(r"^COPY (\S+)(?: (\S+))? (\S+)$", dockerfile, re.MULTILINE):
         assert target.startswith("/models/")
         assert all((tmp_path / source).exists() for source in sources if source)
-    flags = json.loads(re.search(r"^CMD (\[.*\])", dockerfile.replace("\\\n", ""), re.MULTILINE)[1])
+    flags = read_flags(dockerfile)
     assert flags[0] == "--model_config_file=/models/models.config"
+    with_bfloat16 = read_flags(dockerfile.replace('#    "--mixed', '     "--mixed'))
+    assert set(with_bfloat16) - set(flags) == {"--mixed_precision=bfloat16"}
+
+
+def read_flags(dockerfile):
+    """Return the arguments of CMD; like Docker, drop lines of comments before joining lines."""
+    lines = [line for line in dockerfile.splitlines() if not line.startswith("#")]
+    return json.loads(re.search(r"^CMD (\[.*\])$", "\n".join(lines).replace("\\\n", ""), re.MULTILINE)[1])
 
 
 @pytest.mark.parametrize(("min_serving", "image"), [("2.13", "2.20.0"), ("2.20", "2.20.0")])
