@@ -3,7 +3,10 @@
 import ast
 import dataclasses
 import importlib.metadata
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -85,3 +88,20 @@ def is_internal(module: str) -> bool:
     """Whether a module of one of these libraries is not public."""
     library = module.split(".")[0]
     return library in PUBLIC_MODULES and module not in (library, *PUBLIC_MODULES[library])
+
+
+def list_openvino_modules(code):
+    """Return the imported modules of openvino and of its telemetry after `code`, in a new process."""
+    code += "\nprint(sorted({name.split('.')[0] for name in sys.modules if 'openvino' in name}))"
+    environment = {**os.environ, "CI": "true"}  # where its telemetry sends nothing
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, env=environment, check=True
+    )
+    return ast.literal_eval(run.stdout.decode())
+
+
+def test_openvino_is_imported_without_its_telemetry():
+    assert list_openvino_modules("import openvino") == ["openvino", "openvino_telemetry"]  # so it is still needed
+    hidden = "from bert_keras.compat import import_openvino\nimport_openvino().Core()"
+    assert list_openvino_modules(hidden) == ["openvino"]
+    assert list_openvino_modules(f"{hidden}\nimport openvino_telemetry") == ["openvino", "openvino_telemetry"]

@@ -133,13 +133,14 @@ class Predictor:
         check_has_vocabulary(artifact.description)
         task = read_checkpoint_task(artifact.description, **changes)
         settings = artifact.description.tokenizer_settings
+        opened = artifact.open(threads=threads, instances=instances)  # before TensorFlow runs, which fixes its threads
         if artifact.engine == "tensorflow":
             from bert_keras.pipelines.text.tokenizer import BertTokenizer
 
             tokenizer = BertTokenizer(**settings)
         else:
             tokenizer = PortableTokenizer(**settings)
-        return cls(artifact.open(threads=threads, instances=instances), tokenizer, task)
+        return cls(opened, tokenizer, task)
 
     def __call__(
         self,

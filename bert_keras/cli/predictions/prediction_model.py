@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
+from bert_keras.tasks.engines.engine import KEEP_WEIGHTS
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -55,7 +57,10 @@ class PredictionModel(NamedTuple):
 
     def load(self, arguments: argparse.Namespace, changes: dict[str, object]) -> Predictor:
         """Load the model; TensorFlow only if it is needed."""
-        if self.artifact is None or self.artifact.engine == "tensorflow":
+        if self.artifact is None:
+            load_tensorflow()
+        elif self.artifact.engine == "tensorflow":
+            os.environ.setdefault(KEEP_WEIGHTS, "1")  # this process changes no weights
             load_tensorflow()
         from bert_keras.tasks.predictor import Predictor
 

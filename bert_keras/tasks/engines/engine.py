@@ -9,6 +9,10 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, FEATURES
 
+# Set this environment variable to 1 before TensorFlow is imported, and it keeps the weights in the order of its kernels:
+# for processes that change no weights (see `export/saved_model/short_texts.py`).
+KEEP_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+
 Features = Mapping[str, np.ndarray]
 
 _INPUTS = {FEATURES[name].huggingface_name: name for name in (*ENCODER_INPUTS, "segment_ids")}  # their name: ours

@@ -14,7 +14,7 @@ from bert_keras.tasks.engines.engine import ArtifactEngine, Features, count_thre
 class OpenvinoEngine(ArtifactEngine):
     """Engine that runs an ONNX file in OpenVINO, in bfloat16 where the CPU has it.
 
-    OpenVINO prepares each new shape of a batch for about 3 ms, so sequences are padded to a multiple of 16 tokens.
+    OpenVINO prepares each new shape of a batch for about 3 ms, so sequences are padded to a multiple of 8 tokens.
 
     Args:
         path: the file.
@@ -27,7 +27,9 @@ class OpenvinoEngine(ArtifactEngine):
         MissingExtraError: openvino is not installed.
     """
 
-    length_step = 16
+    # MiniLM in bfloat16, two instances: 868 texts/s; 818 with a step of 16, 508 with 32; 800 with batches of 4,096 tokens
+    length_step = 8
+    tokens_per_batch = 512
     precision: str | None = None  # "f32" or "bf16" for the products; None: bfloat16 if the CPU has it
 
     def __init__(
