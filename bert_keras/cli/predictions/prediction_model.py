@@ -12,7 +12,6 @@ from bert_keras.cli.options import task_options
 from bert_keras.cli.options.model_folder import read_model
 from bert_keras.errors import InputError
 from bert_keras.pipelines.readers.option_spelling import spell_flag
-from bert_keras.tasks.engines.engine import KEEP_WEIGHTS
 
 if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -57,6 +56,8 @@ class PredictionModel(NamedTuple):
 
     def load(self, arguments: argparse.Namespace, changes: dict[str, object]) -> Predictor:
         """Load the model; TensorFlow only if it is needed."""
+        from bert_keras.tasks.engines.engine import KEEP_WEIGHTS
+
         if self.artifact is None:
             load_tensorflow()
         elif self.artifact.engine == "tensorflow":

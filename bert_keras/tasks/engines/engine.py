@@ -9,7 +9,7 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.features import ENCODER_INPUTS, FEATURES
 
-# Set this environment variable to 1 before TensorFlow is imported, and it keeps the weights in the order of its kernels:
+# Where this environment variable is 1 before TensorFlow is imported, it keeps weights in the order of its kernels: only
 # for processes that change no weights (see `export/saved_model/short_texts.py`).
 KEEP_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
