@@ -5,8 +5,9 @@ import pathlib
 
 from bert_keras.errors import InputError, MissingExtraError
 from bert_keras.export.export_job import ExportJob
+from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
+from bert_keras.export.onnx.onnx_calibration import draw_batches, measure_ranges
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
-from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
@@ -34,7 +35,9 @@ def export_onnx(job: ExportJob) -> None:
     write_onnx_folder(reference.model, reference.tokenizer, folder, task=task)
     start = functools.partial(start_onnx_check, reference, folder / FLOAT32, probes, is_quantized=False)
     job.checks.begin(f"onnx/{FLOAT32}", start)
-    write_int8_onnx(folder / FLOAT32, folder / INT8)  # while the first check runs
+    batches = draw_batches(reference.config, reference.tokenizer)
+    ranges = measure_ranges(folder / FLOAT32, batches)  # while the first check runs
+    write_calibrated_onnx(folder / FLOAT32, folder / INT8, ranges)
     start = functools.partial(start_onnx_check, reference, folder / INT8, probes, is_quantized=True)
     job.checks.begin(f"onnx/{INT8}", start)
 

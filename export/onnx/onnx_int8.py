@@ -45,14 +45,14 @@ def write_int8_onnx(float_path: str | os.PathLike, path: str | os.PathLike) -> N
     except ImportError as error:
         raise MissingExtraError("8-bit ONNX", "onnx", "onnx") from error
     graph = Graph(onnx.load(float_path))
-    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), _gather_quantized)
-    graph.replace_all(("MatMul", "x", ("Transpose", "table")), _multiply_by_quantized_table)
-    graph.replace_nodes("MatMul", _multiply_integers)
+    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), gather_quantized)
+    graph.replace_all(("MatMul", "x", ("Transpose", "table")), multiply_by_quantized_table)
+    graph.replace_nodes("MatMul", multiply_integers)
     with publish_file(path) as staging:
         onnx.save(graph.build_model(), staging)
 
 
-def _gather_quantized(graph: Graph, found: Found) -> tuple | None:
+def gather_quantized(graph: Graph, found: Found) -> tuple | None:
     """Gather the rows of an 8-bit table and their scales."""
     if found["table"] not in graph.constants:
         return None
@@ -61,7 +61,7 @@ def _gather_quantized(graph: Graph, found: Found) -> tuple | None:
     return ("Mul", ("Cast", ("Gather", rows, "ids", axis), {"to": _FLOAT}), ("Gather", scales, "ids", axis))
 
 
-def _multiply_by_quantized_table(graph: Graph, found: Found) -> tuple | None:
+def multiply_by_quantized_table(graph: Graph, found: Found) -> tuple | None:
     """Multiply by a transposed 8-bit table, whose rows have become columns."""
     if found["table"] not in graph.constants:
         return None
@@ -69,7 +69,7 @@ def _multiply_by_quantized_table(graph: Graph, found: Found) -> tuple | None:
     return ("Mul", ("MatMul", "x", ("Cast", ("Transpose", rows), {"to": _FLOAT})), ("Transpose", scales))
 
 
-def _multiply_integers(graph: Graph, node: NodeProto) -> list[NodeProto] | None:
+def multiply_integers(graph: Graph, node: NodeProto) -> list[NodeProto] | None:
     """Return nodes that multiply activations (..., K), quantized at run time, by a 7-bit kernel (K, N)."""
     from onnx import helper
 

@@ -239,8 +239,8 @@ def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, m
     path = exported(kind)[1]
     write_int8_onnx(path, tmp_path / "ours.onnx")
     graph = Graph(onnx.load(path))
-    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_int8._gather_quantized)
-    graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_int8._multiply_by_quantized_table)
+    graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_int8.gather_quantized)
+    graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_int8.multiply_by_quantized_table)
     model = graph.build_model()
     onnx.helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})  # silences advice
     settings = {"per_channel": True, "reduce_range": True, "weight_type": quantization.QuantType.QInt8}
