@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _WRITERS = {
     "saved_model": (saved_model_artifact.export_saved_model, lambda _: saved_model_artifact.NUM_CHECKS),
     "tflite": (tflite_artifact.export_tflite, tflite_artifact.count_checks),
-    "onnx": (onnx_artifact.export_onnx, lambda _: onnx_artifact.NUM_CHECKS),
+    "onnx": (onnx_artifact.export_onnx, onnx_artifact.count_stages),
 }
 
 
@@ -82,10 +82,12 @@ def export_model(
     stages = Stages(progress, 1 + sum(1 + count_checks(settings) for _, count_checks in writers))
     stages.begin("loading the checkpoint")
     reference = load_reference(checkpoint, pairs=settings.pairs)
-    if callable(settings.examples):
-        settings = dataclasses.replace(settings, examples=settings.examples(reference.task))
+    for name in ("examples", "calibration"):
+        if callable(make_examples := getattr(settings, name)):
+            settings = dataclasses.replace(settings, **{name: make_examples(reference.task)})
+    check_can_be_scored(reference, settings)
     if "tflite" in formats:
-        tflite_artifact.check_tflite_settings(reference, settings)
+        settings.check_lengths(reference.config.max_sequence_length)
     checks = BackgroundChecks(stages, functools.partial(_check_passed, checkpoint))
     with _without_empty_folders(out), lock_folder(out):
         with contextlib.ExitStack() as publishing, contextlib.closing(checks):
@@ -100,6 +102,14 @@ def export_model(
     stages.begin("published")
     logger.info("wrote %s", out)
     return {"checkpoint": str(checkpoint), "artifacts": checks.reports}
+
+
+def check_can_be_scored(reference: Reference, settings: ExportSettings) -> None:
+    """Raise `InputError` if there are labelled examples and the model has no task to be scored in."""
+    if settings.examples is not None and reference.task is None:
+        raise InputError(
+            f"a {type(reference.model).__name__} has no task to be scored in: leave the labelled examples (--eval) out"
+        )
 
 
 def load_reference(checkpoint: str | os.PathLike | Checkpoint, *, pairs: bool | None = None) -> Reference:

@@ -4,8 +4,11 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.tflite.tflite_runner import TfliteRunner
+from bert_keras.pipelines.batches.encoding import EncodedSequences
 from bert_keras.pipelines.text.tokenizer import BertTokenizer
 from bert_keras.tasks.base import Task
 from bert_keras.tasks.engines.keras_engine import KerasEngine
@@ -19,7 +22,7 @@ class Candidate:
     """A file that the quantization search tried.
 
     Attributes:
-        quantization: "dynamic_int8", "float16" or "float32".
+        quantization: of a TFLite file "dynamic_int8", "float16" or "float32"; of an ONNX file a scheme or "float32".
         bytes: the size of the file.
         score: the task's main score, in points.
         drop: the checkpoint's score minus `score`.
@@ -88,6 +91,13 @@ def convert_to_points(task: Task, scores: Mapping[str, float]) -> float:
     return scores[task.main_score] * (1 if task.name == "answer" else 100)
 
 
+def score_outputs(
+    task: Task, sequences: EncodedSequences, outputs: Mapping[str, np.ndarray], examples: Sequence
+) -> float:
+    """Return the score of a model's outputs for the sequences of labelled examples, in points."""
+    return convert_to_points(task, task.score(task.decode(sequences, outputs, examples), examples))
+
+
 def _score(task: Task, tokenizer: BertTokenizer, run: Callable, examples: Sequence) -> float:
     encoded = task.encode(tokenizer, examples)
-    return convert_to_points(task, task.score(task.decode(encoded, run(encoded), examples), examples))
+    return score_outputs(task, encoded, run(encoded), examples)

@@ -16,7 +16,9 @@ FORMATS = ("saved_model", "tflite", "onnx")
 SETTING_FORMATS = {  # the formats that use a setting; other settings apply to all formats
     **dict.fromkeys(("min_serving", "pairs"), ("saved_model",)),
     "model_name": ("saved_model", "tflite"),
-    **dict.fromkeys(("quantizations", "examples", "tolerance", "tflite_length", "tflite_lengths"), ("tflite",)),
+    **dict.fromkeys(("quantizations", "examples", "tolerance"), ("tflite", "onnx")),
+    "calibration": ("onnx",),
+    **dict.fromkeys(("tflite_length", "tflite_lengths"), ("tflite",)),
 }
 AUTO = "auto"
 QUANTIZATIONS = ("float32", "float16", "dynamic_int8")
@@ -35,9 +37,11 @@ class ExportSettings:
         pairs: whether the SavedModel accepts pairs of texts; None: as the model was trained.
         tflite_length: tokens of a TFLite file's sequences; None: the task's maximum, at most 128.
         tflite_lengths: if not empty, also write TFLite files with a signature for each of these lengths.
-        quantizations: of the TFLite files, see `write_tflite`; ("auto",): the smallest file whose score is at most
-            `tolerance` points below the checkpoint's.
-        examples: labelled examples to score TFLite files on, or a function from the task to such examples.
+        quantizations: of the TFLite files, see `write_tflite`; ("auto",): the smallest TFLite file and the fastest
+            8-bit ONNX file whose scores are at most `tolerance` points below the checkpoint's.
+        examples: labelled examples to score TFLite and ONNX files on, or a function from the task to such examples.
+        calibration: examples whose activations determine the scales of the 8-bit ONNX files of "auto", or a function
+            from the task to such examples; None: `examples`.
         tolerance: points that a file may lose with the quantization "auto"; None: 0.5.
         thorough: whether to compare on many probe inputs; see `ProbeSet`.
 
@@ -52,6 +56,7 @@ class ExportSettings:
     tflite_lengths: tuple[int, ...] = ()
     quantizations: tuple[str, ...] = QUANTIZATIONS
     examples: Sequence | Callable[[Task | None], Sequence] | None = None
+    calibration: Sequence | Callable[[Task | None], Sequence] | None = None
     tolerance: float | None = None
     thorough: bool = False
 
@@ -83,6 +88,13 @@ class ExportSettings:
                 f"a tolerance of {self.tolerance} points was given, which only the quantization {AUTO} uses: leave it "
                 f"out, or choose {AUTO}"
             )
+        if self.calibration is not None and not self.is_automatic:
+            raise InputError(
+                f"texts to calibrate on were given, which only the quantization {AUTO} uses: leave them out, or choose "
+                f"{AUTO}"
+            )
+        if self.calibration is not None and not callable(self.calibration) and not self.calibration:
+            raise InputError("there are no texts to calibrate on; expected at least one: leave them out, or add some")
         if self.model_name is not None:
             check_model_name(self.model_name)
         check_release(self.min_serving)
@@ -91,6 +103,11 @@ class ExportSettings:
         """Raise `InputError` for an unknown format, or a changed setting of a format that is not exported."""
         if unknown := sorted(set(formats) - set(FORMATS)):
             raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
+        if "tflite" not in formats and not self.is_automatic and self.quantizations != QUANTIZATIONS:
+            raise InputError(
+                f"the quantization of onnx is {quote(self.quantizations[0])}; expected {AUTO}: an ONNX folder always "
+                "has a float32 and an 8-bit file"
+            )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name, using in SETTING_FORMATS.items():
             if not set(using) & set(formats) and _is_changed(getattr(self, name), defaults[name]):

@@ -8,15 +8,22 @@ from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import draw_batches, measure_ranges
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
+from bert_keras.export.onnx.onnx_search import score_onnx, search_onnx
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Reference
 from bert_keras.export.parity.tokenizer_differences import count_tokenizer_differences
+from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.publishing import publish_folder
 from bert_keras.tasks.engines.artifact_files import find_model_folder
 
-NUM_CHECKS = 2
+
+def count_stages(settings: ExportSettings) -> int:
+    """Return the number of stages after writing the float32 file: two checks, and the quantization search."""
+    return 2 + settings.is_automatic
+
+
 # The mean difference of an output, in standard deviations, on random ids
 INT8_TOLERANCE = 0.3  # MiniLM: 0.157
 
@@ -35,11 +42,31 @@ def export_onnx(job: ExportJob) -> None:
     write_onnx_folder(reference.model, reference.tokenizer, folder, task=task)
     start = functools.partial(start_onnx_check, reference, folder / FLOAT32, probes, is_quantized=False)
     job.checks.begin(f"onnx/{FLOAT32}", start)
+    scores = _write_int8(job, folder)
+    if (folder / INT8).exists():
+        start = functools.partial(start_onnx_check, reference, folder / INT8, probes, is_quantized=True)
+        job.checks.begin(f"onnx/{INT8}", start, lambda report: report | scores)
+    else:
+        job.checks.finish()
+        job.checks.reports[f"onnx/{FLOAT32}"] |= scores
+
+
+def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:
+    """Write the 8-bit file while the float32 file is checked; return its scores, to add to its report.
+
+    The quantization search writes none if no 8-bit file scores well enough.
+    """
+    reference, settings = job.reference, job.settings
+    if settings.is_automatic:
+        job.checks.finish()  # the candidates are timed, so nothing else may run
+        job.stages.begin("comparing 8-bit ONNX files")
+        calibration = settings.calibration or settings.examples
+        arguments = (folder, settings.examples, calibration, settings.points_tolerance)
+        return {"scores": search_onnx(reference, *arguments)}
     batches = draw_batches(reference.config, reference.tokenizer)
-    ranges = measure_ranges(folder / FLOAT32, batches)  # while the first check runs
+    ranges = measure_ranges(folder / FLOAT32, batches)
     write_calibrated_onnx(folder / FLOAT32, folder / INT8, ranges)
-    start = functools.partial(start_onnx_check, reference, folder / INT8, probes, is_quantized=True)
-    job.checks.begin(f"onnx/{INT8}", start)
+    return {"scores": score_onnx(reference, folder / INT8, settings.examples)} if settings.examples else {}
 
 
 def start_onnx_check(

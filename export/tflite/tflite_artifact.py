@@ -72,15 +72,6 @@ def export_tflite(job: ExportJob) -> None:
                 _begin_check(job, path, lengths, quantization)
 
 
-def check_tflite_settings(reference: Reference, settings: ExportSettings) -> None:
-    """Raise `InputError` if the model does not accept a length, or has no task to be scored in."""
-    settings.check_lengths(reference.config.max_sequence_length)
-    if settings.examples is not None and reference.task is None:
-        raise InputError(
-            f"a {type(reference.model).__name__} has no task to be scored in: leave the labelled examples (--eval) out"
-        )
-
-
 def choose_length(reference: Reference, length: int | None) -> int:
     """Return the length of a file's sequences: `length`, or by default the task's maximum, at most 128."""
     return length or min(DEFAULT_LENGTH, reference.text_length)

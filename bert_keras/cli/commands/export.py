@@ -42,7 +42,11 @@ if TYPE_CHECKING:
     from bert_keras.checkpoints.checkpoint import Checkpoint
     from bert_keras.export.settings import ExportSettings
 
-_OPTIONS_OF_SETTINGS = {"quantizations": "quantize", "examples": "eval"}  # where the names differ
+_OPTIONS_OF_SETTINGS = {
+    "quantizations": "quantize",
+    "examples": "eval",
+    "calibration": "calibrate",
+}  # where the names differ
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,23 +75,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether the SavedModel takes pairs of texts (default: as in training)",
     )
     add_thorough(parser)
+    _add_quantization_options(parser)
     _add_tflite_options(parser)
     task_options.add_file_options(parser)
     task_options.add_on_error(parser)
     add_overwrite(parser, "replace tflite/ and onnx/ in OUT; a SavedModel always gets a new version number")
 
 
-def _add_tflite_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("TFLite")
+def _add_quantization_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("quantization of TFLite and ONNX files")
     group.add_argument(
         "--quantize",
         nargs="+",
         choices=["float32", "float16", "dynamic_int8", "auto"],
-        help="precision of the weights, one file each; auto: the smallest file that scores as well as CHECKPOINT on "
-        "--eval (default: float32, float16 and dynamic_int8)",
+        help="auto: the smallest TFLite file and the fastest 8-bit ONNX file that score as well as CHECKPOINT on "
+        "--eval; otherwise the precisions of TFLite's weights, one file each (default: float32, float16 and "
+        "dynamic_int8)",
     )
     add_option(group, "--eval", pathlib.Path, "labelled examples on which the files are evaluated")
     add_option(group, "--tolerance", non_negative_number, "score that auto may lose (default 0.5)", metavar="POINTS")
+    calibrate = "texts whose activations determine the scales of 8-bit ONNX files with auto (default: those of --eval)"
+    add_option(group, "--calibrate", pathlib.Path, calibrate)
+
+
+def _add_tflite_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("TFLite")
     add_option(group, "--tflite-length", positive_integer, "sequence length (default: that of the task, at most 128)")
     add_option(
         group,
@@ -110,10 +122,12 @@ def run(arguments: argparse.Namespace) -> None:
         ),
         lambda: _check_format_options(arguments),
         *([lambda: check_exists(arguments.eval, "a file of labelled examples")] if arguments.eval else []),
+        *([lambda: check_exists(arguments.calibrate, "a file of texts")] if arguments.calibrate else []),
         *(lambda kind=kind: check_can_export(kind) for kind in arguments.to),
     )
     examples, skipped = _read_examples(arguments, checkpoint) if arguments.eval else (None, {})
-    settings = _get_settings(arguments) | {"examples": examples}
+    calibration = _read_calibration(arguments, checkpoint) if arguments.calibrate else None
+    settings = _get_settings(arguments) | {"examples": examples, "calibration": calibration}
     checked = ExportSettings(**settings)
     checked.check_lengths(checkpoint.config.max_sequence_length)
     print_settings("export", _describe_settings(arguments, checked) | skipped)
@@ -173,18 +187,35 @@ def _format_options(options: Iterable[str]) -> str:
 
 
 def _list_inputs(arguments: argparse.Namespace) -> list[pathlib.Path]:
-    return [arguments.checkpoint, *([arguments.eval] if arguments.eval else [])]
+    return [arguments.checkpoint, *(file for file in (arguments.eval, arguments.calibrate) if file)]
 
 
 def _describe_settings(arguments: argparse.Namespace, settings: ExportSettings) -> dict[str, object]:
     shown = {"checkpoint": arguments.checkpoint, "out": arguments.out, "to": ", ".join(arguments.to)}
     if "saved_model" in arguments.to:
         shown["min_serving"] = settings.min_serving
-    if "tflite" in arguments.to:
+    if "tflite" in arguments.to or settings.is_automatic:
         shown["quantize"] = ", ".join(settings.quantizations)
         shown |= {"eval": arguments.eval} if arguments.eval else {}
+        shown |= {"calibrate": arguments.calibrate} if arguments.calibrate else {}
         shown |= {"tolerance": f"{settings.points_tolerance} points"} if settings.is_automatic else {}
     return shown
+
+
+def _read_calibration(arguments: argparse.Namespace, checkpoint: Checkpoint) -> list:
+    """Read the texts to calibrate on, as examples of the task.
+
+    Raises:
+        InputError: the checkpoint has no task, or a text cannot be read.
+    """
+    from bert_keras.tasks.examples.file_options import FileOptions
+    from bert_keras.tasks.examples.prediction_data import read_prediction_data
+    from bert_keras.tasks.task_loading import read_checkpoint_task
+
+    examples = list(read_prediction_data(read_checkpoint_task(checkpoint), arguments.calibrate, FileOptions()))
+    if error := next((example.error for example in examples if example.error), None):
+        raise error
+    return [example.example for example in examples]
 
 
 def _read_examples(arguments: argparse.Namespace, checkpoint: Checkpoint) -> tuple[list, dict[str, object]]:

@@ -16,17 +16,18 @@ def format_parity_table(reports: Mapping[str, Mapping]) -> str:
 
 
 def format_scores(reports: Mapping[str, Mapping]) -> list[str]:
-    """Format the scores of TFLite files and of the candidates that the quantization search rejected.
+    """Format the scores of files and of the candidates that the quantization search tried.
 
     A file that scores differently with MediaPipe's tokenizer, which phones use, gets a warning.
     """
     lines = []
     for name, scores in ((name, report["scores"]) for name, report in reports.items() if "scores" in report):
-        lines.append(f"{name}: {scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}")
+        kept = f"{scores['kept']}, " if "kept" in scores else ""
+        lines.append(f"{name}: {kept}{scores['score']} {scores['file']:.2f}, checkpoint {scores['checkpoint']:.2f}")
         for candidate in scores.get("tried", ()):
             lines.append(
                 f"  tried {candidate['quantization']}, {candidate['bytes'] / 1e6:,.1f} MB: {candidate['score']:.2f}, "
-                f"{candidate['drop']:+.2f} points lost"
+                f"{candidate['drop']:+.2f} points lost{_format_time(candidate)}"
             )
         mediapipe_score = scores.get("with_mediapipe_tokenizer", scores["file"])
         if mediapipe_score != scores["file"]:
@@ -54,6 +55,11 @@ def format_tokenizer_differences(reports: Mapping[str, Mapping]) -> list[str]:
         f"{folder}: {counts['differ']} of {counts['texts']} probe texts get other ids in engines without TensorFlow"
         for folder, counts in found.items()
     ]
+
+
+def _format_time(candidate: Mapping) -> str:
+    time = candidate.get("ms_per_example")
+    return "" if time is None else f", {time:.2f} ms per example"
 
 
 def _differs(report: Mapping) -> bool:

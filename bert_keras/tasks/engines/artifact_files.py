@@ -22,7 +22,7 @@ _ENGINES = {  # engine: its module and class, in the order of preference
     "tensorflow": ("saved_model_engine", "SavedModelEngine"),
 }
 ENGINES = tuple(_ENGINES)
-_OUTPUTS = {  # model class: Hugging Face names of the outputs that its task decodes
+TASK_OUTPUTS = {  # model class: Hugging Face names of the outputs that its task decodes
     "BertClassifier": ("logits",),
     "BertTokenClassifier": ("logits",),
     "BertQuestionAnswerer": ("start_logits", "end_logits"),
@@ -60,7 +60,7 @@ class Artifact:
         check_integer("instances", instances)
         module, name = _ENGINES[self.engine]
         engine = getattr(importlib.import_module(f"bert_keras.tasks.engines.{module}"), name)
-        return engine(self.path, _OUTPUTS[self.description.model], threads=threads, instances=instances)
+        return engine(self.path, TASK_OUTPUTS[self.description.model], threads=threads, instances=instances)
 
 
 def find_artifact(path: str | os.PathLike, engine: str | None = None) -> Artifact:
@@ -134,9 +134,9 @@ def _read_description(file: pathlib.Path, engine: str) -> Checkpoint:
                 "wrote: copy it again"
             )
     description = read_description(folder)
-    if description.model not in _OUTPUTS:
+    if description.model not in TASK_OUTPUTS:
         raise InputError(
             f"{folder} describes a {description.model}, which has no task head; expected one of "
-            f"{', '.join(_OUTPUTS)}: fine-tune it first, or use bert-keras fill-mask with its checkpoint"
+            f"{', '.join(TASK_OUTPUTS)}: fine-tune it first, or use bert-keras fill-mask with its checkpoint"
         )
     return description

@@ -8,6 +8,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
+from bert_keras.export.artifacts import check_can_be_scored
 from bert_keras.export.parity import parity_check
 from bert_keras.export.parity.probe_inputs import THOROUGH_PROBES
 from bert_keras.export.parity.reference import Reference
@@ -295,9 +296,9 @@ def test_bad_settings_are_rejected(references, tmp_path):
         ExportSettings(quantizations=("auto",))
     reference = references("electra")
     with pytest.raises(InputError, match="ElectraPretrainer has no task to be scored in"):
-        tflite_artifact.check_tflite_settings(reference, ExportSettings(examples=[]))
+        check_can_be_scored(reference, ExportSettings(examples=[]))
     with pytest.raises(InputError, match=f"length of TFLite files is 99; expected 3 to {LENGTH}"):
-        tflite_artifact.check_tflite_settings(reference, ExportSettings(tflite_lengths=(8, 99)))
+        ExportSettings(tflite_lengths=(8, 99)).check_lengths(reference.config.max_sequence_length)
     assert not tflite_artifact.runs_in_mediapipe(references("pair_classifier"))
     assert tflite_artifact.runs_in_mediapipe(references("embedder"))
     other = bk.BertTokenizer(["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "a"])

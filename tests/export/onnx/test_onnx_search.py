@@ -1,0 +1,101 @@
+"""`--quantize auto` keeps the fastest 8-bit ONNX file that scores well enough, and reports all candidates."""
+
+import dataclasses
+
+import onnx
+import pytest
+
+import bert_keras as bk
+from bert_keras.errors import InputError
+from bert_keras.export.onnx import onnx_search
+from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
+from bert_keras.export.onnx.onnx_search import search_onnx
+from bert_keras.export.settings import ExportSettings
+from bert_keras.tasks.text_classification import TextExample
+
+NAMES = ["float32", "smoothed", "static", "per_token"]
+
+
+@pytest.fixture(scope="module")
+def examples(references):
+    """Texts with the labels that the checkpoint gives them."""
+    reference = references("classifier")
+    ask = bk.Predictor(reference.model, reference.tokenizer, reference.task)
+    texts = [f"number {number} of the texts" for number in range(40)]
+    return [TextExample(text, label=answer["label"]) for text, answer in zip(texts, ask(texts), strict=True)]
+
+
+@pytest.fixture
+def folder(references, tmp_path):
+    reference = references("classifier")
+    write_onnx_folder(reference.model, reference.tokenizer, tmp_path, task=reference.task.settings())
+    return tmp_path
+
+
+def set_candidates(monkeypatch, **changes):
+    """Replace the measured drop and time of candidates."""
+    try_files = onnx_search._try_files
+
+    def try_and_change(*arguments):
+        return [dataclasses.replace(one, **changes[one.quantization]) for one in try_files(*arguments)]
+
+    monkeypatch.setattr(onnx_search, "_try_files", try_and_change)
+
+
+def test_the_fastest_file_within_the_tolerance_is_kept(references, folder, examples, monkeypatch):
+    times = {"float32": (0.0, 4.0), "smoothed": (0.9, 1.0), "static": (0.4, 2.0), "per_token": (0.1, 3.0)}
+    changes = {name: {"drop": drop, "ms_per_example": ms} for name, (drop, ms) in times.items()}
+    set_candidates(monkeypatch, **changes)
+    report = search_onnx(references("classifier"), folder, examples, examples, tolerance=0.5)
+    assert (report["kept"], report["score"], report["checkpoint"]) == ("static", "accuracy", 100)
+    assert [one["quantization"] for one in report["tried"]] == NAMES
+    files = sorted(path.name for path in (folder / "onnx").iterdir())
+    assert files == ["model.onnx", "model_quantized.onnx"]
+    operators = {node.op_type for node in onnx.load(folder / INT8).graph.node}
+    assert "DynamicQuantizeLinear" not in operators  # its scales are fixed
+
+
+def test_no_8_bit_file_is_written_if_none_scores_well_enough(references, folder, examples, monkeypatch):
+    changes = {name: {"drop": 1.0, "ms_per_example": 1.0} for name in NAMES}
+    set_candidates(monkeypatch, **changes)
+    report = search_onnx(references("classifier"), folder, examples, examples, tolerance=0.5)
+    assert report["kept"] == "float32"
+    assert not (folder / INT8).exists()
+    assert (folder / FLOAT32).exists()
+
+
+def test_scores_and_sizes_are_those_of_the_files(references, folder, examples):
+    report = search_onnx(references("classifier"), folder, examples, examples[:5], tolerance=100)
+    float32, *others = report["tried"]
+    assert (float32["score"], float32["drop"]) == (100, 0)
+    assert float32["bytes"] == (folder / FLOAT32).stat().st_size
+    assert all(one["bytes"] < float32["bytes"] and one["ms_per_example"] > 0 for one in others)
+    assert all(one["drop"] == 100 - one["score"] for one in others)
+
+
+def test_an_automatic_export_reports_its_candidates(references, examples, tmp_path):
+    reference = references("classifier")
+    bk.save(reference.model, reference.tokenizer, tmp_path / "classifier", task=reference.task.settings())
+    settings = {"quantizations": ("auto",), "examples": examples, "calibration": examples[:9], "tolerance": 100.0}
+    report = bk.export_model(tmp_path / "classifier", tmp_path / "out", ["onnx"], **settings)
+    scores = next(one["scores"] for one in report["artifacts"].values() if "scores" in one)
+    assert [one["quantization"] for one in scores["tried"]] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"calibration": [1]}, "texts to calibrate on were given, which only the quantization auto uses: leave them"),
+        (
+            {"calibration": [], "quantizations": ("auto",), "examples": [1]},
+            "there are no texts to calibrate on; expected",
+        ),
+        (
+            {"quantizations": ("float16",)},
+            "the quantization of onnx is 'float16'; expected auto: an ONNX folder always",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        ExportSettings(**settings).check_formats(["onnx"])
