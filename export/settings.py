@@ -103,7 +103,7 @@ class ExportSettings:
         """Raise `InputError` for an unknown format, or a changed setting of a format that is not exported."""
         if unknown := sorted(set(formats) - set(FORMATS)):
             raise InputError(f"the format {quote(unknown[0])} does not exist; expected {', '.join(FORMATS)}")
-        if "tflite" not in formats and not self.is_automatic and self.quantizations != QUANTIZATIONS:
+        if set(formats) & {"tflite", "onnx"} == {"onnx"} and self.quantizations not in (QUANTIZATIONS, (AUTO,)):
             raise InputError(
                 f"the quantization of onnx is {quote(self.quantizations[0])}; expected {AUTO}: an ONNX folder always "
                 "has a float32 and an 8-bit file"

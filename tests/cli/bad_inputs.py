@@ -222,7 +222,20 @@ CASES = {
     ),
     "export: options of another format": (
         "export good out --eval dev.csv --tolerance 1 --quantize float32 --tflite-length 9 --tflite-lengths 8",
-        r"--quantize, --eval, --tolerance, --tflite-length, --tflite-lengths is for --to tflite, and --to is saved",
+        r"--quantize, --eval, --tolerance is for --to tflite or onnx, and --to is saved_model: leave it out, or add "
+        r"tflite; --tflite-length, --tflite-lengths is for --to tflite, and --to is saved_model: leave it out",
+    ),
+    "export: calibration without a search": (
+        "export good out --to onnx --calibrate train.csv",
+        r"texts to calibrate on were given, which only the quantization auto uses: leave them out, or choose auto",
+    ),
+    "export: missing file of texts": (
+        "export good out --to onnx --quantize auto --eval dev.csv --calibrate no.txt",
+        r"no\.txt does not exist; expected a file of texts: check the path",
+    ),
+    "export: precision of an ONNX file": (
+        "export good out --to onnx --quantize float16",
+        r"the quantization of onnx is 'float16'; expected auto: an ONNX folder always has a float32 and an 8-bit file",
     ),
     "export: options of the SavedModel": (
         "export good out --to onnx --min-serving 2.13 --model-name a --no-pairs",

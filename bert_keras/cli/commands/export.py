@@ -129,6 +129,7 @@ def run(arguments: argparse.Namespace) -> None:
     calibration = _read_calibration(arguments, checkpoint) if arguments.calibrate else None
     settings = _get_settings(arguments) | {"examples": examples, "calibration": calibration}
     checked = ExportSettings(**settings)
+    checked.check_formats(arguments.to)
     checked.check_lengths(checkpoint.config.max_sequence_length)
     print_settings("export", _describe_settings(arguments, checked) | skipped)
     load_tensorflow()

@@ -85,7 +85,7 @@ def test_an_automatic_export_reports_its_candidates(references, examples, tmp_pa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"calibration": [1]}, "texts to calibrate on were given, which only the quantization auto uses: leave them"),
+        ({"calibration": [1]}, "texts to calibrate on were given, which only the quantization auto uses"),
         (
             {"calibration": [], "quantizations": ("auto",), "examples": [1]},
             "there are no texts to calibrate on; expected",

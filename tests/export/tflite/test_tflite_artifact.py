@@ -276,7 +276,7 @@ def test_file_with_a_wrong_graph_is_rejected(fault, quantization, references, tm
             "formats are saved_model, onnx: leave it out, or add tflite",
         ),
         (["onnx"], {"tflite_lengths": (8, 9)}, "tflite_lengths is only used by the format tflite"),
-        (["saved_model"], {"quantizations": ("float32",)}, "quantizations is only used by the format tflite"),
+        (["saved_model"], {"quantizations": ("float32",)}, "quantizations is only used by the format tflite or onnx"),
         (["saved_model"], {"examples": []}, "examples is only used by the format tflite"),
     ],
 )
