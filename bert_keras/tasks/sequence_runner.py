@@ -18,13 +18,11 @@ class SequenceRunner:
     Args:
         engine: runs the model on a batch.
         is_token_level: whether its outputs are `(B, S, ...)`, one per token, or `(B, ...)`, one per sequence.
-        max_length: the longest sequence that the model accepts, in tokens; lengths are not rounded up beyond it.
     """
 
-    def __init__(self, engine: Engine, *, is_token_level: bool, max_length: int | None = None):
+    def __init__(self, engine: Engine, *, is_token_level: bool):
         self._engine = engine
         self._is_token_level = is_token_level
-        self._max_length = max_length
 
     def __call__(
         self, sequences: EncodedSequences, progress: Callable[[int, int], None] | None = None, *, once: bool = False
@@ -76,7 +74,7 @@ class SequenceRunner:
         """Return the length to which a batch is padded."""
         longest, step = int(sequences.lengths[indices].max()), self._engine.length_step
         rounded = -(-longest // step) * step
-        return rounded if self._max_length is None else max(longest, min(rounded, self._max_length))
+        return max(longest, min(rounded, self._engine.max_length or rounded))
 
 
 def make_features(sequences: EncodedSequences, indices: np.ndarray, length: int) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.pipelines.batches.encoding import encode
 from bert_keras.tasks.answer_extraction import QuestionAnswering
+from bert_keras.tasks.engines.engine import Engine
 from bert_keras.tasks.engines.keras_engine import KerasEngine
 from bert_keras.tasks.sequence_runner import SequenceRunner, make_batches
 from bert_keras.tasks.text_classification import TextClassification
@@ -75,6 +76,28 @@ def test_batches_have_similar_lengths_and_a_limited_number_of_tokens():
     batches = make_batches(lengths, tokens_per_batch=30)
     assert [lengths[numbers].tolist() for numbers in batches] == [[50], [31], [10, 10, 10], [9, 4, 3]]
     assert sorted(np.concatenate(batches).tolist()) == list(range(8))
+
+
+class Recorder(Engine):
+    """Engine that records the shapes of its batches."""
+
+    length_step, max_length = 8, 20
+
+    def __init__(self):
+        self.shapes = []
+
+    def run(self, features, *, once=False):
+        self.shapes.append(features["token_ids"].shape)
+        return {"logits": features["padding_mask"].sum(axis=1, keepdims=True).astype(np.float32)}
+
+
+def test_lengths_are_rounded_up_but_not_beyond_the_maximum(tokenizer):
+    engine = Recorder()
+    for num_words, length in ((3, 8), (6, 8), (7, 16), (15, 20), (18, 20)):
+        sequences = encode(tokenizer, ["the " * num_words], max_sequence_length=20)
+        outputs = SequenceRunner(engine, is_token_level=False)(sequences)
+        assert engine.shapes.pop() == (1, length)
+        assert outputs["logits"].tolist() == [[num_words + 2]]  # the padding is masked
 
 
 def test_progress_ends_with_all_sequences(runner, tokenizer):

@@ -60,7 +60,9 @@ class Artifact:
         check_integer("instances", instances)
         module, name = _ENGINES[self.engine]
         engine = getattr(importlib.import_module(f"bert_keras.tasks.engines.{module}"), name)
-        return engine(self.path, TASK_OUTPUTS[self.description.model], threads=threads, instances=instances)
+        opened = engine(self.path, TASK_OUTPUTS[self.description.model], threads=threads, instances=instances)
+        opened.max_length = self.description.config.max_sequence_length
+        return opened
 
 
 def find_artifact(path: str | os.PathLike, engine: str | None = None) -> Artifact:

@@ -24,12 +24,15 @@ class Engine(abc.ABC):
 
     Attributes:
         tokens_per_batch: number of tokens per batch, including padding, that gives the most throughput.
-        length_step: sequences are padded to a multiple of this length, for runtimes that prepare each new shape.
+        length_step: sequences are padded to a multiple of this length, but not beyond `max_length`, for runtimes that
+            prepare each new shape.
+        max_length: the longest sequence that the model accepts, in tokens; None: any.
         num_instances: number of batches that run at the same time.
     """
 
     tokens_per_batch = 4096
     length_step = 1
+    max_length: int | None = None
     num_instances = 1
 
     @abc.abstractmethod
