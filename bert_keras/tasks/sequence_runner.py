@@ -40,7 +40,7 @@ class SequenceRunner:
         num_outputs = len(sequences.token_ids if self._is_token_level else sequences)
         outputs: dict[str, np.ndarray] = {}
         num_done = 0
-        batches = make_batches(sequences.lengths, self._engine.tokens_per_batch)
+        batches = make_batches(sequences.lengths, self._engine.tokens_per_batch, self._engine.shortest_share)
         for indices, batch_outputs in self._run_batches(sequences, batches, once=once and len(batches) == 1):
             for name, values in batch_outputs.items():
                 self._engine.check_finite(values)
@@ -106,12 +106,21 @@ def make_features(sequences: EncodedSequences, indices: np.ndarray, length: int)
     return features
 
 
-def make_batches(lengths: np.ndarray, tokens_per_batch: int) -> list[np.ndarray]:
-    """Return the indices of the sequences of each batch, the longest first, so that lack of memory shows at once."""
+def make_batches(lengths: np.ndarray, tokens_per_batch: int, shortest_share: float = 0.0) -> list[np.ndarray]:
+    """Return the indices of the sequences of each batch, the longest first, so that lack of memory shows at once.
+
+    Args:
+        lengths: `(N,)`, the length of each sequence in tokens.
+        tokens_per_batch: the largest number of tokens of a batch, including padding.
+        shortest_share: see `Engine`.
+    """
     order = np.argsort(-lengths, kind="stable")
+    sorted_lengths = lengths[order]
     batches, begin = [], 0
     while begin < len(order):
-        end = begin + max(1, tokens_per_batch // int(lengths[order[begin]]))
+        longest = int(sorted_lengths[begin])
+        num_similar = int(np.searchsorted(-sorted_lengths, -shortest_share * longest, side="right"))
+        end = min(begin + max(1, tokens_per_batch // longest), num_similar)
         batches.append(order[begin:end])
         begin = end
     return batches

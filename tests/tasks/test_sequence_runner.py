@@ -78,6 +78,12 @@ def test_batches_have_similar_lengths_and_a_limited_number_of_tokens():
     assert sorted(np.concatenate(batches).tolist()) == list(range(8))
 
 
+def test_batches_can_be_limited_to_sequences_of_similar_length():
+    lengths = np.array([3, 31, 9, 10, 4, 50, 10, 8])
+    batches = make_batches(lengths, tokens_per_batch=60, shortest_share=0.75)
+    assert [lengths[numbers].tolist() for numbers in batches] == [[50], [31], [10, 10, 9, 8], [4, 3]]
+
+
 class Recorder(Engine):
     """Engine that records the shapes of its batches."""
 

@@ -24,6 +24,8 @@ class Engine(abc.ABC):
 
     Attributes:
         tokens_per_batch: number of tokens per batch, including padding, that gives the most throughput.
+        shortest_share: a batch has no sequence shorter than this share of its longest one, so that little padding
+            is computed; 0: any.
         length_step: sequences are padded to a multiple of this length, but not beyond `max_length`, for runtimes that
             prepare each new shape.
         max_length: the longest sequence that the model accepts, in tokens; None: any.
@@ -31,6 +33,7 @@ class Engine(abc.ABC):
     """
 
     tokens_per_batch = 4096
+    shortest_share = 0.0
     length_step = 1
     max_length: int | None = None
     num_instances = 1

@@ -149,6 +149,6 @@ EVALUATE_FAULTS = {
 @pytest.mark.parametrize("fault", EVALUATE_FAULTS)
 def test_options_of_evaluate_are_checked_before_the_model_is_built(fault, tuned, monkeypatch):
     settings, message = EVALUATE_FAULTS[fault]
-    monkeypatch.setattr("bert_keras.tasks.predictor.load", None)
+    monkeypatch.setattr("bert_keras.checkpoints.loading.load", None)
     with pytest.raises(InputError, match=message):
         bk.evaluate(tuned("classify").out, [("the cat", "cat")], **settings)

@@ -20,6 +20,7 @@ from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
 from bert_keras.tasks.text_classification import TextClassification
 from bert_keras.tasks.token_classification import TokenClassification
+from tests.marks import slow_except
 
 TOLERANCE = 1e-5
 BFLOAT16_TOLERANCE = 0.05
@@ -56,7 +57,7 @@ def exported(save_task, tmp_path_factory):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", slow_except(list(TASKS), quick=["classify", "answer", "embed"]))
 def test_answers_equal_those_of_the_checkpoint(name, engine, exported, monkeypatch):
     monkeypatch.setattr(OpenvinoEngine, "precision", "f32")
     predictor, out = exported(name)
