@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 
 from bert_keras.export.parity.parity_check import ParityCheck
 from bert_keras.export.parity.reference import Reference
+from bert_keras.export.quantization_search import score_checkpoint
 from bert_keras.export.settings import ExportSettings
 
 Reports = dict[str, dict]  # the parity report of each artifact, keyed by its path in the output folder
@@ -95,3 +97,8 @@ class ExportJob:
     checks: BackgroundChecks
     publishing: contextlib.ExitStack
     overwrite: bool
+
+    @functools.cached_property
+    def checkpoint_score(self) -> float:
+        """The checkpoint's own score on the labelled examples, in points; all formats compare with it."""
+        return score_checkpoint(self.reference, self.settings.examples)

@@ -60,13 +60,15 @@ def _write_int8(job: ExportJob, folder: pathlib.Path) -> dict[str, dict]:
     if settings.is_automatic:
         job.checks.finish()  # the candidates are timed, so nothing else may run
         job.stages.begin("comparing 8-bit ONNX files")
-        calibration = settings.calibration or settings.examples
-        arguments = (folder, settings.examples, calibration, settings.points_tolerance)
-        return {"scores": search_onnx(reference, *arguments)}
-    batches = draw_batches(reference.config, reference.tokenizer)
-    ranges = measure_ranges(folder / FLOAT32, batches)
-    write_calibrated_onnx(folder / FLOAT32, folder / INT8, ranges)
-    return {"scores": score_onnx(reference, folder / INT8, settings.examples)} if settings.examples else {}
+        return {"scores": search_onnx(job, folder)}
+    write_smoothed_onnx(reference, folder / FLOAT32, folder / INT8)
+    return {"scores": score_onnx(job, folder / INT8)} if settings.examples else {}
+
+
+def write_smoothed_onnx(reference: Reference, float_path: pathlib.Path, path: pathlib.Path) -> None:
+    """Write the 8-bit file that needs no texts: its activations are measured on sequences drawn from the vocabulary."""
+    ranges = measure_ranges(float_path, draw_batches(reference.config, reference.tokenizer))
+    write_calibrated_onnx(float_path, path, ranges)
 
 
 def start_onnx_check(

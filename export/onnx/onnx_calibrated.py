@@ -33,7 +33,7 @@ _MARGIN = 1.1  # texts that are not in the calibration have larger values
 _ROWS_PER_PIECE = 24  # at most K / 24 additional rows, a multiple of 16: 16 for 384, 64 for 1,536
 _MIN_GAIN = 0.75  # pieces must narrow the range at least to this share
 _ONE_SIDED = 0.1  # GELU's outputs are at least -0.17
-_MAX_PAIR_SUM = 127  # of two neighboring weights, at most 128 when rounded
+_MAX_PAIR_SUM = 127  # of two neighbouring weights, at most 128 when rounded
 # share of the outliers that moves from the activations to the matrix; with a scale per token less needs to move
 _SMOOTHING, _TOKEN_SMOOTHING = 0.75, 0.5
 
@@ -62,9 +62,10 @@ def write_calibrated_onnx(
 ) -> None:
     """Write an 8-bit ONNX file of standard operators, given the ranges of its activations.
 
-    Products without a bias are quantized as in `write_int8_onnx`. Two neighboring weights of a column have
-    a sum of at most 128, so that processors without VNNI, which add two products in 16 bits, do not clip it; this costs
-    0.5 bits, 7-bit weights cost 1.
+    Embedding tables have one scale per row. A masked-LM head tied to the token table multiplies with the table's 8-bit
+    values in float32. Products without a bias or a measured range have 7-bit weights and a scale per tensor, computed
+    at run time. In the others, two neighbouring weights of a column have a sum of at most 128: processors without VNNI
+    add two products in 16 bits and would clip a larger one. That costs 0.5 bits, 7-bit weights cost 1.
 
     Args:
         float_path: a file that `write_onnx` wrote.
@@ -125,7 +126,7 @@ def plan_pieces(measured: Range) -> Pieces:
 
 
 def quantize_columns(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel (K, N) in 8 bits and its column scales (N,); two neighbors in a column sum up to 128."""
+    """Return a kernel (K, N) in 8 bits and its column scales (N,); two neighbours in a column sum up to at most 128."""
     sizes = np.abs(kernel)
     padded = np.concatenate([sizes, np.zeros((len(sizes) % 2, sizes.shape[1]), sizes.dtype)])
     scales = ((padded[::2] + padded[1::2]).max(axis=0) / _MAX_PAIR_SUM).astype("float32")

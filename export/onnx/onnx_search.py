@@ -5,14 +5,13 @@ import os
 import pathlib
 import statistics
 import time
-from collections.abc import Sequence
 
+from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx.onnx_calibrated import SCHEMES, write_calibrated_onnx
 from bert_keras.export.onnx.onnx_calibration import make_calibration_batches, measure_ranges
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8
 from bert_keras.export.parity.reference import Reference
-from bert_keras.export.quantization_search import Candidate, score_checkpoint, score_outputs
-from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.export.quantization_search import Candidate, score_outputs
 from bert_keras.tasks.engines.artifact_files import TASK_OUTPUTS
 from bert_keras.tasks.engines.onnxruntime_engine import OnnxruntimeEngine
 from bert_keras.tasks.sequence_runner import SequenceRunner
@@ -32,33 +31,27 @@ class TimedCandidate(Candidate):
     ms_per_example: float
 
 
-def search_onnx(
-    reference: Reference, folder: pathlib.Path, examples: Sequence, calibration: Sequence, tolerance: float
-) -> dict[str, object]:
+def search_onnx(job: ExportJob, folder: pathlib.Path) -> dict[str, object]:
     """Write the 8-bit files of all schemes, and keep the fastest one that scores well enough as `model_quantized.onnx`.
 
     Args:
-        reference: the checkpoint.
+        job: the export, with labelled examples.
         folder: the folder with the float32 file. If no 8-bit file scores well enough, it gets no other file.
-        examples: labelled examples of the task.
-        calibration: examples of the task from which the ranges of activations are measured; their labels are not used.
-        tolerance: points that a file may lose.
 
     Returns:
         `score`, the name of the score; `checkpoint`, that of the checkpoint; `file`, that of the kept file; `kept`, its
         quantization; and `tried`, all candidates with their sizes, scores and times.
     """
+    reference, settings = job.reference, job.settings
     task, tokenizer = reference.task, reference.tokenizer
-    batches = make_calibration_batches(task.encode(tokenizer, calibration))
+    batches = make_calibration_batches(task.encode(tokenizer, settings.calibration or settings.examples))
     ranges = measure_ranges(folder / FLOAT32, batches)
     paths = {_FLOAT32: folder / FLOAT32}
     for scheme in SCHEMES:
         paths[scheme] = (folder / INT8).with_name(f"candidate_{scheme}.onnx")
         write_calibrated_onnx(folder / FLOAT32, paths[scheme], ranges, scheme)
-    sequences = task.encode(tokenizer, examples)
-    best = score_checkpoint(reference, examples)
-    candidates = _try_files(reference, paths, sequences, examples, best)
-    good = [one for one in candidates if one.drop <= tolerance or one.quantization == _FLOAT32]
+    candidates = _try_files(job, paths)
+    good = [one for one in candidates if one.drop <= settings.points_tolerance or one.quantization == _FLOAT32]
     kept = min(good, key=lambda one: one.ms_per_example)
     for scheme in SCHEMES:
         if scheme == kept.quantization:
@@ -66,21 +59,21 @@ def search_onnx(
         else:
             paths[scheme].unlink()
     tried = [dataclasses.asdict(one) for one in candidates]
-    scores = {"score": task.main_score, "checkpoint": best, "file": kept.score}
+    scores = {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": kept.score}
     return {**scores, "kept": kept.quantization, "tried": tried}
 
 
-def score_onnx(reference: Reference, path: pathlib.Path, examples: Sequence) -> dict[str, object]:
-    """Return the scores of the checkpoint and of a file on labelled examples, in points, and the score's name."""
-    task = reference.task
-    sequences = task.encode(reference.tokenizer, examples)
-    score = score_outputs(task, sequences, _open(reference, path)(sequences), examples)
-    return {"score": task.main_score, "checkpoint": score_checkpoint(reference, examples), "file": score}
+def score_onnx(job: ExportJob, path: pathlib.Path) -> dict[str, object]:
+    """Return the scores of the checkpoint and of a file on the labelled examples, in points, and the score's name."""
+    task, examples = job.reference.task, job.settings.examples
+    sequences = task.encode(job.reference.tokenizer, examples)
+    score = score_outputs(task, sequences, _open(job.reference, path)(sequences), examples)
+    return {"score": task.main_score, "checkpoint": job.checkpoint_score, "file": score}
 
 
-def _try_files(
-    reference: Reference, paths: dict[str, pathlib.Path], sequences: EncodedSequences, examples: Sequence, best: float
-) -> list[TimedCandidate]:
+def _try_files(job: ExportJob, paths: dict[str, pathlib.Path]) -> list[TimedCandidate]:
+    reference, examples = job.reference, job.settings.examples
+    sequences = reference.task.encode(reference.tokenizer, examples)
     runs = {name: _open(reference, path) for name, path in paths.items()}
     seconds: dict[str, list[float]] = {name: [] for name in paths}
     scores = {}
@@ -97,7 +90,7 @@ def _try_files(
             name,
             os.path.getsize(path),
             scores[name],
-            best - scores[name],
+            job.checkpoint_score - scores[name],
             1000 * statistics.median(seconds[name]) / len(examples),
         )
         for name, path in paths.items()

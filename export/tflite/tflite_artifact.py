@@ -14,7 +14,7 @@ from bert_keras.export.export_job import ExportJob
 from bert_keras.export.parity.parity_check import TOLERANCE, ParityCheck, drop_hidden_states, start_ids_check
 from bert_keras.export.parity.probe_inputs import DEFAULT_PROBES, ProbeSet
 from bert_keras.export.parity.reference import Outputs, Reference
-from bert_keras.export.quantization_search import score_checkpoint, score_file, search_quantization
+from bert_keras.export.quantization_search import score_file, search_quantization
 from bert_keras.export.settings import ExportSettings
 from bert_keras.export.targets import WRITTEN_BY
 from bert_keras.export.tflite.mediapipe_metadata import LABELS_FILE, VOCABULARY_FILE, add_metadata
@@ -131,7 +131,7 @@ def _choose_quantizations(
     quantizations = list(dict.fromkeys(settings.quantizations))
     if settings.examples is None:
         return quantizations, None
-    scores = {"score": reference.task.main_score, "checkpoint": score_checkpoint(reference, settings.examples)}
+    scores = {"score": reference.task.main_score, "checkpoint": job.checkpoint_score}
     if not settings.is_automatic:
         return quantizations, scores
     candidates = search_quantization(

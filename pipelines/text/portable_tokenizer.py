@@ -11,7 +11,6 @@ from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import check_length
 from bert_keras.pipelines.text.tokenizer_writing import make_rust_tokenizer
-from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import SPECIAL_TOKENS, check_special_tokens, check_vocabulary
 
 
@@ -25,9 +24,8 @@ class PortableTokenizer:
 
     Args:
         vocabulary: the tokens in the order of their ids, including `SPECIAL_TOKENS`.
-        lowercase, strip_accents, tokenize_chinese_chars, max_input_chars_per_word, text_rules, unicode_version: see
-            `TextRules`.
         additional_special_tokens, added_tokens, max_sequence_length: see `BertTokenizer`.
+        **rules: fields of `TextRules`.
 
     Raises:
         InputError: the vocabulary or a setting is invalid, or the text rules are MediaPipe's.
@@ -42,26 +40,14 @@ class PortableTokenizer:
         self,
         vocabulary: Sequence[str],
         *,
-        lowercase: bool = True,
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        max_input_chars_per_word: int = 100,
-        text_rules: str = "bert",
-        unicode_version: str = UNICODE_VERSION,
         additional_special_tokens: Sequence[str] = (),
         added_tokens: Sequence[str] = (),
         max_sequence_length: int | None = None,
+        **rules: Any,
     ):
         self.vocabulary = tuple(vocabulary)
         check_vocabulary(self.vocabulary)
-        self.rules = TextRules(
-            lowercase=lowercase,
-            strip_accents=strip_accents,
-            tokenize_chinese_chars=tokenize_chinese_chars,
-            max_input_chars_per_word=max_input_chars_per_word,
-            text_rules=text_rules,
-            unicode_version=unicode_version,
-        )
+        self.rules = TextRules(**rules)
         if self.rules.is_mediapipe:
             raise UnsupportedTokenizerError(
                 "the tokenizer has MediaPipe's text rules, which run in TensorFlow only; expected BERT's: use the "

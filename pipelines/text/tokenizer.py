@@ -4,26 +4,24 @@ The same object tokenizes in training, in evaluation and in exported models, so 
 """
 
 import os
-import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from bert_keras.errors import InputError, UnsupportedTokenizerError
+from bert_keras.errors import InputError
 from bert_keras.pipelines.text.autograph import without_autograph
 from bert_keras.pipelines.text.graph.character_table import CharacterTable
 from bert_keras.pipelines.text.graph.rewriting import Rewriter, map_to_original
 from bert_keras.pipelines.text.graph.text_batches import BatchRunner, as_text_tensor
+from bert_keras.pipelines.text.graph.word_piece import check_added_tokens, fold_letters, make_word_piece
 from bert_keras.pipelines.text.text_rules import TextRules
 from bert_keras.pipelines.text.token_arrays import TokenArrays
 from bert_keras.pipelines.text.tokenizer_folder import TokenizerFolder, check_length
 from bert_keras.pipelines.text.tokenizer_writing import write_settings
 from bert_keras.pipelines.text.unicode_table import UNICODE_VERSION
 from bert_keras.pipelines.text.vocabulary import (
-    MAX_TOKEN_BYTES,
     SPECIAL_TOKENS,
     check_special_tokens,
     check_vocabulary,
@@ -108,13 +106,13 @@ class BertTokenizer:
         self._ids = {token: ids[token] for token in (*self._special_tokens, *self._added_tokens)}
         self._max_sequence_length = check_length(max_sequence_length)
         self._runner = BatchRunner()
-        letters = (*self._vocabulary, *map(_fold_letters, self._added_tokens))
+        letters = (*self._vocabulary, *map(fold_letters, self._added_tokens))
         table = CharacterTable(self._rules, letters, tuple(self._ids))
-        _check_added_tokens(self._added_tokens, table, self._rules)
+        check_added_tokens(self._added_tokens, table, self._rules)
         always_whole = () if self._rules.is_mediapipe else self._special_tokens[len(SPECIAL_TOKENS) :]
         self._rewriter = Rewriter(self._rules, table, self._special_tokens, always_whole, self._added_tokens)
         with tf.init_scope():  # constants outside of the graph, if the tokenizer is created in a traced function
-            self._word_piece = _make_word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
+            self._word_piece = make_word_piece(table, self._vocabulary, self._rules.max_input_chars_per_word)
             self._ids_of_tokens = tf.constant([*range(len(self._vocabulary)), *self._ids.values()], tf.int32)
             special_tokens = frozenset(self._special_tokens)
             self._glued = tf.constant([_get_glue(token, special_tokens) for token in self._vocabulary])
@@ -362,56 +360,8 @@ class BertTokenizer:
         )
 
 
-def _make_word_piece(
-    table: CharacterTable, vocabulary: Sequence[str], max_word_length: int
-) -> tf_text.FastWordpieceTokenizer:
-    """Return tensorflow-text's WordPiece for rewritten text, whose words are at most `max_word_length` characters.
-
-    Its vocabulary is `vocabulary`, followed by the stand-ins of special tokens.
-    """
-    tokens = [table.rewrite_token(token) for token in vocabulary]
-    for token, rewritten in zip(vocabulary, tokens, strict=True):
-        if len(rewritten.removeprefix("##").encode()) > MAX_TOKEN_BYTES:
-            raise InputError(
-                f"the vocabulary's token {token[:20]!r}... has {len(token)} characters; expected at most "
-                f"{MAX_TOKEN_BYTES}, or {MAX_TOKEN_BYTES // 4} outside ASCII: learn a vocabulary of shorter tokens"
-            )
-    return tf_text.FastWordpieceTokenizer(
-        [*tokens, *map(chr, table.special)],
-        unknown_token="[UNK]",
-        max_bytes_per_word=4 * max_word_length,
-        token_out_type=tf.int32,
-    )
-
-
 def _get_glue(token: str, special_tokens: Collection[str]) -> str:
     """Return what a token adds to the text of `detokenize`."""
     if token in special_tokens:
         return ""
     return token.removeprefix("##") if token.startswith("##") else f" {token}"
-
-
-def _fold_letters(token: str) -> str:
-    """Return every letter that the letters of a token can become: with folded case, with and without accents."""
-    return unicodedata.normalize("NFD", token.lower()) + unicodedata.normalize("NFC", token.lower())
-
-
-def _check_added_tokens(tokens: Sequence[str], table: CharacterTable, rules: TextRules) -> None:
-    """Raise `InputError` unless each added token occurs in normalized text and differs there from the others."""
-    if tokens and rules.is_mediapipe:
-        raise InputError(
-            f"added_tokens has {tokens[0]!r}, which text_rules 'mediapipe' splits; expected no added tokens: remove it"
-        )
-    seen: dict[tuple[int, ...], str] = {}
-    for token in tokens:
-        stand_ins = table.normalize(token)
-        if not stand_ins or not table.is_known(stand_ins) or token.startswith("##"):
-            raise UnsupportedTokenizerError(
-                f"the added token {token!r} never occurs in normalized text; expected letters, marks that are not "
-                "stripped or punctuation, without ## before them: remove it from added_tokens"
-            )
-        if (other := seen.setdefault(stand_ins, token)) != token:
-            raise UnsupportedTokenizerError(
-                f"the added tokens {other!r} and {token!r} are equal in normalized text; expected different tokens: "
-                "remove one"
-            )

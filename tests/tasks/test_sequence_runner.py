@@ -1,5 +1,7 @@
 """`SequenceRunner` returns the outputs of each sequence in the given order, without padding."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,27 @@ def test_lengths_are_rounded_up_but_not_beyond_the_maximum(tokenizer):
         outputs = SequenceRunner(engine, is_token_level=False)(sequences)
         assert engine.shapes.pop() == (1, length)
         assert outputs["logits"].tolist() == [[num_words + 2]]  # the padding is masked
+
+
+class Pair(Recorder):
+    """Engine whose batches end only if two of them run at the same time."""
+
+    num_instances, tokens_per_batch = 2, 1
+
+    def __init__(self):
+        super().__init__()
+        self.barrier = threading.Barrier(2, timeout=20)
+
+    def run(self, features, *, once=False):
+        self.barrier.wait()
+        return super().run(features, once=once)
+
+
+def test_instances_run_batches_at_the_same_time_and_keep_their_order(tokenizer):
+    texts = ["the " * number for number in (1, 5, 2, 4)]
+    sequences = encode(tokenizer, texts, max_sequence_length=20)
+    outputs = SequenceRunner(Pair(), is_token_level=False)(sequences)
+    assert outputs["logits"][:, 0].tolist() == [3, 7, 4, 6]
 
 
 def test_progress_ends_with_all_sequences(runner, tokenizer):

@@ -41,47 +41,41 @@ def read_folder(folder: str | os.PathLike, *, with_generator: bool = True, any_h
     Raises:
         InputError: a file is missing, damaged or of another model.
     """
-    folder = pathlib.Path(folder)
+    checkpoint, folder = read_description(folder, any_head=any_head), pathlib.Path(folder)
+    model, config, family = checkpoint.model, checkpoint.config, checkpoint.family
     home = transformer_folder(folder)
-    values = read_json(home / "config.json")
     source = str(home / "config.json")
-    config = read_config(values, source)
-    model, family, settings, skipped = _read_model(folder, values, source, any_head=any_head)
     tensors = open_weights(home)
     check_num_layers(config.num_layers, tensors, source)
     check_checksums(folder, lambda name: not is_weights(name))
-    read_tokenizer = open_tokenizer(home, config.vocabulary_size)
+    checkpoint.read_tokenizer = open_tokenizer(home, config.vocabulary_size)
     _check_positions(tensors, config, source)
     names = list_weights(model, config, pooler="pooler.dense.weight" in tensors, family=family)
     unread = _check_all_read(tensors, names, config, str(folder))
-    weights = {name.ours: stored for name in names if (stored := _find_weight(name, tensors)) is not None}
-    expected_names = {name.ours: get_name_prefix(name, model, family) + name.huggingface for name in names}
+    checkpoint.weights = {name.ours: stored for name in names if (stored := _find_weight(name, tensors)) is not None}
+    checkpoint.expected_names = {name.ours: get_name_prefix(name, model, family) + name.huggingface for name in names}
 
     def check_content() -> None:
         check_checksums(folder, is_weights)  # 0.4 s for the 440 MB of BERT base
         _check_tied(tensors, str(folder))
 
-    checkpoint = Checkpoint(
-        str(folder),
-        model,
-        config,
-        settings,
-        weights,
-        expected_names,
-        family,
-        task=read_task(values, source),
-        check_content=check_content,
-        read_tokenizer=read_tokenizer,
-        not_carried_over=skipped + describe_unused_tensors(unread, model),
-    )
+    checkpoint.check_content = check_content
+    checkpoint.not_carried_over += describe_unused_tensors(unread, model)
     if with_generator and model == "ElectraPretrainer" and (folder / GENERATOR).is_dir():
         checkpoint.generator = _read_generator(folder / GENERATOR)
         checkpoint.settings["generator_config"] = checkpoint.generator.config
     return checkpoint
 
 
-def read_description(folder: str | os.PathLike) -> Checkpoint:
-    """Read a model folder without weights, such as that of an ONNX artifact: the model, its task and its tokenizer.
+def read_description(folder: str | os.PathLike, *, any_head: bool = False) -> Checkpoint:
+    """Read what a model folder, such as that of an ONNX artifact, states about the model, but no weights.
+
+    Args:
+        folder: the folder.
+        any_head: as in `read_folder`.
+
+    Returns:
+        A checkpoint without weights and without a tokenizer.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -91,10 +85,9 @@ def read_description(folder: str | os.PathLike) -> Checkpoint:
     source = str(home / "config.json")
     values = read_json(home / "config.json")
     config = read_config(values, source)
-    model, family, settings, _ = _read_model(folder, values, source, any_head=False)
-    read_tokenizer = open_tokenizer(home, config.vocabulary_size)
+    model, family, settings, skipped = _read_model(folder, values, source, any_head=any_head)
     task = read_task(values, source)
-    return Checkpoint(str(folder), model, config, settings, {}, {}, family, task=task, read_tokenizer=read_tokenizer)
+    return Checkpoint(str(folder), model, config, settings, {}, {}, family, task=task, not_carried_over=skipped)
 
 
 def _read_model(folder: pathlib.Path, values: dict, source: str, *, any_head: bool) -> tuple[str, str, dict, list[str]]:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _FILE_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".iob", ".bio")
 _FILE_OPTIONS = ("format", "text_column", "second_text_column", "columns", "delimiter", "word_column", "tag_column")
-_ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_overlap", "on_error", *_FILE_OPTIONS)
+_ANSWER_OPTIONS = ("engine", "top", "prompt", "max_sequence_length", "window_overlap", *_FILE_OPTIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

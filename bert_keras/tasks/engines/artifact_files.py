@@ -10,8 +10,10 @@ import pathlib
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.huggingface.huggingface_folder import read_description
+from bert_keras.checkpoints.vocabulary_file import open_tokenizer
 from bert_keras.checks import check_integer, quote
 from bert_keras.errors import InputError
+from bert_keras.module_list import transformer_folder
 from bert_keras.tasks.engines.engine import Engine
 
 DESCRIPTION = "assets.extra/model"  # in a SavedModel: the folder with config.json and the tokenizer
@@ -101,7 +103,7 @@ def is_artifact(path: pathlib.Path) -> bool:
 
 
 def find_model_folder(file: pathlib.Path) -> pathlib.Path | None:
-    """Return the folder with the `config.json` of an ONNX file: its own or the one above; None if there is none."""
+    """Return the folder with the `config.json` of an ONNX file: its own or the one above; None: neither has one."""
     return next((place for place in (file.parent, file.parent.parent) if (place / "config.json").is_file()), None)
 
 
@@ -136,6 +138,7 @@ def _read_description(file: pathlib.Path, engine: str) -> Checkpoint:
                 "wrote: copy it again"
             )
     description = read_description(folder)
+    description.read_tokenizer = open_tokenizer(transformer_folder(folder), description.config.vocabulary_size)
     if description.model not in TASK_OUTPUTS:
         raise InputError(
             f"{folder} describes a {description.model}, which has no task head; expected one of "

@@ -100,6 +100,8 @@ def test_an_interrupted_run_continues_and_its_file_is_the_same(interrupt_after, 
     with pytest.raises(Stop):
         main([*command, str(out)])
     assert not out.exists()
+    with open(tmp_path / ".out.jsonl.partial/answers.jsonl", "ab") as file:
+        file.write(b'{"line": 12')  # what a process can have written when it is killed
     answered = interrupt_after(None)
     assert main([*command, str(out)]) == 0
     printed = capsys.readouterr()

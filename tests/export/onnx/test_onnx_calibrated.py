@@ -45,7 +45,7 @@ def test_pieces_of_a_channel_add_up_to_it():
     assert np.abs(restored - x).max() <= 0.51 * pieces.scale
 
 
-def test_sums_of_two_neighboring_weights_fit_into_16_bits():
+def test_sums_of_two_neighbouring_weights_fit_into_16_bits():
     kernel = np.random.default_rng(0).normal(0, 1, (33, 50)).astype("float32")
     values, scales = quantize_columns(kernel)
     sizes = np.abs(values[:32].astype(int))
@@ -75,7 +75,7 @@ NEAREST = {"smoothed": 0.92, "static": 0.93, "per_token": 0.95}  # measured: 0.9
 
 @pytest.mark.slow
 @pytest.mark.skipif(MINILM is None, reason="needs the package with MiniLM's weights")
-def test_nearest_neighbors_of_minilm_stay(tmp_path):
+def test_nearest_neighbours_of_minilm_stay(tmp_path):
     folder = pathlib.Path(MINILM.submodule_search_locations[0]) / "model"
     write_onnx(bk.load(folder), tmp_path / "model.onnx")
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -7,6 +7,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.errors import InputError
+from bert_keras.export.export_job import ExportJob
 from bert_keras.export.onnx import onnx_search
 from bert_keras.export.onnx.onnx_folder import FLOAT32, INT8, write_onnx_folder
 from bert_keras.export.onnx.onnx_search import search_onnx
@@ -32,6 +33,13 @@ def folder(references, tmp_path):
     return tmp_path
 
 
+def make_job(reference, examples, **settings):
+    """Return an export whose search needs nothing but the checkpoint and the settings."""
+    settings = ExportSettings(quantizations=("auto",), examples=examples, **settings)
+    nothing = dict.fromkeys(("out", "stages", "checks", "publishing", "overwrite"))
+    return ExportJob(reference=reference, settings=settings, **nothing)
+
+
 def set_candidates(monkeypatch, **changes):
     """Replace the measured drop and time of candidates."""
     try_files = onnx_search._try_files
@@ -46,7 +54,7 @@ def test_the_fastest_file_within_the_tolerance_is_kept(references, folder, examp
     times = {"float32": (0.0, 4.0), "smoothed": (0.9, 1.0), "static": (0.4, 2.0), "per_token": (0.1, 3.0)}
     changes = {name: {"drop": drop, "ms_per_example": ms} for name, (drop, ms) in times.items()}
     set_candidates(monkeypatch, **changes)
-    report = search_onnx(references("classifier"), folder, examples, examples, tolerance=0.5)
+    report = search_onnx(make_job(references("classifier"), examples), folder)
     assert (report["kept"], report["score"], report["checkpoint"]) == ("static", "accuracy", 100)
     assert [one["quantization"] for one in report["tried"]] == NAMES
     files = sorted(path.name for path in (folder / "onnx").iterdir())
@@ -58,14 +66,16 @@ def test_the_fastest_file_within_the_tolerance_is_kept(references, folder, examp
 def test_no_8_bit_file_is_written_if_none_scores_well_enough(references, folder, examples, monkeypatch):
     changes = {name: {"drop": 1.0, "ms_per_example": 1.0} for name in NAMES}
     set_candidates(monkeypatch, **changes)
-    report = search_onnx(references("classifier"), folder, examples, examples, tolerance=0.5)
+    report = search_onnx(make_job(references("classifier"), examples), folder)
     assert report["kept"] == "float32"
     assert not (folder / INT8).exists()
     assert (folder / FLOAT32).exists()
 
 
 def test_scores_and_sizes_are_those_of_the_files(references, folder, examples):
-    report = search_onnx(references("classifier"), folder, examples, examples[:5], tolerance=100)
+    report = search_onnx(
+        make_job(references("classifier"), examples, calibration=examples[:5], tolerance=100.0), folder
+    )
     float32, *others = report["tried"]
     assert (float32["score"], float32["drop"]) == (100, 0)
     assert float32["bytes"] == (folder / FLOAT32).stat().st_size

@@ -19,8 +19,8 @@ from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.errors import MissingExtraError, ParityError
 from bert_keras.export.ids_graph import HUGGINGFACE_NAMES
 from bert_keras.export.onnx import onnx_folder, onnx_int8, to_onnx
+from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
-from bert_keras.export.onnx.onnx_int8 import write_int8_onnx
 from bert_keras.export.onnx.onnx_patterns import ANY, Graph
 from bert_keras.export.onnx.to_onnx import write_onnx
 from bert_keras.features import to_huggingface_names
@@ -207,7 +207,7 @@ def test_missing_converter_error_contains_the_install_command(error, make_model,
 def test_missing_onnx_error_contains_the_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"'onnx', which is not installed: run .*bert-keras\[onnx\]"):
-        write_int8_onnx(tmp_path / "model.onnx", tmp_path / "model_quantized.onnx")
+        write_calibrated_onnx(tmp_path / "model.onnx", tmp_path / "model_quantized.onnx", {})
 
 
 def test_patterns_bind_names_to_tensors_and_match_sums_in_either_order():
@@ -226,7 +226,7 @@ def test_patterns_bind_names_to_tensors_and_match_sums_in_either_order():
 @pytest.mark.parametrize("kind", slow_except(["classifier", "masked_lm", "embedder"], quick=["masked_lm"]))
 def test_quantized_weights_change_outputs_a_little(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
-    write_int8_onnx(path, tmp_path / "model.onnx")
+    write_calibrated_onnx(path, tmp_path / "model.onnx", {})
     batch = make_batch()
     expected, got = run_session(open_session(path), batch), run_session(open_session(tmp_path / "model.onnx"), batch)
     for name, value in expected.items():
@@ -237,7 +237,7 @@ def test_quantized_weights_change_outputs_a_little(kind, exported, make_batch, t
 @pytest.mark.parametrize("kind", slow_except(["classifier", "masked_lm"], quick=["masked_lm"]))
 def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, make_batch, tmp_path):
     path = exported(kind)[1]
-    write_int8_onnx(path, tmp_path / "ours.onnx")
+    write_calibrated_onnx(path, tmp_path / "ours.onnx", {})
     graph = Graph(onnx.load(path))
     graph.replace_all(("Gather", "table", "ids", {"axis": 0}), onnx_int8.gather_quantized)
     graph.replace_all(("MatMul", "x", ("Transpose", "table")), onnx_int8.multiply_by_quantized_table)
@@ -254,7 +254,7 @@ def test_quantized_files_equal_those_of_onnxruntimes_quantizer(kind, exported, m
 
 def test_quantized_files_contain_no_float32_matrices_or_tables(exported, tmp_path):
     model, path = exported("masked_lm")
-    write_int8_onnx(path, tmp_path / "model.onnx")
+    write_calibrated_onnx(path, tmp_path / "model.onnx", {})
     arrays = {one.name: numpy_helper.to_array(one) for one in onnx.load(tmp_path / "model.onnx").graph.initializer}
     floats = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32 and array.ndim > 1}
     size = model.encoder.config.vocabulary_size
@@ -270,7 +270,7 @@ def test_quantized_files_contain_no_float32_matrices_or_tables(exported, tmp_pat
 def test_quantized_file_is_a_quarter_of_the_size(tmp_path):
     config = bk.BertConfig.from_preset("mini", vocabulary_size=9000)
     write_onnx(bk.BertMaskedLM(bk.BertEncoder(config, pooler=False)), tmp_path / "model.onnx")  # tied
-    write_int8_onnx(tmp_path / "model.onnx", tmp_path / "small.onnx")
+    write_calibrated_onnx(tmp_path / "model.onnx", tmp_path / "small.onnx", {})
     share = (tmp_path / "small.onnx").stat().st_size / (tmp_path / "model.onnx").stat().st_size
     assert share < 0.27  # measured: 0.2642; with real sizes 0.2559 (MiniLM-L6 with this head), 0.2525 (base)
 

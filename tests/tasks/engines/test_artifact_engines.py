@@ -1,11 +1,13 @@
 """`Predictor.from_artifact` gives the checkpoint's answers in every engine, and reports what it cannot run."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import bert_keras as bk
@@ -115,6 +117,17 @@ def test_onnxruntime_and_openvino_do_not_import_tensorflow(exported):
     assert printed.split("\n")[-2] == "[]"
 
 
+def test_the_threads_of_a_saved_model_are_set_before_tensorflow_runs(exported):
+    _, out = exported("classify")
+    code = (
+        "import bert_keras as bk\n"
+        f"print(bk.Predictor.from_artifact({str(out)!r}, 'tensorflow', threads=1)(['a'])[0]['label'])\n"
+        "import tensorflow as tf; print(tf.config.threading.get_intra_op_parallelism_threads())"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split("\n")[1] == "1"
+
+
 @pytest.mark.parametrize("place", [".", "onnx", "onnx/onnx/model.onnx", "saved_model", "saved_model/1"])
 def test_artifacts_are_found_at_every_level(place, exported):
     _, out = exported("classify")
@@ -123,6 +136,26 @@ def test_artifacts_are_found_at_every_level(place, exported):
     assert artifact.engine == ("tensorflow" if is_saved_model else "onnxruntime")
     assert artifact.path == out / ("saved_model/1" if is_saved_model else "onnx/onnx/model.onnx")
     assert is_artifact(out / place)
+
+
+def test_the_newest_version_of_a_saved_model_is_found(exported, tmp_path):
+    versions = tmp_path / "saved_model"
+    for name in ("9", "10", "backup"):
+        shutil.copytree(exported("classify")[1] / "saved_model/1", versions / name)
+    assert find_artifact(tmp_path).path == find_artifact(versions).path == versions / "10"
+
+
+@pytest.mark.parametrize(("given", "expected"), [({"threads": 3}, 3), ({"instances": os.cpu_count() or 1}, 1)])
+def test_onnxruntime_gets_the_number_of_threads(given, expected, exported, monkeypatch):
+    seen, open_session = [], onnxruntime.InferenceSession
+
+    def open_and_record(path, options, **others):
+        seen.append(options.intra_op_num_threads)
+        return open_session(path, options, **others)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", open_and_record)
+    Predictor.from_artifact(exported("classify")[1], **given)
+    assert seen == [expected]
 
 
 def test_checkpoints_are_no_artifacts_even_with_an_onnx_file(save_task, exported, tmp_path):
