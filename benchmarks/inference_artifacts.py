@@ -27,7 +27,8 @@ NUM_SENTENCES = 10_000
 NUM_OTHER = 1000  # sentences of SST-2 for the class "other"
 NUM_TRAINING = {"minilm": 11_003, "base": 1_000}  # texts that the head is fitted to
 EXPORT_SETTINGS = {"saved_model": {}, "onnx": {}, "tflite": {"tflite_lengths": (16, 128)}}
-STEPS = ("checkpoint", *EXPORT_SETTINGS, "padded", "torch_onnx")
+CALIBRATED = ("per_token", "static")  # schemes of 8-bit ONNX files; the exported one is "smoothed"
+STEPS = ("checkpoint", *EXPORT_SETTINGS, "calibrated", "padded", "torch_onnx")
 
 
 def read_column(path: pathlib.Path, column: int = 0, delimiter: str = ",", *, header: bool = True) -> list[str]:
@@ -149,6 +150,21 @@ def write_torch_onnx(folder: pathlib.Path) -> None:
     torch.onnx.export(model, example, path, input_names=names, output_names=["logits"], dynamic_axes=axes, dynamo=False)
 
 
+def write_calibrated(folder: pathlib.Path, texts: list[str]) -> None:
+    """Write the 8-bit ONNX files of the schemes that the quantization search tries, calibrated on texts."""
+    import bert_keras as bk
+    from bert_keras.export.onnx.onnx_calibrated import write_calibrated_onnx
+    from bert_keras.export.onnx.onnx_calibration import make_calibration_batches, measure_ranges
+
+    onnx = folder / "artifacts" / "onnx" / "onnx"
+    predictor = bk.Predictor.from_artifact(onnx / "model.onnx")
+    examples = [predictor.task.make_example(text) for text in texts]
+    batches = make_calibration_batches(predictor.task.encode(predictor.tokenizer, examples))
+    ranges = measure_ranges(onnx / "model.onnx", batches)
+    for scheme in CALIBRATED:
+        write_calibrated_onnx(onnx / "model.onnx", onnx / f"model_{scheme}.onnx", ranges, scheme)
+
+
 def write_model(name: str, work: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path, steps: list[str]) -> None:
     """Write the artifacts of a model that do not exist yet."""
     import bert_keras as bk
@@ -166,6 +182,8 @@ def write_model(name: str, work: pathlib.Path, minilm: pathlib.Path, data: pathl
         is_needed = format != "tflite" or name == "minilm"
         if format in steps and is_needed and not (folder / "artifacts" / format).exists():
             bk.export_model(source, folder / "artifacts", [format], **settings)
+    if "calibrated" in steps and not (folder / f"artifacts/onnx/onnx/model_{CALIBRATED[0]}.onnx").exists():
+        write_calibrated(folder, json.loads((work / "calibration_texts.json").read_text("utf-8")))
     if "padded" in steps and not is_embedder and not (folder / "padded").exists():
         write_padded(folder)
     if "torch_onnx" in steps and not is_embedder and not (folder / "torch.onnx").exists():
