@@ -93,7 +93,7 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--instances",
         positive_integer,
         "batches that run at the same time: one answers a single text soonest, one per core most texts per second "
-        "(default 1)",
+        "(default: one per core for a file in onnxruntime or OpenVINO, otherwise 1)",
     )
 
 

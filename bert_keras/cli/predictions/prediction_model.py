@@ -67,5 +67,11 @@ class PredictionModel(NamedTuple):
 
         if self.artifact is None:
             return Predictor.from_checkpoint(self.checkpoint, **changes)
-        threads = task_options.get_given_options(arguments, "threads", "instances")
-        return Predictor.from_artifact(self.artifact, **threads, **changes)
+        return Predictor.from_artifact(self.artifact, **self._select_threads(arguments), **changes)
+
+    def _select_threads(self, arguments: argparse.Namespace) -> dict[str, int]:
+        """Return the threads and instances that were given; else one instance per core for a file of texts."""
+        given = task_options.get_given_options(arguments, "threads", "instances")
+        if given or arguments.texts or self.artifact.engine == "tensorflow":  # TensorFlow gains nothing by instances
+            return given
+        return {"instances": os.cpu_count() or 1}

@@ -55,6 +55,28 @@ def test_answers_of_an_artifact_equal_those_of_its_checkpoint(options, artifacts
     assert re.search(rf"\n  engine +{'openvino' if options else 'onnxruntime'}\n", printed)
 
 
+@pytest.mark.parametrize(
+    ("given", "is_file", "expected"),
+    [
+        ([], True, {"instances": os.cpu_count()}),
+        ([], False, {}),
+        (["--threads", "1"], True, {"threads": 1}),
+        (["--instances", "3"], True, {"instances": 3}),
+    ],
+)
+def test_a_file_gets_an_instance_per_core(given, is_file, expected, artifacts, texts, tmp_path, monkeypatch):
+    seen, load = {}, bk.Predictor.from_artifact
+
+    def record_and_load(artifact, **options):
+        seen.update(options)
+        return load(artifact, **options)
+
+    monkeypatch.setattr(bk.Predictor, "from_artifact", record_and_load)
+    inputs = [str(texts), "--on-error", "skip"] if is_file else ["the red cat"]
+    assert main(["predict", str(artifacts), *inputs, "--out", str(tmp_path / "out.jsonl"), *given]) == 0
+    assert seen == expected
+
+
 def test_the_command_runs_without_tensorflow(artifacts):
     code = (
         "import sys\nfrom bert_keras.cli.main import main\n"
