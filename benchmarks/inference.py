@@ -5,8 +5,8 @@
 
 WORK is a folder for artifacts, which `inference_artifacts.py` writes first, unless they exist; MINILM is a folder of
 all-MiniLM-L6-v2; DATA contains `banking77/`, `stsb/` and `sst2/`. Each side is a process with two threads that loads
-its artifact (`inference_sides.py`); the sides take turns, and the first round is a warm-up. A table per part has the
-medians over the rounds and the ratio to the first side's time: the median of the rounds' ratios.
+its artifact (`inference_sides.py`). Each round measures every side, one after the other; the first is a warm-up. A
+table per part has the medians over the rounds and the ratio to the first side's time: the median of the rounds' ratios.
 
 - ids: forward passes on ids without padding
 - texts: 500 texts of 3 to 60 words to labels, one by one, in batches of 8, and all at once
@@ -59,9 +59,9 @@ def list_sides(part: str, folder: pathlib.Path) -> list[str]:
     if part == "ids":
         sides = [f"onnxruntime {file}" for file in files if _is_readable("onnxruntime", file)]
         sides += [f"openvino {file} f32" for file in files]
-        return [sides[0], "saved_model", *sides[1:], f"openvino {FLOAT32} bf16", "torch_onnx"]
+        return [sides[0], "saved_model", "saved_model bfloat16", *sides[1:], f"openvino {FLOAT32} bf16", "torch_onnx"]
     if part == "texts":
-        return ["pipeline", "saved_model", "padded", "engine tensorflow", *engines]
+        return ["pipeline", "saved_model", "saved_model bfloat16", "padded", "engine tensorflow", *engines]
     if part == "vectors":
         return [REFERENCE, f"{REFERENCE} bfloat16", *PEERS, "engine tensorflow", *engines]
     names = ("float32", "float16", "dynamic_int8")
@@ -125,7 +125,7 @@ def start_sides(part: str, names: Sequence[str], folder: pathlib.Path, peers_pyt
 def measure(
     sides: Sequence[Side], requests: dict[str, dict], num_rounds: int, warm_up: dict | None = None
 ) -> tuple[Rounds, dict[str, dict]]:
-    """Return the seconds of every round, and the last answer of each side. Sides take turns.
+    """Return the seconds of every round, and the last answer of each side.
 
     Args:
         sides: the processes.

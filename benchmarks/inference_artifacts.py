@@ -2,11 +2,12 @@
 
     python benchmarks/inference_artifacts.py WORK MINILM DATA [--models minilm base embedder] [--steps checkpoint ...]
 
-WORK gets a folder for each model: `minilm` and `base` (random weights) are classifiers, `embedder` is the model of
-sentence vectors. MINILM is a folder of all-MiniLM-L6-v2; DATA contains `banking77/`, `stsb/` and `sst2/`.
+WORK gets a folder for each model: `minilm` and `base` are classifiers, `embedder` is the model of sentence vectors.
+MINILM is a folder of all-MiniLM-L6-v2; DATA contains `banking77/`, `stsb/` and `sst2/`.
 
-The classifiers have a linear head that is fitted to the pooled vectors of banking77's training texts, and of sentences
-of SST-2 as a 78th class, so that equal labels mean something.
+The classifiers are trained, so that equal labels mean something: minilm gets a linear head that is fitted to the pooled
+vectors of banking77's training texts, and of sentences of SST-2 as a 78th class. base starts with random weights and is
+trained on phrases of SST-2 (10 minutes on two cores; accuracy 73 %).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import pathlib
 import random
 import shutil
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -24,8 +26,9 @@ import numpy as np
 
 NUM_TEXTS, MAX_LENGTH = 500, 128
 NUM_SENTENCES = 10_000
-NUM_OTHER = 1000  # sentences of SST-2 for the class "other"
-NUM_TRAINING = {"minilm": 11_003, "base": 1_000}  # texts that the head is fitted to
+NUM_OTHER = 1000  # sentences of SST-2 for the class "other" of minilm
+NUM_TRAINING = 12_000  # phrases that base is trained on
+SENTIMENTS = ("negative", "positive")
 EXPORT_SETTINGS = {"saved_model": {}, "onnx": {}, "tflite": {"tflite_lengths": (16, 128)}}
 CALIBRATED = ("per_token", "static")  # schemes of 8-bit ONNX files; the exported one is "smoothed"
 STEPS = ("checkpoint", *EXPORT_SETTINGS, "calibrated", "padded", "torch_onnx")
@@ -69,6 +72,17 @@ def write_texts(work: pathlib.Path, data: pathlib.Path) -> None:
 
 def write_checkpoint(name: str, folder: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path) -> None:
     """Write a classifier, and the labels that it gives to the texts."""
+    import bert_keras as bk
+
+    write_classifier = {"minilm": write_minilm, "base": write_base}[name]
+    write_classifier(folder / "classifier", minilm, data)
+    texts = json.loads((folder.parent / "texts.json").read_text("utf-8"))
+    answers = bk.Predictor.from_checkpoint(folder / "classifier")(texts)
+    _write_json(folder / "labels.json", [answer["label"] for answer in answers])
+
+
+def write_minilm(out: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path) -> None:
+    """Write MiniLM with a linear head for the classes of banking77 and the class "other"."""
     from sklearn.linear_model import LogisticRegression
 
     import bert_keras as bk
@@ -76,33 +90,54 @@ def write_checkpoint(name: str, folder: pathlib.Path, minilm: pathlib.Path, data
 
     train = data / "banking77/train.csv"
     other = random.Random(3).sample(read_column(data / "sst2/train.tsv.gz", delimiter="\t"), NUM_OTHER)
-    examples = list(zip(read_column(train), read_column(train, 1), strict=True)) + [(text, "other") for text in other]
-    labels = sorted({label for _, label in examples})
+    texts = read_column(train) + other
+    text_labels = read_column(train, 1) + ["other"] * NUM_OTHER
+    labels = sorted(set(text_labels))
     tokenizer = bk.BertTokenizer.from_checkpoint(minilm)
-    if name == "base":
-        config = bk.BertConfig.from_preset("base", vocabulary_size=tokenizer.vocabulary_size)
-        model = bk.BertClassifier(bk.BertEncoder(config), len(labels), labels=labels)
-    else:
-        model = bk.BertClassifier.from_checkpoint(minilm, num_classes=len(labels), labels=labels)
-    examples = random.Random(4).sample(examples, NUM_TRAINING[name])
-    vectors = pool_texts(model, tokenizer, [text for text, _ in examples])
+    model = bk.BertClassifier.from_checkpoint(minilm, num_classes=len(labels), labels=labels)
+    vectors = pool_texts(model, tokenizer, texts)
     mean, deviation = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
-    fit = LogisticRegression(max_iter=300).fit((vectors - mean) / deviation, [label for _, label in examples])
-    kernel = np.zeros((vectors.shape[1], len(labels)))
-    bias = np.full(len(labels), -1e4)  # of classes without a training text
-    columns = [labels.index(label) for label in fit.classes_]
-    kernel[:, columns] = (fit.coef_ / deviation).T
-    bias[columns] = fit.intercept_ - fit.coef_ @ (mean / deviation)
+    fit = LogisticRegression(max_iter=300).fit((vectors - mean) / deviation, text_labels)
+    kernel = (fit.coef_ / deviation).T
+    bias = fit.intercept_ - fit.coef_ @ (mean / deviation)
     # the labels stay the same, and rounding of large logits is no difference that the parity check should report
-    scale = 1 / (vectors @ kernel + bias)[:, columns].std()
+    scale = 1 / (vectors @ kernel + bias).std()
     model.classifier.kernel.assign(scale * kernel)
     model.classifier.bias.assign(scale * bias)
     task = TextClassification(labels=tuple(labels), max_sequence_length=MAX_LENGTH)
-    bk.save(model, tokenizer, folder / "classifier", task=task.settings())
-    answers = bk.Predictor.from_checkpoint(folder / "classifier")(
-        json.loads((folder.parent / "texts.json").read_text())
-    )
-    _write_json(folder / "labels.json", [answer["label"] for answer in answers])
+    bk.save(model, tokenizer, out, task=task.settings())
+
+
+def write_base(out: pathlib.Path, minilm: pathlib.Path, data: pathlib.Path) -> None:
+    """Write base, trained on phrases of SST-2 from random weights."""
+    import keras
+
+    import bert_keras as bk
+
+    train, dev = (read_sentiments(data / "sst2" / name) for name in ("train.tsv.gz", "dev.tsv"))
+    tokenizer = bk.BertTokenizer.from_checkpoint(minilm)
+    keras.utils.set_random_seed(0)
+    config = bk.BertConfig.from_preset("base", vocabulary_size=tokenizer.vocabulary_size)
+    with tempfile.TemporaryDirectory() as untrained:
+        bk.save(bk.BertClassifier(bk.BertEncoder(config), 2, labels=SENTIMENTS), tokenizer, untrained, overwrite=True)
+        bk.finetune(
+            untrained,
+            out,
+            train=random.Random(3).sample(train, NUM_TRAINING),
+            dev=dev,
+            num_epochs=1,
+            learning_rate=5e-5,
+            batch_size=32,
+            max_sequence_length=MAX_LENGTH,
+        )
+
+
+def read_sentiments(path: pathlib.Path) -> list[dict[str, str]]:
+    """Read the examples of a file of SST-2."""
+    labels = (SENTIMENTS[int(label)] for label in read_column(path, 1, delimiter="\t"))
+    return [
+        {"text": text, "label": label} for text, label in zip(read_column(path, delimiter="\t"), labels, strict=True)
+    ]
 
 
 def pool_texts(model, tokenizer, texts: list[str]) -> np.ndarray:

@@ -39,12 +39,15 @@ def load_ids_side(side: str, folder: pathlib.Path, num_threads: int) -> Callable
     """Return a function that runs a model on `input_ids`, `attention_mask` and `token_type_ids`, int32 (B, S).
 
     Args:
-        side: "saved_model", "torch_onnx", "onnxruntime FILE", "openvino FILE PRECISION", or "litert FILE THREADS".
+        side: "saved_model", "saved_model bfloat16", "torch_onnx", "onnxruntime FILE", "openvino FILE PRECISION", or
+            "litert FILE THREADS".
         folder: the folder of a model's artifacts.
         num_threads: threads of the runtime, unless the side gives a number.
     """
     runtime, *options = side.split()
     if runtime == "saved_model":
+        if options:
+            _round_to_bfloat16()
         model = _load_saved_model(folder / "artifacts" / "saved_model" / "1", num_threads)
         function = model.signatures["ids"]
         return lambda inputs: [values.numpy() for values in function(**_to_tensors(inputs)).values()]
@@ -81,7 +84,8 @@ def load_text_side(side: str, folder: pathlib.Path, num_threads: int) -> Callabl
     """Return a function that labels texts, given a batch size; 0: all texts at once.
 
     Args:
-        side: "saved_model", "padded", "pipeline", or "engine NAME" with the name of a file of the ONNX folder or not.
+        side: "saved_model", "saved_model bfloat16", "padded", "pipeline", "engine NAME", or "engine NAME FILE" with a
+            file of the ONNX folder.
         folder: the folder of a classifier's artifacts.
         num_threads: threads of the runtime.
     """
@@ -92,6 +96,8 @@ def load_text_side(side: str, folder: pathlib.Path, num_threads: int) -> Callabl
         return lambda texts, size: [answer["label"] for batch in _split(texts, size) for answer in predict(batch)]
     import tensorflow as tf
 
+    if side.endswith("bfloat16"):
+        _round_to_bfloat16()
     path = folder / "padded" if side == "padded" else folder / "artifacts" / "saved_model" / "1"
     model = _load_saved_model(path, num_threads)
     function = model.signatures["serving_default"]
@@ -148,6 +154,13 @@ def _load_saved_model(path: pathlib.Path, num_threads: int):
 
     tf.config.threading.set_intra_op_parallelism_threads(num_threads)
     return tf.saved_model.load(str(path))
+
+
+def _round_to_bfloat16() -> None:
+    """Let oneDNN round the operands of products, as TensorFlow Serving does with `--mixed_precision=bfloat16`."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
 
 
 def _to_tensors(inputs: dict[str, np.ndarray]) -> dict:
