@@ -156,9 +156,12 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, note=printable(note))
         elif self._is_line_due(done, total):
-            of_total = ("" if total is None else f"/{total:,}") + (f" {self._unit}" if self._unit else "")
+            count = f"{done:,}" + ("" if total is None else f"/{total:,}")
+            if self._unit:
+                is_one = (done if total is None else total) == 1
+                count += f" {self._unit.removesuffix('s') if is_one else self._unit}"
             eta = f"ETA {(total - done) / rate:,.0f} s" if self._has_rate and rate and total and total > done else ""
-            print_line(f"  {self._description} {done:,}{of_total}  {note}  {eta}".rstrip())
+            print_line(f"  {self._description} {count}  {note}  {eta}".rstrip())
 
     def _is_line_due(self, done: int, total: int | None) -> bool:
         """Return whether a log gets a line now: at each tenth of the total, or each doubling if it is unknown."""

@@ -18,6 +18,7 @@ from bert_keras.tasks.engines.engine import Engine
 
 DESCRIPTION = "assets.extra/model"  # in a SavedModel: the folder with config.json and the tokenizer
 _SAVED_MODEL = "saved_model.pb"
+_WEIGHTS = ("*.safetensors", "*/*.safetensors", "*.weights.h5", "*.ckpt*.index")  # of every kind of checkpoint folder
 _ENGINES = {  # engine: its module and class, in the order of preference
     "onnxruntime": ("onnxruntime_engine", "OnnxruntimeEngine"),
     "openvino": ("openvino_engine", "OpenvinoEngine"),
@@ -84,6 +85,10 @@ def find_artifact(path: str | os.PathLike, engine: str | None = None) -> Artifac
     if not path.exists():
         raise InputError(f"{path} does not exist; expected an artifact, or a folder that export wrote: check the path")
     onnx, saved_model = _find_onnx(path), _find_saved_model(path)
+    if onnx is None and saved_model is None and _has_tflite(path):
+        raise InputError(
+            f"{path} is a TFLite model, which no engine runs; expected an .onnx file or a SavedModel: export one too"
+        )
     if engine is None:
         engine = "onnxruntime" if onnx is not None or saved_model is None else "tensorflow"
     file = saved_model if engine == "tensorflow" else onnx
@@ -96,10 +101,9 @@ def find_artifact(path: str | os.PathLike, engine: str | None = None) -> Artifac
 
 def is_artifact(path: pathlib.Path) -> bool:
     """Whether a path is an artifact or a folder of artifacts, and not a checkpoint folder, which has weights."""
-    if path.is_file():
-        return path.suffix == ".onnx"
-    has_weights = any(path.glob("*.safetensors")) or any(path.glob("*/*.safetensors"))
-    return not has_weights and (_find_onnx(path) is not None or _find_saved_model(path) is not None)
+    if any(file for pattern in _WEIGHTS for file in path.glob(pattern)):
+        return False
+    return _find_onnx(path) is not None or _find_saved_model(path) is not None or _has_tflite(path)
 
 
 def find_model_folder(file: pathlib.Path) -> pathlib.Path | None:
@@ -122,6 +126,11 @@ def _find_saved_model(path: pathlib.Path) -> pathlib.Path | None:
     versions = [file.parent for pattern in ("*", "saved_model/*") for file in path.glob(f"{pattern}/{_SAVED_MODEL}")]
     numbered = [version for version in versions if version.name.isdecimal()]
     return max(numbered, key=lambda version: int(version.name), default=None)
+
+
+def _has_tflite(path: pathlib.Path) -> bool:
+    """Whether a path is a TFLite file or a folder with one."""
+    return path.suffix == ".tflite" or any(path.glob("*.tflite")) or any(path.glob("tflite/*.tflite"))
 
 
 def _read_description(file: pathlib.Path, engine: str) -> Checkpoint:

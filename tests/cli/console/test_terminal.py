@@ -204,6 +204,13 @@ def test_log_lines_name_the_unit_and_have_rate_and_eta_only_where_they_are_usefu
     assert ["ETA" in line for line in lines] == [False, has_rate, False]
 
 
+@pytest.mark.parametrize("total", [1, None])
+def test_one_unit_is_named_in_the_singular(total, capsys):
+    with report.ProgressBar("predicting", "examples") as bar:
+        bar.update(1, total)
+    assert capsys.readouterr().err.strip() == f"predicting 1{'/1' if total else ''} example"
+
+
 def test_vocabulary_can_be_learned_from_one_letter_words(tmp_path, monkeypatch, capsys):
     """There is nothing to merge, so the total of the progress bar is 0, which must not fail."""
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 import bert_keras as bk
+from bert_keras.cli.main import main
 from bert_keras.errors import InputError
 from bert_keras.export.description import write_description
 from bert_keras.export.onnx.onnx_folder import write_onnx_folder
@@ -165,6 +166,23 @@ def test_checkpoints_are_no_artifacts_even_with_an_onnx_file(save_task, exported
     assert not is_artifact(folder)
     assert not is_artifact(both)
     assert find_artifact(both).path == both / "onnx/model.onnx"  # asked for by name, it is found
+
+
+@pytest.mark.parametrize("weights", ["model.weights.h5", "bert_model.ckpt.index", "model-00001-of-00002.safetensors"])
+def test_weights_of_any_format_make_a_folder_a_checkpoint(weights, tmp_path):
+    for name in ("model.onnx", "model.tflite", weights):
+        (tmp_path / name).touch()
+    assert not is_artifact(tmp_path)
+    (tmp_path / weights).unlink()
+    assert is_artifact(tmp_path)
+
+
+@pytest.mark.parametrize("place", [".", "tflite", "tflite/model_float32.tflite"])
+def test_a_tflite_model_is_named_as_such(place, tmp_path, capsys):
+    (tmp_path / "tflite").mkdir()
+    (tmp_path / "tflite/model_float32.tflite").touch()
+    assert main(["predict", str(tmp_path / place), "a text"]) == 2
+    assert "is a TFLite model, which no engine runs; expected an .onnx file or a SavedModel" in capsys.readouterr().err
 
 
 def test_prompts_that_are_not_pooled_are_refused(save_task, tmp_path):
