@@ -14,6 +14,11 @@ HUGGINGFACE_NAMES = {name: FEATURES[name].huggingface_name for name in ID_INPUTS
 Outputs = dict[str, tf.Tensor]
 
 
+def call_model(model: keras.Model, features: Mapping[str, tf.Tensor]) -> Outputs:
+    """Return a model's outputs in inference mode, keyed by our names."""
+    return model(features, training=False)
+
+
 def run_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, with_hidden_states: bool = False) -> Outputs:
     """Return a model's outputs in inference mode, keyed by Hugging Face name.
 
@@ -23,7 +28,7 @@ def run_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, with_hid
         with_hidden_states: for an embedder, whether to return its encoder's last hidden states, too.
     """
     if not with_hidden_states:
-        return to_huggingface_names(model(features, training=False))
+        return to_huggingface_names(call_model(model, features))
     outputs = model(features, training=False, return_hidden_states=True)
     return to_huggingface_names({"sequence_output": outputs.pop("hidden_states")[-1], **outputs})
 
@@ -43,10 +48,10 @@ def build_ids_function(
         batch_size: B; None: any.
         length: S; None: any length that the model accepts.
         convert_outputs: applied to the outputs.
-        run: runs the model on features; by default `model` itself, in inference mode.
+        run: runs the model on features; by default `call_model`.
     """
 
-    run = run or functools.partial(model, training=False)
+    run = run or functools.partial(call_model, model)
 
     def from_ids(**inputs: tf.Tensor) -> Outputs:
         features = {name: inputs[theirs] for name, theirs in HUGGINGFACE_NAMES.items()}

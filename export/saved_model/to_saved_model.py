@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.checkpoints.building import get_encoder
-from bert_keras.export.ids_graph import build_ids_function
+from bert_keras.export.ids_graph import build_ids_function, call_model
 from bert_keras.export.saved_model.answers.classes import build_classifier
 from bert_keras.export.saved_model.answers.fillings import build_mask_filler
 from bert_keras.export.saved_model.answers.spans import build_question_answerer
@@ -74,7 +74,7 @@ class ServedModel(tf.Module):
         return tf.function(from_texts, autograph=False).get_concrete_function(**specs)
 
     def _call(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return self._model.value(features, training=False)
+        return call_model(self._model.value, features)
 
 
 def build_text_function(

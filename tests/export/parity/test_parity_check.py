@@ -33,10 +33,8 @@ def change_features(**changes):
         def run(model, features):
             return model({**features, **{name: change(features) for name, change in changes.items()}}, training=False)
 
-        monkeypatch.setattr(ids_graph, "run_model", run)
-        monkeypatch.setattr(
-            to_saved_model.ServedModel, "_call", lambda self, features: run(self._model.value, features)
-        )
+        for module in (ids_graph, to_saved_model):
+            monkeypatch.setattr(module, "call_model", run)
         return reference
 
     return apply

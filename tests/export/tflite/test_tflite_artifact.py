@@ -252,9 +252,10 @@ def test_file_is_also_scored_with_the_mediapipe_tokenizer(references, exported):
     assert expected < 100
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("quantization", ["float32", "float16", "dynamic_int8"])
-@pytest.mark.parametrize("fault", ["segments zeroed", "mask and segments swapped"])
+@pytest.mark.parametrize("quantization", slow_except(["float32", "float16", "dynamic_int8"], quick=["float32"]))
+@pytest.mark.parametrize(
+    "fault", slow_except(["segments zeroed", "mask and segments swapped"], quick=["segments zeroed"])
+)
 def test_file_with_a_wrong_graph_is_rejected(fault, quantization, references, tmp_path, monkeypatch):
     reference = references("pair_classifier")
     GRAPHS[fault](monkeypatch, None)
