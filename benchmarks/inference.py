@@ -83,7 +83,8 @@ class Side:
         self.name = name
         command = [python, str(HERE / "inference_sides.py"), part, name, str(folder), str(NUM_THREADS)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(NUM_THREADS), "HF_HUB_OFFLINE": "1"}
-        environment["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] = "1"  # as in the Dockerfile of serving/
+        for variable in ("TF_ENABLE_ONEDNN_OPTS", "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"):
+            environment.setdefault(variable, "1")  # as in the Dockerfile of serving/
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         self._process = subprocess.Popen(command, env=environment, **pipes)
 

@@ -44,6 +44,10 @@ FROM tensorflow/serving:$${TF_SERVING_VERSION}
 COPY saved_model /models/$name
 COPY serving/models.config serving/batching.config /models/
 
+# Use oneDNN on every processor; by default TensorFlow uses it only on those with AVX-512 VNNI. Without VNNI a batch
+# takes 0.7 to 0.9 of the time.
+ENV TF_ENABLE_ONEDNN_OPTS=1
+
 # Let TensorFlow keep its own copies of the weights instead of making them in every request: one text of 8 to 80 tokens
 # takes 0.75 to 0.9 of the time. They take memory; remove the line to save it.
 ENV TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1

@@ -56,12 +56,13 @@ class PredictionModel(NamedTuple):
 
     def load(self, arguments: argparse.Namespace, changes: dict[str, object]) -> Predictor:
         """Load the model; TensorFlow only if it is needed."""
-        from bert_keras.tasks.engines.engine import KEEP_WEIGHTS
+        from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 
         if self.artifact is None:
             load_tensorflow()
         elif self.artifact.engine == "tensorflow":
-            os.environ.setdefault(KEEP_WEIGHTS, "1")  # this process changes no weights
+            for name in FAST_SAVED_MODEL:  # this process changes no weights
+                os.environ.setdefault(name, "1")
             load_tensorflow()
         from bert_keras.tasks.predictor import Predictor
 

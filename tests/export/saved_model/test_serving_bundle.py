@@ -21,6 +21,7 @@ from bert_keras.errors import InputError, ParityError
 from bert_keras.export.saved_model.proto_messages import build_message_class
 from bert_keras.export.saved_model.serving_bundle import build_example_requests, build_rest_request, write_serving_files
 from bert_keras.export.saved_model.warmup import MAX_REQUESTS, WARMUP_FILE, read_warmup, replay_warmup, write_warmup
+from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 
 IDS = ("input_ids", "attention_mask", "token_type_ids")
 TEXTS = np.array([b"a cat", "naïve\0".encode(), b"\xff\xfe"], object)
@@ -328,6 +329,7 @@ def test_image_contains_the_files_named_in_the_settings(model, tmp_path):
     for *sources, target in re.findall(r"^COPY (\S+)(?: (\S+))? (\S+)$", dockerfile, re.MULTILINE):
         assert target.startswith("/models/")
         assert all((tmp_path / source).exists() for source in sources if source)
+    assert dict(re.findall(r"^ENV (\w+)=(\S+)$", dockerfile, re.MULTILINE)) == dict.fromkeys(FAST_SAVED_MODEL, "1")
     flags = read_flags(dockerfile)
     assert flags[0] == "--model_config_file=/models/models.config"
     with_bfloat16 = read_flags(dockerfile.replace('#    "--mixed', '     "--mixed'))

@@ -18,6 +18,7 @@ from bert_keras.export.onnx.onnx_folder import write_onnx_folder
 from bert_keras.export.saved_model.to_saved_model import write_saved_model
 from bert_keras.tasks.answer_extraction import QuestionAnswering
 from bert_keras.tasks.engines.artifact_files import DESCRIPTION, ENGINES, find_artifact, is_artifact
+from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
 from bert_keras.tasks.engines.openvino_engine import OpenvinoEngine
 from bert_keras.tasks.predictor import Predictor
 from bert_keras.tasks.sentence_embedding import SentenceEmbedding
@@ -127,6 +128,22 @@ def test_the_threads_of_a_saved_model_are_set_before_tensorflow_runs(exported):
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.split("\n")[1] == "1"
+
+
+@pytest.mark.parametrize("given", slow_except([None, "0"], quick=[None]))
+def test_predict_makes_tensorflow_fast_unless_the_environment_says_otherwise(given, exported):
+    _, out = exported("classify")
+    environment = {name: value for name, value in os.environ.items() if name not in FAST_SAVED_MODEL}
+    environment |= dict.fromkeys(FAST_SAVED_MODEL, given) if given else {}
+    code = (
+        "import os\nfrom bert_keras.cli.main import main\n"
+        f"main(['predict', {str(out / 'saved_model')!r}, 'a text'])\n"
+        f"print(*[os.environ[name] for name in {FAST_SAVED_MODEL!r}])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    answer, used = run.stdout.splitlines()
+    assert "label" in answer
+    assert used == " ".join([given or "1"] * 2)
 
 
 @pytest.mark.parametrize("place", [".", "onnx", "onnx/onnx/model.onnx", "saved_model", "saved_model/1"])
