@@ -9,7 +9,10 @@ import collections
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-WITH_TORCH = ("tests/checkpoints/", "tests/tasks/", "tests/pipelines/text/test_tokenizer_folder.py")
+WITH_TORCH = (
+    *("tests/checkpoints/", "tests/tasks/"),
+    *("tests/pipelines/text/test_tokenizer_folder.py", "tests/test_benchmarks.py"),
+)
 FIRST = "tests/training/"
 
 

@@ -1,14 +1,17 @@
 """The benchmarks use names that exist; most of them take too long to run in tests."""
 
+import subprocess
 import sys
 
 import numpy as np
+import pytest
 import sklearn.neighbors
 
-from benchmarks import inference
+from benchmarks import accelerator, inference
 from benchmarks.finetuning import ROWS
 from benchmarks.inference_artifacts import read_column
 from benchmarks.inference_peers import encode_sorted
+from bert_keras.config import BertConfig
 
 
 def test_a_row_of_the_finetuning_benchmark_starts_with_its_predecessors():
@@ -58,3 +61,36 @@ def test_tables_are_read_with_their_quotes(tmp_path):
     (tmp_path / "a.tsv").write_text('text\tlabel\nsay "one\t1\n')
     assert read_column(tmp_path / "a.csv") == ["one, two"]
     assert read_column(tmp_path / "a.tsv", delimiter="\t") == ['say "one']
+
+
+def test_operations_are_those_that_pytorch_counts():
+    import torch
+    import transformers
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = BertConfig.from_preset("tiny")
+    model = transformers.BertModel(
+        transformers.BertConfig(
+            vocab_size=config.vocabulary_size,
+            num_hidden_layers=config.num_layers,
+            hidden_size=config.hidden_dim,
+            num_attention_heads=config.num_heads,
+            intermediate_size=config.intermediate_dim,
+        ),
+        add_pooling_layer=False,
+    )
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=torch.ones((3, 40), dtype=torch.long))
+    assert accelerator.count_flops("inference", "3x40", "tiny") == counter.get_total_flops()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", accelerator.PARTS)
+def test_the_benchmark_of_accelerators_runs_on_a_cpu(part):
+    command = [sys.executable, accelerator.__file__, "--preset", "tiny", "--shapes", "2x16", "--rounds", "1"]
+    command += ["--precision", "float32", "--parts", part, "--sides", "jax", "tensorflow", "torch"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith(("| jax", "| tensorflow", "| torch"))]
+    assert len(rows) == 3, printed
+    assert rows[0][2] == "1.00 x"
+    assert all(float(row[1].replace(",", "")) > 0 for row in rows)

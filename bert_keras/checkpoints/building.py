@@ -90,12 +90,15 @@ def build_head(model_class: type[BertModel], checkpoint: Checkpoint, head: dict[
     A stored head of the same class keeps its weights and settings, unless `head` sets other classes. Weights that are
     not stored are initialized randomly.
     """
+    if model_class is modeling.BertEncoder and (unknown := ", ".join(sorted(head.keys() - {"dtype"}))):
+        raise InputError(f"BertEncoder has no argument {unknown}; expected dtype or nothing: leave it out")
     check_encoder(checkpoint)
     checkpoint.check_once()
     settings = {**_get_valid_settings(model_class, checkpoint, head), **head}
     pooler = _wants_pooler(model_class, checkpoint)
+    dtype = {"dtype": head["dtype"]} if "dtype" in head else {}
     with zero_initialization():
-        encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder")
+        encoder = modeling.BertEncoder(checkpoint.config, pooler=pooler, name="encoder", **dtype)
     model = _add_head(model_class, encoder, checkpoint, settings)
     fresh = _list_fresh_weights(model, checkpoint, head)
     if pooler and not checkpoint.has_pooler:

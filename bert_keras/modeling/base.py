@@ -111,13 +111,14 @@ class BertModel(DistributedStep, keras.Model):
         Args:
             folder: any folder that `bert_keras.load` reads, or a Hugging Face folder with a head of another kind.
             **head: arguments of the head (`num_classes`, `labels`, ...). A head of the same kind and size in the
-                folder is loaded; otherwise the head is initialized randomly.
+                folder is loaded; otherwise the head is initialized randomly. `dtype`, a Keras dtype policy, is also
+                that of the encoder.
 
         Returns:
             A model of this class.
 
         Raises:
-            InputError: the folder cannot be read, or an argument of the head is missing.
+            InputError: the folder cannot be read, or an argument of the head is missing or unknown.
 
         Example:
             >>> model = bk.BertClassifier.from_checkpoint("demo/pretrained", num_classes=2, labels=["bad", "good"])

@@ -11,6 +11,7 @@ from bert_keras import files
 from bert_keras.checkpoints import building
 from bert_keras.checkpoints.huggingface.weight_names import list_weights
 from bert_keras.checkpoints.reading import read_checkpoint
+from bert_keras.errors import InputError
 from tests.conftest import MODELS
 from tests.marks import slow_except
 
@@ -81,3 +82,17 @@ def test_a_new_head_has_the_same_weights_with_and_without_a_checkpoint(encoder_f
     for some, whole in zip(alone, drawn(), strict=True):
         assert some.std() > 0.01
         np.testing.assert_array_equal(some, whole)
+
+
+@pytest.mark.parametrize(("model_class", "head"), [(bk.BertEncoder, {}), (bk.BertClassifier, {"num_classes": 2})])
+def test_a_dtype_policy_is_that_of_the_model_and_its_encoder(model_class, head, encoder_folder):
+    model = model_class.from_checkpoint(encoder_folder, dtype="mixed_bfloat16", **head)
+    encoder = building.get_encoder(model)
+    layers = (model, encoder, encoder.embeddings.token, encoder.blocks[-1].intermediate)
+    assert {layer.compute_dtype for layer in layers} == {"bfloat16"}
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+
+
+def test_an_encoder_refuses_arguments_of_heads(encoder_folder):
+    with pytest.raises(InputError, match="BertEncoder has no argument labels, num_classes; expected dtype or nothing"):
+        bk.BertEncoder.from_checkpoint(encoder_folder, num_classes=2, labels=["a", "b"])
