@@ -1,4 +1,4 @@
-"""Measure pretraining steps and forward passes on a GPU, a TPU or the CPU, with transformers beside them.
+"""Measure pretraining steps and forward passes on a GPU, a TPU or the CPU, compared with transformers.
 
     python benchmarks/accelerator.py [--preset base] [--shapes 32x128 32x512] [--parts training inference]
         [--sides jax tensorflow torch torch-compile] [--precision bfloat16] [--rounds 5]
@@ -8,6 +8,8 @@ second of each, after a warm-up. Sequences are not padded.
 
     jax, tensorflow         BertPretrainer by `model.fit`, and BertEncoder, compiled by XLA
     torch, torch-compile    transformers' BertForPreTraining with fused AdamW, and BertModel; the second compiled
+
+transformers computes the logits of all positions, ours those of the masked ones, and BertModel's pooler too.
 
 With bfloat16, training is in mixed precision and inference has weights of 16 bits. A table has the median per step,
 the ratio to the first side, sequences/s, the operations of the encoder's matrix products per second and their share of
@@ -68,6 +70,8 @@ def measure(part: str, shape: str, arguments: argparse.Namespace) -> None:
         print(f"- {side}: {about[side]['versions']}, {about[side]['device']}", flush=True)
         children[side] = child
     rounds = [{side: ask(child) for side, child in children.items()} for _ in range(arguments.rounds)]
+    if ended := {side for turn in rounds for side in turn if "error" in turn[side]}:
+        raise SystemExit(f"{', '.join(sorted(ended))} ended during the measurement; see the messages above")
     for child in children.values():
         child.communicate("\n")
     if rounds and children:
@@ -78,7 +82,7 @@ def ask(child: subprocess.Popen) -> dict:
     """Let a child process take its turn, and return what it reports."""
     child.stdin.write("go\n")
     child.stdin.flush()
-    return json.loads(child.stdout.readline() or '{"error": "the process ended"}')
+    return json.loads(child.stdout.readline() or '{"error": "the process ended with the message above"}')
 
 
 def print_table(part: str, shape: str, preset: str, about: list[dict], rounds: list[dict]) -> None:
@@ -99,7 +103,7 @@ def print_table(part: str, shape: str, preset: str, about: list[dict], rounds: l
             f"{ratio:.2f} x",
             f"{batch_size / seconds:,.0f}",
             f"{flops / seconds / 1e12:,.2f}",
-            f"{flops / seconds / product:.0%}",
+            f"{flops / seconds / product:.0%}" if product else "-",
             f"{memory / 1e9:.1f} GB" if memory else "-",
         )
         print(f"| {' | '.join(columns)} |", flush=True)

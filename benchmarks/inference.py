@@ -33,6 +33,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL
+
 NUM_THREADS = 2
 HERE = pathlib.Path(__file__).parent
 PARTS = ("ids", "texts", "vectors", "process", "tflite")
@@ -83,7 +85,7 @@ class Side:
         self.name = name
         command = [python, str(HERE / "inference_sides.py"), part, name, str(folder), str(NUM_THREADS)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(NUM_THREADS), "HF_HUB_OFFLINE": "1"}
-        for variable in ("TF_ENABLE_ONEDNN_OPTS", "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"):
+        for variable in FAST_SAVED_MODEL:
             environment.setdefault(variable, "1")  # as in the Dockerfile of serving/
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         self._process = subprocess.Popen(command, env=environment, **pipes)
