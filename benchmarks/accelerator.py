@@ -30,7 +30,6 @@ from collections.abc import Callable
 PARTS = ("training", "inference")
 SIDES = ("jax", "tensorflow", "torch", "torch-compile")
 PRECISIONS = ("bfloat16", "float32")
-NUM_MASKED_OF_128 = 20
 SECONDS_PER_TURN = 0.5
 MAX_STEPS_PER_TURN = 200
 
@@ -148,27 +147,15 @@ def run_side(part: str, shape: str, side: str, preset: str, precision: str) -> N
         answer(seconds=(time.perf_counter() - started) / num_steps, memory=read_memory())
 
 
-def make_batch(shape: str, num_batches: int = 1) -> tuple[dict, dict]:
-    """Draw batches without padding, with random masked positions, for `BertPretrainer`."""
+def make_batches(shape: str, num_batches: int = 1) -> tuple[dict, dict]:
+    """Draw a batch for `BertPretrainer`, and repeat it."""
     import numpy as np
+    from pretraining_step import make_batch
 
-    batch_size, length = map(int, shape.split("x"))
-    rng = np.random.default_rng(0)
-    ids = rng.integers(1000, 30000, (batch_size, length)).astype("int32")
-    num_masked = length * NUM_MASKED_OF_128 // 128
-    drawn = np.stack([rng.permutation(length - 1)[:num_masked] + 1 for _ in ids])
-    positions = np.sort(drawn, axis=1).astype("int32")
-    features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
-    labels = {
-        "mask_ids": np.take_along_axis(ids, positions, axis=1),
-        "mask_weights": np.ones(positions.shape, "float32"),
-        "next_sentence_labels": rng.integers(0, 2, len(ids)).astype("int32"),
-    }
-
-    def repeat(arrays: dict) -> dict:
-        return {name: np.concatenate([array] * num_batches) for name, array in arrays.items()}
-
-    return repeat({**features, "mask_positions": positions}), repeat(labels)
+    return tuple(
+        {name: np.concatenate([array] * num_batches) for name, array in arrays.items()}
+        for arrays in make_batch(*map(int, shape.split("x")))
+    )
 
 
 def prepare_keras(part: str, shape: str, side: str, preset: str, precision: str) -> tuple[Run, dict, Callable]:
@@ -210,7 +197,7 @@ def train_keras(bk, config, shape: str, policy: str) -> Run:
 
     def run(num_steps: int) -> None:
         if num_steps not in batches:
-            batches[num_steps] = make_batch(shape, num_steps)
+            batches[num_steps] = make_batches(shape, num_steps)
         features, labels = batches[num_steps]
         model.fit(features, labels, batch_size=batch_size, epochs=1, shuffle=False, verbose=0)
 
@@ -222,7 +209,7 @@ def infer_jax(bk, config, shape: str, policy: str) -> Run:
     import jax
 
     model = bk.BertEncoder(config, dtype=policy)
-    features, _ = make_batch(shape)
+    features, _ = make_batches(shape)
     inputs = {name: jax.device_put(features[name]) for name in ("token_ids", "segment_ids", "padding_mask")}
     model(inputs)
     kinds = model.trainable_variables, model.non_trainable_variables
@@ -242,7 +229,7 @@ def infer_tensorflow(bk, config, shape: str, policy: str) -> Run:
     import tensorflow as tf
 
     model = bk.BertEncoder(config, dtype=policy)
-    features, _ = make_batch(shape)
+    features, _ = make_batches(shape)
     inputs = {name: tf.constant(features[name]) for name in ("token_ids", "segment_ids", "padding_mask")}
     call = tf.function(lambda inputs: model(inputs, training=False)["sequence_output"], jit_compile=True)
 
@@ -278,22 +265,14 @@ def prepare_torch(part: str, shape: str, side: str, preset: str, precision: str)
     """Build transformers' model."""
     import torch
     import transformers
-
-    from bert_keras.config import BertConfig
+    from pretraining_step import make_transformers_config
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")  # as JAX: TF32 where there is TF32
-    ours = BertConfig.from_preset(preset)
-    config = transformers.BertConfig(
-        vocab_size=ours.vocabulary_size,
-        num_hidden_layers=ours.num_layers,
-        hidden_size=ours.hidden_dim,
-        num_attention_heads=ours.num_heads,
-        intermediate_size=ours.intermediate_dim,
-    )
+    config = make_transformers_config(preset)
     dtype = getattr(torch, precision)
     features, labels = (
-        {name: torch.from_numpy(array).to(device) for name, array in part.items()} for part in make_batch(shape)
+        {name: torch.from_numpy(array).to(device) for name, array in part.items()} for part in make_batches(shape)
     )
     ids = features["token_ids"].long()
     inputs = {"input_ids": ids, "attention_mask": features["padding_mask"].long(), "token_type_ids": 0 * ids}

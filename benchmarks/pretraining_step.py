@@ -92,13 +92,14 @@ def choose_batch_size(size: str) -> int:
     return 8 if size in ("base", "large") else 32
 
 
-def make_batch(size: str) -> tuple[dict, dict]:
-    """Draw a batch without padding, with 20 random masked positions per sequence."""
+def make_batch(batch_size: int, length: int = LENGTH) -> tuple[dict, dict]:
+    """Draw a batch without padding, with 20 random masked positions per 128 tokens."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    ids = rng.integers(1000, 30000, (choose_batch_size(size), LENGTH)).astype("int32")
-    drawn = np.stack([rng.permutation(LENGTH - 1)[:NUM_MASKED] + 1 for _ in ids])
+    ids = rng.integers(1000, 30000, (batch_size, length)).astype("int32")
+    num_masked = length * NUM_MASKED // LENGTH
+    drawn = np.stack([rng.permutation(length - 1)[:num_masked] + 1 for _ in ids])
     positions = np.sort(drawn, axis=1).astype("int32")
     features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
     labels = {
@@ -119,7 +120,7 @@ def our_step(size: str, side: str):
     keep_freed_memory()
     model = bk.BertPretrainer(bk.BertEncoder(bk.BertConfig.from_preset(size)))
     model.compile(adamw(1e-4, 1_000_000), jit_compile=side == "ours")
-    features, labels = make_batch(size)
+    features, labels = make_batch(choose_batch_size(size))
     return lambda: model.train_on_batch(features, labels)
 
 
@@ -138,8 +139,24 @@ def keras_hub_step(size: str, side: str):
     xla = {"jit_compile": True} if side == "keras-hub-xla" else {}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(1e-4), loss=loss, **xla)
-    features, labels = make_batch(size)
+    features, labels = make_batch(choose_batch_size(size))
     return lambda: model.train_on_batch(features, labels["mask_ids"], labels["mask_weights"])
+
+
+def make_transformers_config(preset: str):
+    """Return the configuration of a preset in transformers."""
+    import transformers
+
+    from bert_keras.config import BertConfig
+
+    config = BertConfig.from_preset(preset)
+    return transformers.BertConfig(
+        vocab_size=config.vocabulary_size,
+        num_hidden_layers=config.num_layers,
+        hidden_size=config.hidden_dim,
+        num_attention_heads=config.num_heads,
+        intermediate_size=config.intermediate_dim,
+    )
 
 
 def torch_step(size: str, side: str):
@@ -147,21 +164,10 @@ def torch_step(size: str, side: str):
     import torch
     import transformers
 
-    from bert_keras.config import BertConfig
-
     torch.set_num_threads(os.cpu_count())
-    config = BertConfig.from_preset(size)
-    model = transformers.BertForPreTraining(
-        transformers.BertConfig(
-            vocab_size=config.vocabulary_size,
-            num_hidden_layers=config.num_layers,
-            hidden_size=config.hidden_dim,
-            num_attention_heads=config.num_heads,
-            intermediate_size=config.intermediate_dim,
-        )
-    ).train()
+    model = transformers.BertForPreTraining(make_transformers_config(size)).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    features, labels = make_batch(size)
+    features, labels = make_batch(choose_batch_size(size))
     ids, positions = torch.from_numpy(features["token_ids"]).long(), torch.from_numpy(features["mask_positions"]).long()
     targets = torch.full_like(ids, -100).scatter(1, positions, torch.from_numpy(labels["mask_ids"]).long())
     next_sentence = torch.from_numpy(labels["next_sentence_labels"]).long()

@@ -11,7 +11,7 @@ from benchmarks import accelerator, inference
 from benchmarks.finetuning import ROWS
 from benchmarks.inference_artifacts import read_column
 from benchmarks.inference_peers import encode_sorted
-from bert_keras.config import BertConfig
+from benchmarks.pretraining_step import make_transformers_config
 
 
 def test_a_row_of_the_finetuning_benchmark_starts_with_its_predecessors():
@@ -68,17 +68,7 @@ def test_operations_are_those_that_pytorch_counts():
     import transformers
     from torch.utils.flop_counter import FlopCounterMode
 
-    config = BertConfig.from_preset("tiny")
-    model = transformers.BertModel(
-        transformers.BertConfig(
-            vocab_size=config.vocabulary_size,
-            num_hidden_layers=config.num_layers,
-            hidden_size=config.hidden_dim,
-            num_attention_heads=config.num_heads,
-            intermediate_size=config.intermediate_dim,
-        ),
-        add_pooling_layer=False,
-    )
+    model = transformers.BertModel(make_transformers_config("tiny"), add_pooling_layer=False)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=torch.ones((3, 40), dtype=torch.long))
     assert accelerator.count_flops("inference", "3x40", "tiny") == counter.get_total_flops()
