@@ -32,7 +32,7 @@ def find_own_names(tree: ast.AST) -> set[str]:
     """Return the underscore names that a module defines: attributes, fields, functions, classes, globals."""
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)

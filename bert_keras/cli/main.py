@@ -17,6 +17,7 @@ COMMANDS = (
     "fill-mask",
     "export",
     "verify",
+    "serve",
     "convert",
     "plan",
     "inspect",

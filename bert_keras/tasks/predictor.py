@@ -45,6 +45,7 @@ class Predictor:
         model: the model, or the engine of an artifact.
         tokenizer: its tokenizer.
         task: the task.
+        engine: what runs the model on batches of sequences.
 
     Raises:
         InputError: the model has no task head.
@@ -65,7 +66,8 @@ class Predictor:
         self.model = model
         self.tokenizer = tokenizer
         self.task = task
-        self._run = SequenceRunner(_get_engine(model), is_token_level=task.is_token_level)
+        self.engine = _get_engine(model)
+        self._run = SequenceRunner(self.engine, is_token_level=task.is_token_level)
 
     @classmethod
     def from_checkpoint(cls, folder: str | os.PathLike | Checkpoint, **changes: object) -> Predictor:
@@ -178,7 +180,7 @@ class Predictor:
             top = self.task.check_top(top)
         if prompt_name is not None or prompt is not None:
             return self.with_prompt(prompt_name, prompt)(examples, top)
-        answers = (answer for chunk in self.stream(map(self._make_example, examples)) for answer in chunk)
+        answers = (answer for chunk in self.stream(map(self.make_example, examples)) for answer in chunk)
         return [_to_python(answer if top is None else self.task.to_json(answer, top)) for answer in answers]
 
     def with_prompt(self, name: str | None = None, text: str | None = None) -> Predictor:
@@ -239,7 +241,12 @@ class Predictor:
         sequences = self.task.encode(self.tokenizer, examples)
         return self.task.decode(sequences, self._run(sequences, progress, once=once), examples)
 
-    def _make_example(self, given: object) -> object:
+    def make_example(self, given: object) -> object:
+        """Return an example of the task: a text, a tuple of two texts or a list of words as one; an example as it is.
+
+        Raises:
+            InputError: the value is none of these, or not what the task needs.
+        """
         if isinstance(given, self.task.example_class):
             return given
         texts = (given,) if isinstance(given, str) else given

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _CLS_INDEX, _SEP_INDEX = -1, -2  # special tokens among the indices of tokens
 _OFFSETS = ("starts", "ends", "word_starts", "word_ends")
+_TOKEN_COLUMNS = ("token_ids", "text_positions", *_OFFSETS)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,6 +78,40 @@ class EncodedSequences:
         """Whether each token, `(P,)`, belongs to the second text or is its [SEP]."""
         positions = np.arange(len(self.token_ids)) - self.row_splits[:-1][self.sequence_indices]
         return positions >= self.second_starts[self.sequence_indices]
+
+    def slice(self, begin: int, end: int) -> EncodedSequences:
+        """Return the sequences `begin` to `end`; their examples are numbered from 0."""
+        tokens = slice(self.row_splits[begin], self.row_splits[end])
+        columns = {name: getattr(self, name) for name in _TOKEN_COLUMNS}
+        return dataclasses.replace(
+            self,
+            row_splits=self.row_splits[begin : end + 1] - self.row_splits[begin],
+            second_starts=self.second_starts[begin:end],
+            examples=self.examples[begin:end] - (self.examples[begin] if end > begin else 0),
+            prompt_lengths=None if self.prompt_lengths is None else self.prompt_lengths[begin:end],
+            **{name: None if values is None else values[tokens] for name, values in columns.items()},
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[EncodedSequences]) -> EncodedSequences:
+        """Return the sequences of all parts, with their examples numbered consecutively.
+
+        Args:
+            parts: sequences of one tokenizer, with at least one sequence per example; all of them, or none, have
+                offsets and prompt lengths.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        num_examples = [int(part.examples[-1]) + 1 if len(part) else 0 for part in parts]
+        first_examples = np.cumsum([0, *num_examples[:-1]])
+        names = (*_TOKEN_COLUMNS, "second_starts", "prompt_lengths")
+        columns = {name: [getattr(part, name) for part in parts] for name in names}
+        return EncodedSequences(
+            row_splits=np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)])),
+            examples=np.concatenate([part.examples + first for part, first in zip(parts, first_examples, strict=True)]),
+            pad_id=parts[0].pad_id,
+            **{name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()},
+        )
 
 
 def encode(

@@ -20,7 +20,7 @@ from tests.fuzzing import fuzz, mutate_words
 
 QUICK, LONG, SEED = 150, 10_000, 23
 # function that each command calls after its checks
-WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_learn", "_training")
+WORK = ("load_tensorflow", "run_in_workers", "write_task", "_make", "_learn", "_training", "_start")
 LINES = [
     "learn-vocab out --text train.csv dev.csv --size 300 --min-frequency 2 --cased --special-token [E1] --unused 9",
     "make-records good/vocab.txt out --text train.csv --max-sequence-length 32 --objective nsp --seed 3 --workers 2",
@@ -39,6 +39,8 @@ LINES = [
     "plan tiny --head tagging --num-classes 3 --length 64 --batch-size 4 --quick",
     "plan good --steps --memory 4",
     "inspect good cat dog --out out --layer 0 --head 1 --top-k 3 --no-pictures",
+    "serve good --engine keras --port 0 --grpc-port 0 --label stable=1 --max-texts 9 --timeout 2.5",
+    "serve --model one=good --versions 2 --threads 1 --no-grpc --cors * --access-log",
     "demo out --quick",
 ]
 

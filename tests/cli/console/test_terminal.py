@@ -125,6 +125,7 @@ LINES = {
     "fill-mask": [HOSTILE, "[MASK]"],
     "export": [HOSTILE, "out"],
     "verify": [HOSTILE, HOSTILE],
+    "serve": [HOSTILE],
     "convert": [HOSTILE, "out"],
     "plan": [HOSTILE],
     "inspect": [HOSTILE, "text", "--out", "out"],

@@ -1,0 +1,184 @@
+"""The ASGI application: limits, identity and metrics of each request, and the routes to the endpoints."""
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+
+from bert_keras.serving.admission import Admission
+from bert_keras.serving.api_key import check_key
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.endpoint import (
+    Call,
+    ClientLeftError,
+    Endpoint,
+    Reply,
+    check_payload,
+    get_header,
+    make_json_reply,
+    read_timeout,
+)
+from bert_keras.serving.metrics import ServerMetrics
+from bert_keras.serving.models.repository import ModelRepository
+from bert_keras.serving.settings import ServerSettings
+
+_MAX_ID_LENGTH = 128  # characters of a client's request id
+
+
+class Server:
+    """What all requests share.
+
+    Args:
+        repository: the models.
+        settings: the settings.
+        log: called with a line for each request, if the settings ask for it, and with unexpected errors.
+    """
+
+    def __init__(self, repository: ModelRepository, settings: ServerSettings, log: Callable[[str], None]):
+        self.repository, self.settings, self.log = repository, settings, log
+        self.metrics = ServerMetrics()
+        self.admission = Admission(settings.max_requests)
+        self.is_draining = False
+        self._prefix = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered."""
+        return not self.is_draining and self.repository.is_ready
+
+    def make_id(self) -> str:
+        """Return a new request id."""
+        return f"{self._prefix}-{next(self._numbers)}"
+
+
+class EndpointApplication:
+    """The ASGI application of one endpoint: reads the request, answers it, and counts it.
+
+    Args:
+        server: what all requests share.
+        endpoint: the endpoint.
+    """
+
+    def __init__(self, server: Server, endpoint: Endpoint):
+        self._server, self._endpoint = server, endpoint
+        self._is_inference = endpoint.is_inference
+
+    async def __call__(self, scope: Mapping, receive: Callable, send: Callable) -> None:
+        """Answer a request."""
+        server, endpoint = self._server, self._endpoint
+        begin = time.perf_counter()
+        call = Call(server.repository, server.settings, scope, receive)
+        try:
+            reply = await self._answer(call, scope)
+        except ClientLeftError:
+            server.metrics.count_error("client left")
+            server.metrics.count_request(endpoint.path, 499, time.perf_counter() - begin)
+            return
+        except ServingError as error:
+            reply = self._make_error_reply(error)
+        except Exception as error:
+            server.log(f"error in {endpoint.path}: {type(error).__name__}: {error}")
+            reply = self._make_error_reply(
+                ServingError(Reason.FAILED, "the server failed on this request; see its log")
+            )
+        seconds = time.perf_counter() - begin
+        server.metrics.count_request(endpoint.path, reply.status, seconds)
+        if call.model_name is not None:
+            server.metrics.observe_job(call.model_name, call.timings)
+        request_id = get_header(scope, b"x-request-id") or server.make_id()
+        if server.settings.access_log:
+            client = (scope.get("client") or ("-",))[0]
+            request = f"{scope['method']} {scope['path']}"
+            server.log(f"{request_id[:_MAX_ID_LENGTH]} {client} {request} {reply.status} {seconds * 1e3:.1f} ms")
+        headers = _make_headers(reply, request_id, call, seconds)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    async def _answer(self, call: Call, scope: Mapping) -> Reply:
+        server, endpoint = self._server, self._endpoint
+        if not endpoint.is_open:
+            check_key(get_header(scope, b"authorization"), server.settings.api_key)
+        if not self._is_inference:
+            return await endpoint.handler(call)
+        size = _read_size(scope)
+        check_payload(size, server.settings.max_payload)
+        server.admission.enter(size, read_timeout(scope, server.settings.timeout))
+        try:
+            await call.read_body()
+            return await endpoint.handler(call)
+        finally:
+            server.admission.leave(size, call.timings.compute)
+
+    def _make_error_reply(self, error: ServingError) -> Reply:
+        self._server.metrics.count_error(error.reason.name.lower())
+        status, body = self._endpoint.format_error(error)
+        headers = () if error.retry_after is None else ((b"retry-after", str(error.retry_after).encode()),)
+        if error.reason is Reason.UNAUTHORIZED:
+            headers = ((b"www-authenticate", b"Bearer"),)
+        return make_json_reply(body, status, headers)
+
+
+def make_application(server: Server, endpoints: Sequence[Endpoint], routes: Sequence[BaseRoute] = ()) -> Callable:
+    """Return the ASGI application of all endpoints.
+
+    Args:
+        server: what all requests share.
+        endpoints: what clients can call.
+        routes: further routes of Starlette, such as static files.
+    """
+    own = [
+        Route(endpoint.path, EndpointApplication(server, endpoint), methods=[endpoint.method]) for endpoint in endpoints
+    ]
+    application = Starlette(routes=[*own, *routes], exception_handlers={HTTPException: _describe_http_error})
+    if server.settings.cors_origins:
+        application.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(server.settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["*"],
+        )
+    return application
+
+
+async def _describe_http_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer requests that no endpoint matches."""
+    message = {
+        404: f"there is nothing at {request.url.path}; /docs lists what can be called",
+        405: f"{request.url.path} cannot be called with {request.method}; /docs lists how",
+    }.get(error.status_code, str(error.detail))
+    return JSONResponse({"error": message}, error.status_code, headers=error.headers)
+
+
+def _read_size(scope: Mapping) -> int:
+    """Return the announced size of a body in bytes; 0 if it comes in chunks of unknown size."""
+    value = get_header(scope, b"content-length")
+    return int(value) if value is not None and value.isdecimal() else 0
+
+
+def _make_headers(reply: Reply, request_id: str, call: Call, seconds: float) -> list[tuple[bytes, bytes]]:
+    headers = [
+        (b"content-type", reply.content_type.encode()),
+        (b"content-length", str(len(reply.body)).encode()),
+        (b"x-request-id", request_id[:_MAX_ID_LENGTH].encode("latin-1", "replace")),
+        *reply.headers,
+    ]
+    if call.model_name is not None:  # the names of Text Embeddings Inference; milliseconds
+        timings = call.timings
+        values = {
+            b"x-total-time": seconds,
+            b"x-queue-time": timings.queue,
+            b"x-tokenization-time": timings.tokenization,
+            b"x-inference-time": timings.inference,
+        }
+        headers += [(name, b"%.2f" % (1e3 * value)) for name, value in values.items()]
+        headers.append((b"x-compute-tokens", b"%d" % timings.num_tokens))
+    return headers

@@ -1,0 +1,256 @@
+"""`Endpoint`, what clients can call over HTTP, and `Call`, one request to it."""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+import pydantic
+
+from bert_keras.checks import quote
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.models.repository import ModelRepository
+from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.settings import ServerSettings
+from bert_keras.serving.worker.jobs import Result, Timings
+
+JSON = "application/json"
+_TIMEOUT_HEADER = b"x-request-timeout"
+_BODY_SECONDS = 20.0  # that a client has to send its body
+
+
+class ClientLeftError(Exception):
+    """The client has closed its connection, so nobody reads an answer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer.
+
+    Attributes:
+        body: its bytes.
+        status: the HTTP status.
+        content_type: the type of the body.
+        headers: further headers, in lower case.
+    """
+
+    body: bytes
+    status: int = 200
+    content_type: str = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+FormatError = Callable[[ServingError], tuple[int, object]]  # returns the status and the JSON body
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Endpoint:
+    """Something that clients can call.
+
+    Attributes:
+        method: GET or POST.
+        path: with parameters as in Starlette, `/v1/models/{name}`.
+        handler: answers a call.
+        summary: one line for the page of the API.
+        tag: its group on the page.
+        format_error: writes errors as clients of its protocol expect them.
+        body: the pydantic model or type of the JSON body; None: no body, or not JSON.
+        answer: the pydantic model or type of the answer; None: not JSON.
+        statuses: the statuses of errors.
+        example: a body, for the page.
+        is_open: whether it can be called without the API key.
+    """
+
+    method: str
+    path: str
+    handler: Callable[["Call"], Awaitable[Reply]]
+    summary: str
+    tag: str
+    format_error: FormatError
+    body: Any = None
+    answer: Any = None
+    statuses: tuple[int, ...] = ()
+    example: object = None
+    is_open: bool = False
+
+    @property
+    def is_inference(self) -> bool:
+        """Whether its calls are counted and limited as work for a model."""
+        return self.method == "POST"
+
+
+class Call:
+    """One request to an endpoint.
+
+    Attributes:
+        repository: the models.
+        settings: the settings of the server.
+        body: the bytes of the request.
+        parameters: those of the path.
+        deadline: the time, of `time.monotonic`, until which the client waits.
+        timings: where the time of its jobs went, the sum of all.
+    """
+
+    __slots__ = (
+        "_receive",
+        "_scope",
+        "body",
+        "deadline",
+        "model_name",
+        "parameters",
+        "repository",
+        "settings",
+        "timings",
+    )
+
+    def __init__(self, repository: ModelRepository, settings: ServerSettings, scope: Mapping, receive: Callable):
+        self.repository, self.settings = repository, settings
+        self._scope, self._receive = scope, receive
+        self.body = b""
+        self.parameters: Mapping[str, str] = scope.get("path_params", {})
+        self.deadline = time.monotonic() + read_timeout(scope, settings.timeout)
+        self.timings = Timings()
+        self.model_name: str | None = None
+
+    def get_header(self, name: bytes) -> str | None:
+        """Return a header, named in lower case."""
+        return get_header(self._scope, name)
+
+    async def read_body(self) -> None:
+        """Read the body.
+
+        Raises:
+            ServingError: it is too large, or comes too slowly.
+            ClientLeftError: the client has left.
+        """
+        self.body, is_complete = await self._read_chunk(0)
+        if is_complete:
+            return
+        try:
+            self.body = await asyncio.wait_for(self._read_rest(self.body), _BODY_SECONDS)
+        except asyncio.TimeoutError:  # not an alias of TimeoutError in Python 3.10
+            raise ServingError(
+                Reason.EXPIRED_BODY, f"the request did not arrive within {_BODY_SECONDS:g} s; send it faster"
+            ) from None
+
+    async def _read_rest(self, first: bytes) -> bytes:
+        chunks, size, is_complete = [first], len(first), False
+        while not is_complete:
+            chunk, is_complete = await self._read_chunk(size)
+            size += len(chunk)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def _read_chunk(self, size_before: int) -> tuple[bytes, bool]:
+        """Return the next part of the body, and whether it is the last."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeftError
+        chunk = message.get("body", b"")
+        check_payload(size_before + len(chunk), self.settings.max_payload)
+        return chunk, not message.get("more_body", False)
+
+    def parse(self, adapter: pydantic.TypeAdapter) -> Any:
+        """Return the JSON body.
+
+        Raises:
+            ServingError: it is not JSON, or not what the endpoint expects.
+        """
+        try:
+            return adapter.validate_json(self.body)
+        except pydantic.ValidationError as error:
+            raise ServingError(Reason.INVALID, describe_validation_error(error)) from None
+
+    async def run(self, version: ServedVersion, kind: str, inputs: object, **options: object) -> Result:
+        """Run a job, and cancel it if the client leaves.
+
+        Raises:
+            ServingError: it has no result.
+            ClientLeftError: the client has left.
+        """
+        self.model_name = version.name
+        future = version.start(kind, inputs, options, self.deadline)
+        watching = asyncio.ensure_future(self._receive())  # returns when the client leaves
+        watching.add_done_callback(lambda _: future.cancel())
+        try:
+            result = await future
+        except asyncio.CancelledError:
+            if watching.done() and not watching.cancelled():
+                raise ClientLeftError from None
+            raise
+        finally:
+            watching.cancel()
+        self.timings = add_timings(self.timings, result.timings)
+        return result
+
+
+def add_timings(one: Timings, other: Timings) -> Timings:
+    """Return the sums of the fields of two timings."""
+    return Timings(*map(sum, zip(one, other, strict=True))) if any(one) else other
+
+
+def make_json_reply(value: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+    """Return a JSON answer; arrays of NumPy are allowed."""
+    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS, default=_to_json)
+    return Reply(body, status, headers=headers)
+
+
+def _to_json(value: object) -> object:
+    """Return what orjson cannot write itself as something that it can."""
+    return value.tolist()  # arrays of strings, of 8-byte integers in another byte order, or not contiguous
+
+
+def format_plain_error(error: ServingError) -> tuple[int, object]:
+    """Return the status and the body of an error of our own endpoints."""
+    return error.reason.value, {"error": str(error)}
+
+
+def describe_validation_error(error: pydantic.ValidationError) -> str:
+    """Return one sentence for what is wrong with a JSON body."""
+    first = min(error.errors(include_url=False), key=lambda detail: -len(detail["loc"]))
+    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("function-", "list[", "tuple[")))
+    where = f" at {quote(place)[1:-1]}" if place else ""
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"the request is not valid{where}: {reason[:1].lower()}{reason[1:]}; /docs describes the request"
+
+
+def check_payload(size: int, limit: int) -> None:
+    """Raise `ServingError` if a request has too many bytes."""
+    if size > limit:
+        raise ServingError(
+            Reason.TOO_LARGE,
+            f"the request has more than {limit:,} bytes; send fewer or shorter texts, or start the server with a "
+            "higher --max-payload",
+        )
+
+
+def check_number_of_texts(number: int, limit: int) -> None:
+    """Raise `ServingError` if a request has too many texts."""
+    if number > limit:
+        raise ServingError(
+            Reason.TOO_LARGE,
+            f"the request has {number:,} texts; expected at most {limit:,}: send several requests, or start the server "
+            "with a higher --max-texts",
+        )
+
+
+def get_header(scope: Mapping, name: bytes) -> str | None:
+    """Return a header of a request, named in lower case; None if it has none."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
+def read_timeout(scope: Mapping, default: float) -> float:
+    """Return the seconds that a request may take: its header `x-request-timeout`, but at most the default."""
+    value = get_header(scope, _TIMEOUT_HEADER)
+    if value is None:
+        return default
+    try:
+        seconds = float(value)
+    except ValueError:
+        return default
+    return min(seconds, default) if seconds > 0 else default

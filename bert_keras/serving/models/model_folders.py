@@ -1,0 +1,124 @@
+"""Find the versions of a model in its folder, and notice when they change."""
+
+import os
+import pathlib
+import re
+from typing import NamedTuple
+
+from bert_keras.errors import InputError
+from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+
+Fingerprint = tuple[tuple[str, int, int], ...]  # of each file: its path, size and time of modification
+
+_QUANTIZED = ("onnx/model_quantized.onnx", "onnx/onnx/model_quantized.onnx", "model_quantized.onnx")
+_MAX_FILES = 10_000  # in the folder of a version
+_NAME_IN_CONFIG = re.compile(r'^\s*name: "([^"]+)"', re.MULTILINE)
+
+
+class FoundVersion(NamedTuple):
+    """A version of a model on the disk.
+
+    Attributes:
+        number: its number, as in TensorFlow Serving: a higher one is newer. 1 for a folder without versions.
+        path: what a worker opens.
+        fingerprint: changes with the files.
+    """
+
+    number: int
+    path: pathlib.Path
+    fingerprint: Fingerprint
+
+
+def find_versions(folder: pathlib.Path, engine: str | None = None, *, quantized: bool = False) -> list[FoundVersion]:
+    """Return the versions of a model, the newest first.
+
+    A folder is an output folder of `export`, an artifact, a checkpoint folder, or a folder of such folders whose names
+    are numbers. Of a SavedModel each number in `saved_model/` is a version.
+
+    Args:
+        folder: the folder.
+        engine: the engine that will run it, see `find_artifact`; None: the first that can.
+        quantized: whether to run the 8-bit ONNX file of each version.
+    """
+    numbered = _list_numbered(folder)
+    if not any((path / "saved_model.pb").is_file() for path in numbered.values()):
+        saved_models = (
+            {} if quantized or not _prefers_saved_model(folder, engine) else _list_numbered(folder / "saved_model")
+        )
+        numbered = numbered or saved_models
+    if not numbered:
+        return [_make_version(1, folder, quantized)] if folder.exists() else []
+    return [_make_version(number, numbered[number], quantized) for number in sorted(numbered, reverse=True)]
+
+
+def name_model(folder: pathlib.Path) -> str:
+    """Return the name under which a folder is served: that of its `serving/models.config`, or the folder's own."""
+    config = folder / "serving" / "models.config"
+    if config.is_file() and (found := _NAME_IN_CONFIG.search(config.read_text(encoding="utf-8", errors="replace"))):
+        return found[1]
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-_.") or "bert"
+
+
+def check_version(version: FoundVersion, engine: str | None) -> None:
+    """Raise `InputError` unless a version is an artifact that the engine can run, or looks like a checkpoint folder."""
+    path = version.path
+    if not path.exists():
+        raise InputError(f"{path} does not exist; expected an artifact: export the model to ONNX, with 8 bits too")
+    if engine != "keras" and (engine is not None or is_artifact(path)):
+        find_artifact(path, engine)
+    elif not (path / "config.json").is_file():
+        raise InputError(
+            f"{path} has no model; expected an output folder of export, an artifact, a checkpoint folder, or a folder "
+            "of these with version numbers as names"
+        )
+
+
+def check_model(folder: pathlib.Path, engine: str | None, *, quantized: bool) -> None:
+    """Raise `InputError` unless a folder has a version to serve; the arguments are those of `find_versions`."""
+    problems = []
+    for version in find_versions(folder, engine, quantized=quantized):
+        try:
+            check_version(version, engine)
+            return
+        except InputError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def _prefers_saved_model(folder: pathlib.Path, engine: str | None) -> bool:
+    """Whether an output folder of `export` is served from its SavedModel."""
+    has_onnx = any((folder / place).is_file() for place in ("onnx/onnx/model.onnx", "onnx/model.onnx", "model.onnx"))
+    return engine == "tensorflow" or (engine is None and not has_onnx)
+
+
+def _list_numbered(folder: pathlib.Path) -> dict[int, pathlib.Path]:
+    try:
+        paths = [path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
+    except OSError:
+        return {}
+    return {int(path.name): path for path in paths}
+
+
+def _make_version(number: int, path: pathlib.Path, quantized: bool) -> FoundVersion:
+    chosen = path
+    if quantized and path.is_dir():
+        chosen = next((path / place for place in _QUANTIZED if (path / place).is_file()), path / _QUANTIZED[0])
+    return FoundVersion(number, chosen, _take_fingerprint(path))
+
+
+def _take_fingerprint(path: pathlib.Path) -> Fingerprint:
+    """Return what changes when a file below a path is written, replaced or removed."""
+    if path.is_file():
+        path = path.parent
+    facts = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = os.path.join(folder, name)
+            try:
+                status = os.stat(file)
+            except OSError:  # removed meanwhile
+                continue
+            facts.append((file, status.st_size, status.st_mtime_ns))
+            if len(facts) > _MAX_FILES:
+                return tuple(sorted(facts))
+    return tuple(sorted(facts))

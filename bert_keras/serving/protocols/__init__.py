@@ -1,0 +1,4 @@
+"""What clients can call, one module for each protocol and transport.
+
+Start with `tasks.py`, our own endpoints; `selection.py` chooses the model of a request.
+"""

@@ -1,0 +1,97 @@
+"""`GrpcCall`: one gRPC request with the limits, metrics and errors that all protocols share."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import grpc
+
+from bert_keras.errors import InputError
+from bert_keras.serving.api_key import check_key
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.worker.jobs import Result, Timings
+
+if TYPE_CHECKING:
+    from bert_keras.serving.http.application import Server
+
+_CODES = {
+    Reason.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.UNSUPPORTED: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.TOO_LARGE: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.UNAUTHORIZED: grpc.StatusCode.UNAUTHENTICATED,
+    Reason.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Reason.OVERLOADED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.EXPIRED: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Reason.EXPIRED_BODY: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Reason.FAILED: grpc.StatusCode.INTERNAL,
+}
+
+
+class GrpcCall:
+    """One request.
+
+    Attributes:
+        settings: the settings of the server.
+        repository: the models.
+    """
+
+    def __init__(self, server: "Server", seconds: float):
+        self.settings, self.repository = server.settings, server.repository
+        self._metrics = server.metrics
+        self._deadline = time.monotonic() + seconds
+        self.timings = Timings()
+
+    async def run(self, version: ServedVersion, kind: str, inputs: object, **options: object) -> Result:
+        """Run a job; gRPC cancels this coroutine if the client leaves, and with it the job.
+
+        Raises:
+            ServingError: it has no result.
+        """
+        result = await version.start(kind, inputs, options, self._deadline)
+        self.timings = result.timings
+        self._metrics.observe_job(version.name, result.timings)
+        return result
+
+
+@contextlib.asynccontextmanager
+async def grpc_call(
+    server: "Server", name: str, request: object, context: grpc.aio.ServicerContext
+) -> AsyncIterator[GrpcCall]:
+    """Answer a gRPC request within the limits of the server; errors become statuses.
+
+    Args:
+        server: what all requests share.
+        name: the method, for the metrics.
+        request: the message.
+        context: that of gRPC.
+    """
+    begin = time.perf_counter()
+    left = context.time_remaining()
+    seconds = server.settings.timeout if left is None else min(left, server.settings.timeout)
+    call = GrpcCall(server, seconds)
+    size = request.ByteSize()
+    code = grpc.StatusCode.OK
+    has_entered = False
+    try:
+        check_key(dict(context.invocation_metadata() or ()).get("authorization"), server.settings.api_key)
+        server.admission.enter(size, seconds)
+        has_entered = True
+        yield call
+    except (ServingError, InputError) as error:
+        error = error if isinstance(error, ServingError) else ServingError(Reason.INVALID, str(error))
+        server.metrics.count_error(error.reason.name.lower())
+        code = _CODES[error.reason]
+        if error.retry_after is not None:
+            context.set_trailing_metadata((("retry-after", str(error.retry_after)),))
+        await context.abort(code, str(error))
+    except asyncio.CancelledError:
+        code = grpc.StatusCode.CANCELLED
+        raise
+    finally:
+        if has_entered:
+            server.admission.leave(size, call.timings.compute)
+        server.metrics.count_request(name, code.value[0], time.perf_counter() - begin)

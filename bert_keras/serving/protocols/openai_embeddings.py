@@ -1,0 +1,133 @@
+"""OpenAI's `/v1/embeddings` and `/v1/models`.
+
+https://platform.openai.com/docs/api-reference/embeddings
+"""
+
+from typing import Annotated, Literal
+
+import pydantic
+
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, make_json_reply
+from bert_keras.serving.protocols.selection import select_version
+from bert_keras.serving.protocols.text_embeddings_inference import embed
+from bert_keras.serving.protocols.vectors import encode_base64, shorten_vectors
+
+_TAG = "OpenAI"
+_CODES = {  # status, type, code
+    Reason.UNAUTHORIZED: (401, "authentication_error", "invalid_api_key"),
+    Reason.NOT_FOUND: (404, "invalid_request_error", "model_not_found"),
+    Reason.OVERLOADED: (429, "rate_limit_error", "rate_limit_exceeded"),
+    Reason.UNAVAILABLE: (503, "server_error", None),
+    Reason.EXPIRED: (504, "server_error", None),
+    Reason.FAILED: (500, "server_error", None),
+    Reason.TOO_LARGE: (413, "invalid_request_error", None),
+    Reason.EXPIRED_BODY: (408, "invalid_request_error", None),
+}
+_STATUSES = (400, 401, 404, 408, 413, 429, 500, 503, 504)
+
+_Ids = Annotated[list[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]
+_Texts = Annotated[list[str], pydantic.Field(min_length=1)]
+_ListsOfIds = Annotated[list[_Ids], pydantic.Field(min_length=1)]
+
+
+class EmbeddingsRequest(pydantic.BaseModel):
+    """Texts, or token ids, to turn into vectors."""
+
+    model_config = pydantic.ConfigDict(strict=True)
+
+    input: str | _Texts | _Ids | _ListsOfIds
+    model: str
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: pydantic.PositiveInt | None = None
+    user: str | None = None
+
+
+class Embedding(pydantic.BaseModel):
+    """A vector: numbers, or little-endian float32 in base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(pydantic.BaseModel):
+    """The number of tokens of the texts."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(pydantic.BaseModel):
+    """The vectors of the texts, in their order."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class ModelDescription(pydantic.BaseModel):
+    """A model of this server."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(pydantic.BaseModel):
+    """The models of this server."""
+
+    object: Literal["list"]
+    data: list[ModelDescription]
+
+
+_REQUEST = pydantic.TypeAdapter(EmbeddingsRequest)
+
+
+def format_error(error: ServingError) -> tuple[int, object]:
+    """Return the status and the body of an error."""
+    status, kind, code = _CODES.get(error.reason, (400, "invalid_request_error", None))
+    return status, {"error": {"message": str(error), "type": kind, "param": None, "code": code}}
+
+
+def make_openai_endpoints() -> list[Endpoint]:
+    """Return the endpoints of OpenAI."""
+    example = {"input": ["a fine film"], "model": "NAME"}
+    return [
+        Endpoint(
+            "POST",
+            "/v1/embeddings",
+            _embed,
+            "vectors of texts",
+            _TAG,
+            format_error,
+            EmbeddingsRequest,
+            EmbeddingsAnswer,
+            _STATUSES,
+            example,
+        ),
+        Endpoint(
+            "GET", "/v1/models", _list_models, "the models of the server", _TAG, format_error, None, ModelList, (401,)
+        ),
+    ]
+
+
+async def _embed(call: Call) -> Reply:
+    request: EmbeddingsRequest = call.parse(_REQUEST)
+    version = select_version(call.repository, {"embed"}, request.model)
+    given = request.input
+    is_one = isinstance(given, str) or isinstance(given[0], int)
+    vectors = await embed(call, version, [given] if is_one else given, truncate=True, prompt_name=None)
+    vectors = shorten_vectors(vectors, request.dimensions, normalize=request.dimensions is not None)
+    values = [encode_base64(vector) for vector in vectors] if request.encoding_format == "base64" else vectors
+    data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]
+    tokens = call.timings.num_tokens
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return make_json_reply({"object": "list", "data": data, "model": version.name, "usage": usage})
+
+
+async def _list_models(call: Call) -> Reply:
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "bert-keras"} for name in call.repository.names]
+    return make_json_reply({"object": "list", "data": data})

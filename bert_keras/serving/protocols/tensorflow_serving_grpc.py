@@ -1,0 +1,153 @@
+"""TensorFlow Serving's gRPC API: PredictionService and ModelService.
+
+https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.message import Message
+
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.messages import tensorflow_serving as messages
+from bert_keras.serving.messages.tensors import decode_tensor_proto, encode_tensor_proto
+from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.protocols.grpc_call import GrpcCall, grpc_call
+from bert_keras.serving.protocols.signatures import SERVING_DEFAULT, get_specs, run_signature
+from bert_keras.serving.protocols.tensorflow_serving_rest import TENSOR_TYPES, classify, read_examples, regress
+from bert_keras.serving.worker.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from bert_keras.serving.http.application import Server
+
+_METHOD = "tensorflow/serving/predict"
+_UNKNOWN = 2  # tensorflow.error.UNKNOWN
+
+
+class PredictionService:
+    """Implementation of tensorflow.serving.PredictionService."""
+
+    def __init__(self, server: "Server"):
+        self._server = server
+
+    async def predict(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
+        """Run a signature on tensors."""
+        async with grpc_call(self._server, "grpc Predict", request, context) as call:
+            version = find_version(call, request.model_spec)
+            signature = request.model_spec.signature_name or SERVING_DEFAULT
+            inputs = {
+                name: decode_tensor_proto(proto, source=f"the input {name!r}") for name, proto in request.inputs.items()
+            }
+            outputs = await run_signature(
+                call.run,
+                version,
+                signature,
+                inputs,
+                list(request.output_filter),
+                max_texts=call.settings.max_texts,
+            )
+            response = messages.PredictResponse()
+            _fill_spec(response.model_spec, version, signature)
+            for name, values in outputs.items():
+                response.outputs[name].CopyFrom(encode_tensor_proto(values))
+            return response
+
+    async def classify(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
+        """Return the classes of examples."""
+        async with grpc_call(self._server, "grpc Classify", request, context) as call:
+            version = find_version(call, request.model_spec)
+            signature = request.model_spec.signature_name or SERVING_DEFAULT
+            texts = read_examples(_read_input(request.input), version)
+            response = messages.ClassificationResponse()
+            _fill_spec(response.model_spec, version, signature)
+            for classes in await classify(call, version, signature, texts):
+                found = response.result.classifications.add()
+                for label, score in classes:
+                    found.classes.add(label=label, score=score)
+            return response
+
+    async def regress(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
+        """Return the values of examples."""
+        async with grpc_call(self._server, "grpc Regress", request, context) as call:
+            version = find_version(call, request.model_spec)
+            signature = request.model_spec.signature_name or SERVING_DEFAULT
+            texts = read_examples(_read_input(request.input), version)
+            response = messages.RegressionResponse()
+            _fill_spec(response.model_spec, version, signature)
+            for value in await regress(call, version, signature, texts):
+                response.result.regressions.add(value=value)
+            return response
+
+    async def get_model_metadata(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
+        """Return the signatures of a model."""
+        async with grpc_call(self._server, "grpc GetModelMetadata", request, context) as call:
+            version = find_version(call, request.model_spec)
+            if list(request.metadata_field) != ["signature_def"]:
+                raise ServingError(
+                    Reason.INVALID, f"metadata_field is {list(request.metadata_field)}; expected signature_def"
+                )
+            signatures = messages.SignatureDefMap()
+            for name in version.description["signatures"]:
+                _fill_signature(signatures.signature_def[name], *get_specs(version, name))
+            response = messages.GetModelMetadataResponse()
+            _fill_spec(response.model_spec, version, "")
+            packed = response.metadata["signature_def"]
+            packed.type_url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
+            packed.value = signatures.SerializeToString()
+            return response
+
+
+class ModelService:
+    """Implementation of tensorflow.serving.ModelService; versions are loaded when they appear, not by request."""
+
+    def __init__(self, server: "Server"):
+        self._server = server
+
+    async def get_model_status(self, request: Message, context: grpc.aio.ServicerContext) -> Message:
+        """Return the state of the versions of a model."""
+        async with grpc_call(self._server, "grpc GetModelStatus", request, context) as call:
+            spec = request.model_spec
+            is_one = spec.HasField("version") or bool(spec.version_label)
+            number = find_version(call, spec).number if is_one else None
+            response = messages.GetModelStatusResponse()
+            for version, status in call.repository.list_statuses(spec.name, number).items():
+                entry = response.model_version_status.add(version=version, state=status.state.value)
+                entry.status.error_code = _UNKNOWN if status.message else 0
+                entry.status.error_message = status.message
+            return response
+
+
+def find_version(call: GrpcCall, spec: Message) -> ServedVersion:
+    """Return the version that a ModelSpec names."""
+    number = spec.version.value if spec.HasField("version") else None
+    return call.repository.get(spec.name, number, spec.version_label or None)
+
+
+def _fill_spec(spec: Message, version: ServedVersion, signature: str) -> None:
+    spec.name, spec.signature_name = version.name, signature
+    spec.version.value = version.number
+
+
+def _fill_signature(signature: Message, inputs: list[TensorSpec], outputs: list[TensorSpec]) -> None:
+    signature.method_name = _METHOD
+    for tensors, specs in ((signature.inputs, inputs), (signature.outputs, outputs)):
+        for spec in specs:
+            info = tensors[spec.name]
+            info.name = f"{spec.name}:0"
+            info.dtype = messages.DATA_TYPES[TENSOR_TYPES[spec.dtype]]
+            for size in spec.shape:
+                info.tensor_shape.dim.add(size=size)
+
+
+def _read_input(given: Message) -> list[dict[str, object]]:
+    """Return the features of the examples of a request; those of its context are in each."""
+    if given.HasField("example_list_with_context"):
+        context = _read_features(given.example_list_with_context.context)
+        return [context | _read_features(example) for example in given.example_list_with_context.examples]
+    return [_read_features(example) for example in given.example_list.examples]
+
+
+def _read_features(example: Message) -> dict[str, object]:
+    features: Mapping[str, Message] = example.features.feature
+    return {name: list(feature.bytes_list.value) for name, feature in features.items()}

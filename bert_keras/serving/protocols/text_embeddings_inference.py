@@ -1,0 +1,334 @@
+"""The endpoints of Text Embeddings Inference (TEI), with its requests, answers, error bodies and status codes.
+
+https://huggingface.github.io/text-embeddings-inference/
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pydantic
+
+from bert_keras import __version__
+from bert_keras.serving.errors import Reason, ServingError
+from bert_keras.serving.http.endpoint import Call, Endpoint, Reply, check_number_of_texts, make_json_reply
+from bert_keras.serving.models.served_version import ServedVersion
+from bert_keras.serving.protocols.selection import select_version
+from bert_keras.serving.protocols.vectors import shorten_vectors
+from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, TOKENS
+
+_TAG = "Text Embeddings Inference"
+_TYPES = {
+    Reason.INVALID: (422, "Validation"),
+    Reason.TOO_LARGE: (413, "Validation"),
+    Reason.UNSUPPORTED: (424, "Backend"),
+    Reason.OVERLOADED: (429, "Overloaded"),
+    Reason.UNAVAILABLE: (503, "Unhealthy"),
+    Reason.NOT_FOUND: (404, "Validation"),
+    Reason.UNAUTHORIZED: (401, "Validation"),
+    Reason.EXPIRED_BODY: (408, "Validation"),
+    Reason.EXPIRED: (504, "Backend"),
+    Reason.FAILED: (500, "Backend"),
+}
+_STATUSES = tuple(sorted({status for status, _ in _TYPES.values()}))
+
+Text = str | Annotated[list[pydantic.NonNegativeInt], pydantic.Field(min_length=1)]  # a text, or token ids
+
+
+class _Body(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)  # TEI ignores unknown fields
+
+    model: str | None = None
+
+
+class EmbedRequest(_Body):
+    """Texts to turn into vectors."""
+
+    inputs: Text | list[Text]
+    normalize: bool = True
+    truncate: bool | None = None
+    truncation_direction: Literal["right", "Right"] | None = None
+    prompt_name: str | None = None
+    dimensions: pydantic.PositiveInt | None = None
+
+
+class PredictRequest(_Body):
+    """A text, a pair of texts as a list of two, or a list of such lists."""
+
+    inputs: str | list[str] | list[list[str]]
+    raw_scores: bool = False
+    truncate: bool | None = None
+
+
+class RerankRequest(_Body):
+    """A query and the texts to sort by how well they fit."""
+
+    query: str
+    texts: list[str]
+    raw_scores: bool = False
+    return_text: bool = False
+    truncate: bool | None = None
+
+
+class SimilarityInputs(_Body):
+    """A text, and the texts to compare it with."""
+
+    source_sentence: str
+    sentences: list[str]
+
+
+class SimilarityParameters(_Body):
+    """How the texts are turned into vectors."""
+
+    truncate: bool | None = None
+    prompt_name: str | None = None
+
+
+class SimilarityRequest(_Body):
+    """Texts to compare."""
+
+    inputs: SimilarityInputs
+    parameters: SimilarityParameters | None = None
+
+
+class TokenizeRequest(_Body):
+    """Texts to tokenize."""
+
+    inputs: str | list[str]
+    add_special_tokens: bool = True
+    prompt_name: str | None = None
+
+
+class Score(pydantic.BaseModel):
+    """A class and its score."""
+
+    label: str
+    score: float
+
+
+class Rank(pydantic.BaseModel):
+    """The place of a text in the request, and its score."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class TokenDescription(pydantic.BaseModel):
+    """A token; `start` and `stop` are characters."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+def format_error(error: ServingError) -> tuple[int, object]:
+    """Return the status and the body of an error."""
+    status, kind = _TYPES[error.reason]
+    return status, {"error": str(error), "error_type": kind}
+
+
+def make_tei_endpoints() -> list[Endpoint]:
+    """Return the endpoints of TEI."""
+    vectors, numbers = list[list[float]], list[float]
+    rows: list[tuple[str, Any, Any, Any, str, dict]] = [
+        ("/embed", _embed, EmbedRequest, vectors, "vectors of texts", {"inputs": "a fine film"}),
+        (
+            "/predict",
+            _predict,
+            PredictRequest,
+            list[Score] | list[list[Score]],
+            "scores of the classes of texts",
+            {"inputs": "a fine film"},
+        ),
+        (
+            "/rerank",
+            _rerank,
+            RerankRequest,
+            list[Rank],
+            "texts in the order in which they fit a query",
+            {"query": "What is a film?", "texts": ["A film is a movie.", "Rome is a city."]},
+        ),
+        (
+            "/similarity",
+            _compare,
+            SimilarityRequest,
+            numbers,
+            "cosines of texts with a text",
+            {"inputs": {"source_sentence": "a fine film", "sentences": ["a good movie", "a city"]}},
+        ),
+        (
+            "/tokenize",
+            _tokenize,
+            TokenizeRequest,
+            list[list[TokenDescription]],
+            "tokens of texts",
+            {"inputs": "a fine film"},
+        ),
+    ]
+    endpoints = [
+        Endpoint("POST", path, handler, summary, _TAG, format_error, body, answer, _STATUSES, example)
+        for path, handler, body, answer, summary, example in rows
+    ]
+    info = Endpoint("GET", "/info", _describe, "the models and limits of the server", _TAG, format_error, answer=dict)
+    return [*endpoints, info]
+
+
+_EMBED, _PREDICT, _RERANK, _SIMILARITY, _TOKENIZE = map(
+    pydantic.TypeAdapter, (EmbedRequest, PredictRequest, RerankRequest, SimilarityRequest, TokenizeRequest)
+)
+
+
+async def _embed(call: Call) -> Reply:
+    request: EmbedRequest = call.parse(_EMBED)
+    inputs = _list_inputs(request.inputs)
+    version = select_version(call.repository, {"embed"}, request.model)
+    vectors = await embed(call, version, inputs, truncate=request.truncate or False, prompt_name=request.prompt_name)
+    return make_json_reply(shorten_vectors(vectors, request.dimensions, normalize=request.normalize))
+
+
+async def embed(
+    call: Call, version: ServedVersion, texts: Sequence, *, truncate: bool, prompt_name: str | None
+) -> np.ndarray:
+    """Return the vectors `(B, D)` of texts, or of lists of token ids."""
+    _check_inputs(call, texts)
+    result = await call.run(version, ANSWERS, texts, truncate=truncate, prompt_name=prompt_name)
+    return np.stack([answer["embedding"] for answer in result.value])
+
+
+async def _predict(call: Call) -> Reply:
+    request: PredictRequest = call.parse(_PREDICT)
+    inputs = request.inputs
+    is_one = isinstance(inputs, str) or not inputs or isinstance(inputs[0], str)
+    texts = [_make_text(one) for one in ([inputs] if is_one else inputs)]
+    _check_inputs(call, texts)
+    version = select_version(call.repository, {"classify"}, request.model)
+    scores = await _compute_scores(call, version, texts, request)
+    labels = version.description["labels"] or ["LABEL_0"]
+    ranked = [
+        [{"label": labels[place], "score": row[place]} for place in np.argsort(-row, kind="stable")] for row in scores
+    ]
+    return make_json_reply(ranked[0] if is_one else ranked)
+
+
+async def _rerank(call: Call) -> Reply:
+    request: RerankRequest = call.parse(_RERANK)
+    _check_inputs(call, request.texts)
+    version = select_version(call.repository, {"classify"}, request.model)
+    if len(version.description["labels"]) > 1:
+        raise ServingError(
+            Reason.UNSUPPORTED,
+            f"{version.name} has {len(version.description['labels'])} classes; expected one, a score: call /predict",
+        )
+    scores = await _compute_scores(call, version, [(request.query, text) for text in request.texts], request)
+    order = np.argsort(-scores[:, 0], kind="stable").tolist()
+    texts = [{"text": request.texts[place]} if request.return_text else {} for place in order]
+    return make_json_reply(
+        [{"index": place, "score": scores[place, 0], **text} for place, text in zip(order, texts, strict=True)]
+    )
+
+
+async def _compute_scores(
+    call: Call, version: ServedVersion, texts: Sequence, request: PredictRequest | RerankRequest
+) -> np.ndarray:
+    """Return the scores `(B, C)`: logits if the request wants raw scores, otherwise probabilities."""
+    result = await call.run(version, SIGNATURE, texts, truncate=request.truncate or False)
+    if request.raw_scores:
+        return result.value["scores"]
+    if "probabilities" in result.value:
+        return result.value["probabilities"]
+    return 1 / (1 + np.exp(-result.value["scores"]))  # one class, as TEI
+
+
+async def _compare(call: Call) -> Reply:
+    request: SimilarityRequest = call.parse(_SIMILARITY)
+    texts = [request.inputs.source_sentence, *request.inputs.sentences]
+    if len(texts) == 1:
+        raise ServingError(Reason.INVALID, "`sentences` is empty; expected at least one text to compare with")
+    version = select_version(call.repository, {"embed"}, request.model)
+    parameters = request.parameters or SimilarityParameters()
+    vectors = await embed(
+        call, version, texts, truncate=parameters.truncate or False, prompt_name=parameters.prompt_name
+    )
+    vectors = shorten_vectors(vectors, None, normalize=True)
+    return make_json_reply(vectors[1:] @ vectors[0])
+
+
+async def _tokenize(call: Call) -> Reply:
+    request: TokenizeRequest = call.parse(_TOKENIZE)
+    texts = [request.inputs] if isinstance(request.inputs, str) else request.inputs
+    _check_inputs(call, texts)
+    version = select_version(call.repository, {"classify", "tag", "answer", "embed"}, request.model)
+    if request.prompt_name is not None:
+        texts = [get_prompt(version, request.prompt_name) + text for text in texts]
+    result = await call.run(version, TOKENS, texts, add_special_tokens=request.add_special_tokens)
+    call.model_name = None  # no model ran
+    names = ("id", "text", "special", "start", "stop")
+    return make_json_reply([[dict(zip(names, token, strict=True)) for token in tokens] for tokens in result.value])
+
+
+def get_prompt(version: ServedVersion, name: str) -> str:
+    """Return a prompt of a model by its name.
+
+    Raises:
+        ServingError: there is none of that name.
+    """
+    prompts = version.description["prompts"]
+    if name not in prompts:
+        known = ", ".join(prompts) or "no prompts"
+        raise ServingError(Reason.INVALID, f"{version.name} has no prompt {name!r}; it has {known}")
+    return prompts[name]
+
+
+async def _describe(call: Call) -> Reply:
+    versions = call.repository.list_versions()
+    models = [
+        {"model_id": version.name, "model_sha": None, "version": version.number, **_describe_version(version)}
+        for version in versions
+    ]
+    limits = {
+        "max_concurrent_requests": call.settings.max_requests,
+        "max_client_batch_size": call.settings.max_texts,
+        "auto_truncate": False,
+        "version": __version__,
+    }
+    return make_json_reply({**(models[0] if models else {}), **limits, "models": models})
+
+
+def _describe_version(version: ServedVersion) -> dict[str, object]:
+    facts = version.description
+    labels = {str(number): label for number, label in enumerate(facts["labels"])}
+    kinds = {"classify": "classifier" if len(labels) > 1 else "reranker", "embed": "embedding"}
+    kind = kinds.get(facts["task"], facts["task"])
+    details = {"id2label": labels, "label2id": {label: int(number) for number, label in labels.items()}}
+    return {
+        "model_type": {kind: details if facts["task"] != "embed" else {"dimensions": facts["dimensions"]}},
+        "task": facts["task"],
+        "engine": facts["engine"],
+        "max_input_length": facts["max_sequence_length"],
+        "prompts": facts["prompts"],
+    }
+
+
+def _list_inputs(inputs: object) -> list:
+    """Return the texts or lists of token ids of a request; one list of numbers is one text."""
+    if isinstance(inputs, str) or (inputs and isinstance(inputs[0], int)):
+        return [inputs]
+    return list(inputs)
+
+
+def _make_text(given: str | list[str]) -> object:
+    """Return what `Predictor` accepts: a text, or a pair."""
+    if isinstance(given, str):
+        return given
+    if len(given) not in (1, 2):
+        raise ServingError(Reason.INVALID, f"a list has {len(given)} texts; expected one, or two for a pair")
+    return given[0] if len(given) == 1 else tuple(given)
+
+
+def _check_inputs(call: Call, texts: Sequence) -> None:
+    if not len(texts):
+        raise ServingError(Reason.INVALID, "`inputs` is empty; expected at least one text")
+    check_number_of_texts(len(texts), call.settings.max_texts)

@@ -1,0 +1,33 @@
+"""Sentence vectors as clients ask for them: shorter, normalized, or as base64."""
+
+import base64
+
+import numpy as np
+
+from bert_keras.serving.errors import Reason, ServingError
+
+
+def shorten_vectors(vectors: np.ndarray, dimensions: int | None, *, normalize: bool) -> np.ndarray:
+    """Return the first numbers of vectors (Kusupati et al. 2022), float32.
+
+    Args:
+        vectors: `(B, D)`.
+        dimensions: how many to keep; None: all.
+        normalize: whether the vectors get length 1.
+
+    Raises:
+        ServingError: the vectors have fewer numbers.
+    """
+    if dimensions is not None and dimensions > vectors.shape[1]:
+        raise ServingError(
+            Reason.INVALID, f"`dimensions` is {dimensions}; expected at most {vectors.shape[1]}, as the model has"
+        )
+    vectors = vectors[:, :dimensions].astype(np.float32)
+    if not normalize:
+        return np.ascontiguousarray(vectors)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def encode_base64(vector: np.ndarray) -> str:
+    """Return a vector as OpenAI writes it: little-endian float32 in base64."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

@@ -1,0 +1,171 @@
+"""`serve`: run the server until it is stopped."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+
+import uvicorn
+
+from bert_keras.errors import InputError
+from bert_keras.serving.http.application import Server, make_application
+from bert_keras.serving.http.endpoint import Endpoint
+from bert_keras.serving.http.health import add_gauges, make_health_endpoints
+from bert_keras.serving.http.openapi import make_openapi_endpoint
+from bert_keras.serving.models.repository import ModelRepository, ModelSettings
+from bert_keras.serving.protocols.open_inference_rest import make_open_inference_endpoints
+from bert_keras.serving.protocols.openai_embeddings import make_openai_endpoints
+from bert_keras.serving.protocols.tasks import make_task_endpoints
+from bert_keras.serving.protocols.tensorflow_serving_rest import make_tensorflow_serving_endpoints
+from bert_keras.serving.protocols.text_embeddings_inference import make_tei_endpoints
+from bert_keras.serving.settings import ServerSettings
+
+_BACKLOG = 4096  # connections that wait to be accepted
+
+
+def serve(
+    models: Sequence[ModelSettings],
+    settings: ServerSettings,
+    *,
+    log: Callable[[str], None],
+    on_ready: Callable[[dict[str, int | None]], None] = lambda ports: None,
+) -> None:
+    """Load models and answer requests until SIGTERM or Ctrl-C; then finish the running requests and return.
+
+    Args:
+        models: the models.
+        settings: the settings.
+        log: called with a sentence about each event.
+        on_ready: called with the ports, `http` and `grpc`, when the server answers.
+
+    Raises:
+        InputError: a model cannot be loaded, or a port is taken.
+        MissingExtraError: a package is missing.
+    """
+    loop = _choose_loop()()
+    try:
+        loop.run_until_complete(_serve(models, settings, log, on_ready))
+    finally:
+        loop.close()
+
+
+def make_endpoints(server: Server) -> list[Endpoint]:
+    """Return everything that clients can call over HTTP, the most frequent first."""
+    endpoints = [
+        *make_task_endpoints(),
+        *make_tei_endpoints(),
+        *make_openai_endpoints(),
+        *make_tensorflow_serving_endpoints(),
+        *make_open_inference_endpoints(lambda: server.is_ready),
+        *make_health_endpoints(server),
+    ]
+    return [*endpoints, make_openapi_endpoint(endpoints)]
+
+
+async def _serve(
+    models: Sequence[ModelSettings],
+    settings: ServerSettings,
+    log: Callable[[str], None],
+    on_ready: Callable[[dict[str, int | None]], None],
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    repository = ModelRepository(list(models), log)
+    server = Server(repository, settings, log)
+    add_gauges(server)
+    listener = _listen(settings)
+    try:
+        loading = asyncio.ensure_future(repository.load())
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            return
+        loading.result()
+        server.admission.num_instances = sum(one.description["instances"] for one in repository.list_versions())
+        await _answer(server, listener, stop, on_ready)
+    finally:
+        listener.close()
+        await repository.close()
+
+
+async def _answer(
+    server: Server, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[dict[str, int | None]], None]
+) -> None:
+    """Answer requests until `stop` is set, then finish those that run."""
+    settings = server.settings
+    http = _HttpServer(
+        uvicorn.Config(
+            make_application(server, make_endpoints(server)),
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=settings.drain_seconds,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
+            backlog=_BACKLOG,
+        )
+    )
+    answering = asyncio.ensure_future(http.serve(sockets=[listener]))
+    watching = asyncio.ensure_future(server.repository.watch(settings.poll_seconds))
+    grpc_server, grpc_port = None, None
+    if settings.grpc_port is not None:
+        from bert_keras.serving.grpc_server import start_grpc_server
+
+        grpc_server, grpc_port = await start_grpc_server(server)
+    on_ready({"http": listener.getsockname()[1], "grpc": grpc_port})
+    await stop.wait()
+    server.log("stopping: no new requests; those that run are finished")
+    server.is_draining = True
+    watching.cancel()
+    http.should_exit = True
+    if grpc_server is not None:
+        await grpc_server.stop(settings.drain_seconds)
+    await asyncio.gather(answering, watching, return_exceptions=True)
+
+
+class _HttpServer(uvicorn.Server):
+    """Uvicorn's server without its signal handlers: this module stops it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture no signals."""
+        yield
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        InputError: the address is in use or not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"{settings.host}:{settings.port} cannot be opened ({error.strerror}); expected a free port of this "
+            "machine: choose another one with --port"
+        ) from None
+    listener.set_inheritable(False)
+    return listener
+
+
+def _choose_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return the factory of uvloop's event loop where it is installed, otherwise of asyncio's."""
+    try:
+        import uvloop
+    except ImportError:  # not on Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,160 @@
+"""`Answering`: turns the texts of jobs into sequences, and the model's outputs into the results of jobs."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from bert_keras.checks import quote
+from bert_keras.errors import InputError
+from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.serving.worker.jobs import ANSWERS, SIGNATURE, Job
+from bert_keras.serving.worker.signature_outputs import compute_signature_outputs
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+
+_UNLIMITED = 10**9  # tokens
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedJob:
+    """A job whose texts are tokenized.
+
+    Attributes:
+        task: the task with the options of the job.
+        examples: one example per text or pair.
+        sequences: their sequences.
+    """
+
+    task: Task
+    examples: Sequence
+    sequences: EncodedSequences
+
+
+class Answering:
+    """Encode and decode the jobs of a model.
+
+    Args:
+        predictor: the model.
+    """
+
+    def __init__(self, predictor: Predictor):
+        self._predictor = predictor
+        self._tokenizer = predictor.tokenizer
+
+    def encode(self, jobs: Sequence[Job]) -> list[EncodedJob | InputError]:
+        """Tokenize the texts of jobs of the kinds `ANSWERS` and `SIGNATURE`.
+
+        Options: `prompt_name` or `prompt`, see `Predictor.with_prompt`; `truncate` (default True), whether longer
+        texts are cut.
+
+        Returns:
+            For each job its sequences, or what is wrong with it.
+        """
+        made = [_catch(functools.partial(self._make_examples, job)) for job in jobs]
+        groups: dict[object, list[int]] = {}  # jobs with the same options are tokenized together, which is faster
+        for index, job in enumerate(jobs):
+            if not isinstance(made[index], InputError):
+                groups.setdefault(_get_group(job, made[index][1]), []).append(index)
+        results = list(made)
+        for indices in groups.values():
+            encoded = self._encode_together([(*made[index], jobs[index].options) for index in indices])
+            for index, result in zip(indices, encoded, strict=True):
+                results[index] = result
+        return results
+
+    def decode(self, job: Job, encoded: EncodedJob, outputs: Mapping[str, np.ndarray]) -> object:
+        """Return the result of a job from the outputs of its sequences.
+
+        Options of `ANSWERS`: `top`, see `Predictor`.
+
+        Returns:
+            `ANSWERS`: one answer per example. `SIGNATURE`: arrays `(B, ...)`, keyed by name.
+        """
+        if job.kind == SIGNATURE:
+            return compute_signature_outputs(encoded.task, encoded.sequences, outputs, encoded.examples)
+        answers = encoded.task.decode(encoded.sequences, outputs, encoded.examples)
+        top = job.options.get("top")
+        return answers if top is None else [encoded.task.to_json(answer, top) for answer in answers]
+
+    def _make_examples(self, job: Job) -> tuple[Task, list]:
+        task = self._select_task(job.options)
+        if job.kind == ANSWERS and job.options.get("top") is not None:
+            task.check_top(job.options["top"])
+        return task, [self._predictor.make_example(self._read_text(given)) for given in job.inputs]
+
+    def _read_text(self, given: object) -> object:
+        """Return the text of a list of token ids; anything else as it is."""
+        is_ids = isinstance(given, list) and bool(given) and all(isinstance(number, int) for number in given)
+        return join_tokens(self._tokenizer, given) if is_ids else given
+
+    def _select_task(self, options: Mapping[str, object]) -> Task:
+        name, text = options.get("prompt_name"), options.get("prompt")
+        if name is None and text is None:
+            return self._predictor.task
+        return self._predictor.with_prompt(name, text).task
+
+    def _encode_together(
+        self, jobs: Sequence[tuple[Task, list, Mapping[str, object]]]
+    ) -> list[EncodedJob | InputError]:
+        """Tokenize the examples of jobs with the same options in one call."""
+        task, _, options = jobs[0]
+        examples = [example for _, own, _ in jobs for example in own]
+        is_cut = task.window_overlap is None  # otherwise long texts are read in windows
+        limit = task.max_sequence_length if is_cut and not options.get("truncate", True) else None
+        encode_task = task if limit is None else dataclasses.replace(task, max_sequence_length=_UNLIMITED)
+        try:
+            sequences = encode_task.encode(self._tokenizer, examples)
+        except InputError as error:
+            if len(jobs) == 1:
+                return [error]
+            return [result for job in jobs for result in self._encode_together([job])]  # only the wrong one fails
+        results, begin, first = [], 0, 0
+        is_pair_of_texts = isinstance(task, SentenceEmbedding)
+        for own_task, own, _ in jobs:
+            count = sum(1 + (is_pair_of_texts and example.second_text is not None) for example in own)
+            end = int(np.searchsorted(sequences.examples, first + count))
+            part, begin, first = sequences.slice(begin, end), end, first + count
+            results.append(_check_length(part, limit) or EncodedJob(own_task, own, part))
+        return results
+
+
+def _get_group(job: Job, examples: Sequence) -> tuple:
+    """Return what jobs that are tokenized together have in common; pairs and single texts are not."""
+    options = job.options
+    is_pair = bool(examples) and getattr(examples[0], "second_text", None) is not None
+    return options.get("prompt_name"), options.get("prompt"), options.get("truncate", True), is_pair
+
+
+def _check_length(sequences: EncodedSequences, limit: int | None) -> InputError | None:
+    """Return an error if a sequence is longer than the limit."""
+    if limit is None or (longest := int(sequences.lengths.max(initial=0))) <= limit:
+        return None
+    return InputError(
+        f"a text has {longest:,} tokens with special tokens; expected at most {limit:,}: shorten it, or allow that it "
+        "is cut (truncate)"
+    )
+
+
+def _catch(function: Callable[[], object]) -> object:
+    """Return what a function returns, or the `InputError` that it raises."""
+    try:
+        return function()
+    except InputError as error:
+        return error
+
+
+def join_tokens(tokenizer: object, token_ids: Sequence[int]) -> str:
+    """Return the text of token ids, WordPieces joined to words; special tokens are left out.
+
+    Raises:
+        InputError: an id is not in the vocabulary.
+    """
+    size = tokenizer.vocabulary_size
+    if wrong := [number for number in token_ids if not 0 <= number < size]:
+        raise InputError(f"the token id {quote(wrong[0])} is not in the vocabulary; expected 0 to {size - 1}")
+    special = {"[PAD]", "[CLS]", "[SEP]"}
+    tokens = [token for number in token_ids if (token := tokenizer.vocabulary[number]) not in special]
+    return " ".join(tokens).replace(" ##", "")

@@ -1,0 +1,244 @@
+"""`JobRunner`: runs jobs on the instances of an engine, in batches of tokens across jobs."""
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from bert_keras.errors import InputError
+from bert_keras.features import FEATURES, to_huggingface_names
+from bert_keras.pipelines.batches.encoding import EncodedSequences
+from bert_keras.serving.worker.answering import Answering, EncodedJob
+from bert_keras.serving.worker.jobs import EXPIRED, FAILED, IDS, INVALID, OK, TOKENS, Job, Result, Timings
+from bert_keras.serving.worker.sequence_queue import SequenceQueue
+from bert_keras.serving.worker.tokens import describe_tokens
+from bert_keras.tasks.engines.engine import Engine
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sequence_runner import SequenceRunner
+
+_MAX_JOBS_AT_ONCE = 64  # tokenized together; more would delay the first of them
+_OUR_NAMES = {feature.huggingface_name: name for name, feature in FEATURES.items() if feature.huggingface_name}
+
+
+@dataclasses.dataclass(eq=False)
+class _RunningJob:
+    """A job between its tokenization and its result.
+
+    Attributes:
+        job: the job.
+        encoded: its sequences; None for token ids.
+        lengths: tokens of each sequence, including special tokens.
+        arrived: when it arrived, of `time.monotonic`.
+        tokenization: seconds that its tokenization took.
+    """
+
+    job: Job
+    encoded: EncodedJob | None
+    lengths: list[int]
+    arrived: float
+    tokenization: float
+    started: float | None = None
+    compute: float = 0.0
+    batch_tokens: int = 0
+    is_wanted: bool = True
+    parts: dict[int, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)  # outputs, keyed by sequence
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the job is a batch of its own."""
+        return self.encoded is None
+
+    def get_timings(self, finished: float) -> Timings:
+        """Return where the time of the job went."""
+        started = finished if self.started is None else self.started
+        queue = max(0.0, started - self.arrived - self.tokenization)
+        num_tokens = sum(self.lengths)
+        return Timings(
+            queue, self.tokenization, finished - started, self.compute, num_tokens, max(self.batch_tokens, num_tokens)
+        )
+
+
+class JobRunner:
+    """Run jobs on as many threads as the engine has instances.
+
+    A thread without work takes the jobs that have arrived, tokenizes them, and then runs batches of their sequences.
+    Nothing waits for a batch to fill: jobs that arrive while all instances are busy form the next ones.
+
+    Args:
+        predictor: the model.
+        engine: the engine that runs it.
+        send: called with each result, by any thread.
+    """
+
+    def __init__(self, predictor: Predictor, engine: Engine, send: Callable[[list[Result]], None]):
+        self._predictor, self._engine, self._send = predictor, engine, send
+        self._answering = Answering(predictor)
+        self._run = SequenceRunner(engine, is_token_level=predictor.task.is_token_level)
+        self._queue = SequenceQueue(engine.tokens_per_batch, engine.shortest_share)
+        self._arrived: collections.deque[tuple[Job, float]] = collections.deque()
+        self._running: dict[int, _RunningJob] = {}  # keyed by the job's id
+        self._cancelled: set[int] = set()  # jobs that are not tokenized yet
+        self._has_work = threading.Condition()
+        for number in range(engine.num_instances):
+            threading.Thread(target=self._work, name=f"instance {number}", daemon=True).start()
+
+    def submit(self, job: Job) -> None:
+        """Add a job."""
+        with self._has_work:
+            self._arrived.append((job, time.monotonic()))
+            self._has_work.notify()
+
+    def cancel(self, job_id: int) -> None:
+        """Drop a job, unless it is finished. It has no result."""
+        with self._has_work:
+            running = self._running.pop(job_id, None)
+            if running is not None:
+                running.is_wanted = False
+            elif any(job.id == job_id for job, _ in self._arrived):
+                self._cancelled.add(job_id)
+
+    def _work(self) -> None:
+        while True:
+            with self._has_work:
+                while not self._arrived and not self._queue:
+                    self._has_work.wait()
+                arrived = [self._arrived.popleft() for _ in range(min(len(self._arrived), _MAX_JOBS_AT_ONCE))]
+                batch = [] if arrived else self._take_batch()
+            if arrived:
+                self._tokenize(arrived)
+            elif batch:
+                self._run_batch(batch)
+
+    def _take_batch(self) -> list[tuple[_RunningJob, int]]:
+        """Take the next batch from the queue; report jobs whose deadline has passed instead of running them."""
+        now, expired = time.monotonic(), []
+        batch = self._queue.take_batch()
+        for running, _ in batch:
+            if running.is_wanted and running.job.deadline < now:
+                running.is_wanted = False
+                expired.append(self._finish(running, EXPIRED, "the deadline passed before the model was free", now))
+            elif running.started is None:
+                running.started = now
+        if expired:
+            self._send(expired)
+        return [(running, index) for running, index in batch if running.is_wanted]
+
+    def _tokenize(self, arrived: Sequence[tuple[Job, float]]) -> None:
+        """Tokenize jobs and queue their sequences; send the results of those that need no model."""
+        begin = time.monotonic()
+        results, jobs, waiting = [], [], []
+        for job, arrival in arrived:
+            if job.id in self._cancelled:
+                self._cancelled.discard(job.id)
+            elif job.kind == IDS:
+                lengths = [job.inputs["input_ids"].shape[1]] * len(job.inputs["input_ids"])
+                waiting.append(_RunningJob(job, None, lengths, arrival, 0.0))
+            elif job.kind == TOKENS:
+                results.append(self._describe_tokens(job))
+            else:
+                jobs.append((job, arrival))
+        try:
+            encoded = self._answering.encode([job for job, _ in jobs])
+        except Exception as error:  # a worker must survive any request
+            encoded = [error] * len(jobs)
+        seconds = time.monotonic() - begin
+        for (job, arrival), result in zip(jobs, encoded, strict=True):
+            if isinstance(result, Exception):
+                results.append(_make_error(job.id, result, Timings(tokenization=seconds)))
+            else:
+                running = _RunningJob(job, result, result.sequences.lengths.tolist(), arrival, seconds)
+                waiting.append(running)
+        empty = [running for running in waiting if not running.lengths]
+        with self._has_work:
+            for running in waiting:
+                self._running[running.job.id] = running
+                if running.lengths:
+                    self._queue.add(running)
+            if sum(len(running.lengths) for running in waiting) > 1:  # enough for other instances too
+                self._has_work.notify_all()
+        results += [self._decode(running, {}) for running in empty]
+        if results:
+            self._send(results)
+
+    def _run_batch(self, batch: Sequence[tuple[_RunningJob, int]]) -> None:
+        """Run a batch and send the results of the jobs that are complete."""
+        begin = time.monotonic()
+        jobs = list(dict.fromkeys(running for running, _ in batch))
+        try:
+            if batch[0][0].is_whole:
+                self._send([self._run_ids(batch[0][0], begin)])
+                return
+            parts = [running.encoded.sequences.slice(index, index + 1) for running, index in batch]
+            sequences = EncodedSequences.concatenate(parts)
+            outputs = self._run(sequences)
+        except Exception as error:  # a worker must survive any request
+            self._send([self._fail(running, error) for running in jobs if running.is_wanted])
+            return
+        seconds = time.monotonic() - begin
+        batch_tokens = len(batch) * int(sequences.lengths.max())
+        share = seconds / len(sequences.token_ids)
+        splits = sequences.row_splits if self._predictor.task.is_token_level else np.arange(len(batch) + 1)
+        for place, (running, index) in enumerate(batch):
+            rows = slice(splits[place], splits[place + 1])
+            running.parts[index] = {name: values[rows] for name, values in outputs.items()}
+            running.compute += share * running.lengths[index]
+            running.batch_tokens = batch_tokens
+        complete = [running for running in jobs if running.is_wanted and len(running.parts) == len(running.lengths)]
+        self._send([self._decode(running, _join_parts(running)) for running in complete])
+
+    def _run_ids(self, running: _RunningJob, begin: float) -> Result:
+        """Run the model on the token ids of a job, in batches that keep its order."""
+        inputs = {_OUR_NAMES[name]: values for name, values in running.job.inputs.items()}
+        num_rows, length = inputs["token_ids"].shape
+        step = max(1, self._engine.tokens_per_batch // max(1, length))
+        parts = [
+            self._engine.run({name: values[start : start + step] for name, values in inputs.items()})
+            for start in range(0, num_rows, step)
+        ]
+        outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for values in outputs.values():
+            self._engine.check_finite(values)
+        now = time.monotonic()
+        running.compute, running.batch_tokens = now - begin, min(step, num_rows) * length
+        return self._finish(running, OK, to_huggingface_names(outputs), now)
+
+    def _describe_tokens(self, job: Job) -> Result:
+        try:
+            return Result(job.id, OK, describe_tokens(self._predictor.tokenizer, job.inputs, **job.options), Timings())
+        except Exception as error:  # a worker must survive any request
+            return _make_error(job.id, error, Timings())
+
+    def _decode(self, running: _RunningJob, outputs: Mapping[str, np.ndarray]) -> Result:
+        try:
+            value = self._answering.decode(running.job, running.encoded, outputs) if running.lengths else []
+        except Exception as error:  # a worker must survive any request
+            return self._fail(running, error)
+        return self._finish(running, OK, value, time.monotonic())
+
+    def _fail(self, running: _RunningJob, error: Exception) -> Result:
+        with self._has_work:
+            running.is_wanted = False  # its other sequences are dropped
+        result = _make_error(running.job.id, error, Timings())
+        return self._finish(running, FAILED, result.value, time.monotonic())
+
+    def _finish(self, running: _RunningJob, status: str, value: object, now: float) -> Result:
+        self._running.pop(running.job.id, None)
+        return Result(running.job.id, status, value, running.get_timings(now))
+
+
+def _join_parts(running: _RunningJob) -> dict[str, np.ndarray]:
+    """Return the outputs of all sequences of a job, in their order."""
+    parts = [running.parts[index] for index in range(len(running.lengths))]
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _make_error(job_id: int, error: Exception, timings: Timings) -> Result:
+    """Return the result of a job that cannot be run; an error of ours is a sentence for the client."""
+    if isinstance(error, InputError):
+        return Result(job_id, INVALID, str(error), timings)
+    return Result(job_id, FAILED, f"the model failed on this request ({type(error).__name__}: {error})", timings)

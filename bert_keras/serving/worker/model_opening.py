@@ -1,0 +1,134 @@
+"""Open a model for a worker: an artifact in its engine, or a checkpoint in Keras, and run it until it is warm."""
+
+import os
+import pathlib
+import time
+from typing import NamedTuple
+
+from bert_keras.serving.worker.model_source import KERAS, ModelSource
+from bert_keras.serving.worker.signature_outputs import describe_signature_outputs
+from bert_keras.serving.worker.tensor_spec import TensorSpec
+from bert_keras.tasks.base import Task
+from bert_keras.tasks.engines.artifact_files import find_artifact, is_artifact
+from bert_keras.tasks.engines.engine import FAST_SAVED_MODEL, Engine
+from bert_keras.tasks.predictor import Predictor
+from bert_keras.tasks.sentence_embedding import SentenceEmbedding
+
+_WARM_UP_WORDS = (1, 4, 16, 60, 300)  # per text
+_WARM_UP_SECONDS = 5.0  # at most
+
+
+class OpenModel(NamedTuple):
+    """A model in its engine.
+
+    Attributes:
+        predictor: encodes and decodes.
+        engine: the name of the engine.
+    """
+
+    predictor: Predictor
+    engine: str
+
+    def get_engine(self) -> Engine:
+        """Return the engine that runs the model."""
+        return self.predictor.engine
+
+
+def open_model(source: ModelSource) -> OpenModel:
+    """Open a model.
+
+    Raises:
+        InputError: there is no model that the engine can run.
+        MissingExtraError: the engine is not installed.
+    """
+    path = pathlib.Path(source.path)
+    if source.engine == KERAS or (source.engine is None and path.exists() and not is_artifact(path)):
+        _load_tensorflow()
+        return OpenModel(Predictor.from_checkpoint(path), KERAS)
+    artifact = find_artifact(path, source.engine)
+    instances = source.instances
+    if artifact.engine == "tensorflow":
+        for name in FAST_SAVED_MODEL:  # this process changes no weights
+            os.environ.setdefault(name, "1")
+        _load_tensorflow()
+    elif instances is None and source.threads is None:
+        instances = os.cpu_count() or 1
+    predictor = Predictor.from_artifact(artifact, threads=source.threads, instances=instances or 1)
+    return OpenModel(predictor, artifact.engine)
+
+
+def runs_in_calling_thread(source: ModelSource) -> bool:
+    """Whether the engine computes in the thread that calls it, and starts no threads of its own."""
+    is_keras = source.engine in (KERAS, "tensorflow", "openvino") or not is_artifact(pathlib.Path(source.path))
+    return not is_keras and source.threads in (None, 1) and source.instances != 1
+
+
+def warm_up(predictor: Predictor) -> None:
+    """Answer texts of different lengths, so that the first client does not wait for what happens only once."""
+    task = predictor.task
+    end = time.monotonic() + _WARM_UP_SECONDS
+    for num_words in _WARM_UP_WORDS:
+        text = " ".join(["the weather is fine today"[:5]] * num_words)
+        example = task.make_example(*(text for _ in task.input_names))
+        for size in (1, 4):
+            predictor.answer([example] * size)
+            if time.monotonic() > end:
+                return
+
+
+def describe_model(model: OpenModel) -> dict[str, object]:
+    """Return what the server needs to know of a model, as plain values.
+
+    Keys: `task`, `problem`, `labels`, `input_names`, `max_sequence_length` of texts, `max_positions` of token ids,
+    `prompts`, `default_prompt_name`, `dimensions` of sentence vectors, `engine`, `instances`, `vocabulary_size`, and
+    `signatures`: the inputs and the outputs (`TensorSpec`) of `serving_default` and of `ids`.
+    """
+    predictor, task = model.predictor, model.predictor.task
+    dimensions = _count_dimensions(predictor)
+    return {
+        "task": task.name,
+        "problem": task.problem,
+        "labels": list(getattr(task, "labels", ())),
+        "input_names": list(task.input_names),
+        "max_sequence_length": task.max_sequence_length,
+        "max_positions": predictor.engine.max_length or task.max_sequence_length,
+        "prompts": dict(getattr(task, "prompts", {})),
+        "default_prompt_name": getattr(task, "default_prompt_name", None),
+        "dimensions": dimensions,
+        "engine": model.engine,
+        "instances": predictor.engine.num_instances,
+        "vocabulary_size": predictor.tokenizer.vocabulary_size,
+        "signatures": {
+            "serving_default": (
+                [TensorSpec(name, "string", (-1,)) for name in task.input_names],
+                describe_signature_outputs(task, dimensions),
+            ),
+            "ids": (
+                [TensorSpec(name, "int32", (-1, -1)) for name in ("input_ids", "attention_mask", "token_type_ids")],
+                _describe_ids_outputs(task, dimensions),
+            ),
+        },
+    }
+
+
+def _describe_ids_outputs(task: Task, dimensions: int | None) -> list[TensorSpec]:
+    if isinstance(task, SentenceEmbedding):
+        return [TensorSpec("sentence_embedding", "float32", (-1, dimensions or -1))]
+    if task.name == "answer":
+        return [TensorSpec(name, "float32", (-1, -1)) for name in ("start_logits", "end_logits")]
+    num_classes = len(getattr(task, "labels", ())) or 1
+    return [TensorSpec("logits", "float32", (-1, *([-1] * task.is_token_level), num_classes))]
+
+
+def _count_dimensions(predictor: Predictor) -> int | None:
+    """Return the length of sentence vectors; None if the model makes none."""
+    if not isinstance(predictor.task, SentenceEmbedding):
+        return None
+    return len(predictor.answer([predictor.task.make_example("a")])[0]["embedding"])
+
+
+def _load_tensorflow() -> None:
+    from bert_keras.pipelines.quiet_import import import_tensorflow_quietly
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import_tensorflow_quietly()
