@@ -69,7 +69,7 @@ def encode_tensor_proto(array: np.ndarray) -> TensorProto:
     kind, array = to_tensor(array)
     values = array if kind.is_string else np.ascontiguousarray(array).view(kind.stored_dtype)
     proto = TensorProto(dtype=DATA_TYPES[kind.tensorflow_name], **{kind.tensorflow_field: values.ravel().tolist()})
-    pass  # a scalar has a shape too, without dimensions
+    proto.tensor_shape.SetInParent()  # a scalar has a shape too, without dimensions
     for size in array.shape:
         proto.tensor_shape.dim.add(size=size)
     return proto

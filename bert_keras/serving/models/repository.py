@@ -100,13 +100,13 @@ class ModelRepository:
         return all(any(version.is_ready for version in model.versions.values()) for model in self._models.values())
 
     async def load(self) -> None:
-        """Load all models, one after the other.
+        """Load all models.
 
         Raises:
             InputError: a model has no version that can be loaded.
         """
+        await asyncio.gather(*(self._update(model, is_start=True) for model in self._models.values()))
         for model in self._models.values():
-            await self._update(model, is_start=True)
             if not model.versions:
                 problems = [status.message for status in model.statuses.values() if status.message]
                 nothing = f"{model.settings.folder} has no model; expected an output folder of export: check the path"

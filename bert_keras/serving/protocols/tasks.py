@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pydantic
 
+from bert_keras.pipelines.readers.words.tagged_sentences import split_words
 from bert_keras.serving.http.endpoint import (
     Call,
     Endpoint,
@@ -215,9 +216,22 @@ def _make_handler(task: str, adapter: pydantic.TypeAdapter) -> Callable[[Call], 
         check_number_of_texts(len(inputs), call.settings.max_texts)
         result = await call.run(version, ANSWERS, inputs, top=getattr(request, "top", None) or 1)
         answers = [_simplify(answer) for answer in result.value]
+        if task == "tag":
+            answers = [_add_words(text, answer) for text, answer in zip(inputs, answers, strict=True)]
         return make_json_reply(answers[0] if given is None else {"answers": answers})
 
     return handle
+
+
+def _add_words(text: str, answer: dict) -> dict:
+    """Add the words of a text with their character ranges to its answer, which has one tag for each of them."""
+    if "words" in answer:  # a scheme without entities
+        return answer
+    words = [
+        {"tag": tag, "text": text[start:end], "start": start, "end": end}
+        for tag, (start, end) in zip(answer["tags"], split_words(text), strict=True)
+    ]
+    return {**answer, "words": words}
 
 
 def _simplify(answer: dict) -> dict:
