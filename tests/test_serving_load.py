@@ -323,7 +323,7 @@ def test_texts_have_3_to_60_words_and_a_seed(data):
 def test_bodies_follow_the_protocol():
     bodies = {name: serving_load.make_bodies(name, ["a", 'b"', "c"], num_texts=2) for name in serving_load.PROTOCOLS}
     assert {name: [json.loads(body) for body in values] for name, values in bodies.items()} == {
-        "tasks": [{"inputs": ["a", 'b"']}],
+        "tasks": [{"examples": [{"text": "a"}, {"text": 'b"'}]}],
         "tfserving": [{"instances": [{"text": "a"}, {"text": 'b"'}]}],
         "tei": [{"inputs": ["a", 'b"']}],
         "tei-predict": [{"inputs": [["a"], ['b"']]}],

@@ -69,6 +69,7 @@ async def _serve(
     log: Callable[[str], None],
     on_ready: Callable[[dict[str, int | None]], None],
 ) -> None:
+    _raise_file_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -160,6 +161,17 @@ def _listen(settings: ServerSettings) -> socket.socket:
         ) from None
     listener.set_inheritable(False)
     return listener
+
+
+def _raise_file_limit() -> None:
+    """Allow as many connections as the system lets this process have; the usual limit is 1,024 files."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _choose_loop() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import tempfile
 from collections.abc import Mapping
 
 import httpx
+
+from benchmarks.process_usage import read_processes
 
 STOP_SECONDS = 60  # a test fails if the server takes longer to stop
 
@@ -80,5 +81,5 @@ class RunningServer:
 
     def list_workers(self) -> list[int]:
         """Return the numbers of the worker processes."""
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(number) for number in children.split()]
+        _, children = read_processes()
+        return children.get(self.process.pid, [])

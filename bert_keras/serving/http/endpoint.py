@@ -18,7 +18,6 @@ from bert_keras.serving.worker.jobs import Result, Timings
 
 JSON = "application/json"
 _TIMEOUT_HEADER = b"x-request-timeout"
-_BODY_SECONDS = 20.0  # that a client has to send its body
 
 
 class ClientLeftError(Exception):
@@ -129,10 +128,10 @@ class Call:
         if is_complete:
             return
         try:
-            self.body = await asyncio.wait_for(self._read_rest(self.body), _BODY_SECONDS)
+            self.body = await asyncio.wait_for(self._read_rest(self.body), self.settings.timeout)
         except asyncio.TimeoutError:  # not an alias of TimeoutError in Python 3.10
             raise ServingError(
-                Reason.EXPIRED_BODY, f"the request did not arrive within {_BODY_SECONDS:g} s; send it faster"
+                Reason.EXPIRED_BODY, f"the request did not arrive within {self.settings.timeout:g} s; send it faster"
             ) from None
 
     async def _read_rest(self, first: bytes) -> bytes:
